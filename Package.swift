@@ -1,0 +1,114 @@
+// swift-tools-version: 6.2
+// Targets stand in the order in which data passes them; a dependency may only point up this list.
+
+import CompilerPluginSupport
+import Foundation
+import PackageDescription
+
+let environment = ProcessInfo.processInfo.environment
+
+// MARK: - swift-syntax: the toolchain's own libraries, or the package
+
+/// `<toolchain>/usr/lib/swift/host`, where the toolchain keeps swift-syntax as shared libraries.
+///
+/// Found from `HANDLERS_SWIFT_SYNTAX_HOST`, or from the `swift` on PATH with its links resolved.
+/// `HANDLERS_SWIFT_SYNTAX=package` asks for the swift-syntax package instead (needs a network).
+func toolchainSwiftSyntax() -> String? {
+    if environment["HANDLERS_SWIFT_SYNTAX"] == "package" { return nil }
+    var candidates: [String] = []
+    if let named = environment["HANDLERS_SWIFT_SYNTAX_HOST"] { candidates.append(named) }
+    for folder in (environment["PATH"] ?? "").split(separator: ":") {
+        let swift = URL(fileURLWithPath: String(folder)).appendingPathComponent("swift").resolvingSymlinksInPath()
+        let usr = swift.deletingLastPathComponent().deletingLastPathComponent()
+        candidates.append(usr.appendingPathComponent("lib/swift/host").path)
+    }
+    return candidates.first { FileManager.default.fileExists(atPath: $0 + "/SwiftSyntaxMacros.swiftmodule") }
+}
+
+let hostLibraries = toolchainSwiftSyntax()
+let swiftSyntaxModules = [
+    "SwiftSyntax", "SwiftSyntaxMacros", "SwiftSyntaxBuilder", "SwiftCompilerPluginMessageHandling",
+    "SwiftDiagnostics", "SwiftParser", "SwiftBasicFormat", "SwiftOperators", "SwiftSyntaxMacroExpansion",
+]
+
+/// SwiftPM refuses unsafe flags in a dependency pinned by version (not by path, branch or revision), so only
+/// the macro targets carry them and the product `Handlers` stays free of them.
+var macroSwiftSettings: [SwiftSetting] = []
+var macroLinkerSettings: [LinkerSetting] = []
+var macroDependencies: [Target.Dependency] = []
+var packageDependencies: [Package.Dependency] = []
+if let hostLibraries {
+    macroSwiftSettings = [.unsafeFlags(["-I", hostLibraries])]
+    macroLinkerSettings = [
+        .unsafeFlags(
+            ["-L", hostLibraries] + swiftSyntaxModules.map { "-l" + $0 } + ["-Xlinker", "-rpath", "-Xlinker", hostLibraries])
+    ]
+} else {
+    packageDependencies = [.package(url: "https://github.com/swiftlang/swift-syntax.git", from: "603.0.0")]
+    macroDependencies = [
+        "SwiftSyntax", "SwiftSyntaxMacros", "SwiftSyntaxBuilder", "SwiftDiagnostics", "SwiftParser",
+        "SwiftSyntaxMacroExpansion", "SwiftCompilerPlugin",
+    ].map { .product(name: $0, package: "swift-syntax") }
+    macroSwiftSettings = [.define("SWIFT_SYNTAX_PACKAGE")]
+}
+
+// MARK: - Targets
+
+let package = Package(
+    name: "durable-handlers",
+    products: [
+        .library(name: "Handlers", targets: ["Handlers"]),
+        .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
+        .library(name: "XMPPCore", targets: ["XMPPCore"]),
+        .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount"]),
+        .library(name: "PubSub", targets: ["PubSub"]),
+        // Will link libomemo-c, which is GPL-3: a program that links this product is bound by that licence.
+        .library(name: "Omemo", targets: ["Omemo"]),
+        .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
+        .executable(name: "pushwake", targets: ["pushwake"]),
+    ],
+    dependencies: packageDependencies,
+    targets: [
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
+        .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .target(name: "CHandlerRecords"),
+        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords"]),
+        .macro(
+            name: "HandlerMacros", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
+            linkerSettings: macroLinkerSettings),
+        .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
+        .target(name: "XMPPCore", dependencies: ["CXML2"]),
+        .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
+        .target(name: "XMPPAccount", dependencies: ["COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
+        .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
+        .target(name: "Omemo", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
+        .target(name: "XMPPTestKit", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"]),
+        .executableTarget(
+            name: "pushwake",
+            dependencies: ["Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            resources: [.embedInCode("Resources/slixmpp_peer.py")]),
+
+        .testTarget(name: "HandlersTests", dependencies: ["Handlers", "HandlerMacrosSupport"]),
+        .testTarget(
+            name: "HandlerMacrosTests", dependencies: ["HandlerMacros"], swiftSettings: macroSwiftSettings,
+            linkerSettings: macroLinkerSettings),
+        .testTarget(name: "XMPPCoreTests", dependencies: ["XMPPCore"]),
+        .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
+        .testTarget(name: "XMPPAccountTests", dependencies: ["XMPPAccount", "XMPPTestKit"]),
+        .testTarget(name: "PubSubTests", dependencies: ["PubSub", "XMPPTestKit"]),
+        .testTarget(name: "OmemoTests", dependencies: ["Omemo", "XMPPTestKit"]),
+        .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
+        .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets where ![.system, .plugin, .binary].contains(target.type) {
+    target.swiftSettings =
+        (target.swiftSettings ?? []) + [
+            .enableUpcomingFeature("ExistentialAny"),
+            .enableUpcomingFeature("InternalImportsByDefault"),
+            .treatAllWarnings(as: .error),
+        ]
+}

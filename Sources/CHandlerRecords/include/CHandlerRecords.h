@@ -1,0 +1,14 @@
+// The ELF section in which @Handler leaves one record per handler, so that a registry can find them all.
+#ifndef C_HANDLER_RECORDS_H
+#define C_HANDLER_RECORDS_H
+
+/// Registers one handler with the registry behind `registry`.
+typedef void (*dh_handler_record)(const void *registry);
+
+/// The number of records in this program.
+int dh_handler_record_count(void);
+
+/// The record at `index`, 0 ..< dh_handler_record_count().
+dh_handler_record dh_handler_record_at(int index);
+
+#endif
