@@ -1,0 +1,75 @@
+/// How a bound handler ended. Every handler bound once ends in exactly one of these.
+public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+    /// Called with the result it waited for.
+    case result = 1
+    /// Called with an error answer.
+    case error = 2
+    /// Called because its time ran out.
+    case timeout = 3
+    /// Never to be called any more; its invalidation ran instead.
+    case invalidated = 4
+
+    public var description: String {
+        switch self {
+        case .result: "result"
+        case .error: "error"
+        case .timeout: "timeout"
+        case .invalidated: "invalidated"
+        }
+    }
+}
+
+/// The tombstone of an ended handler: late and repeated answers find it.
+public struct Ending: Hashable, Sendable {
+    /// The handler's row.
+    public let handler: HandlerID
+    /// The handler's stored name.
+    public let name: String
+    /// How it ended.
+    public let outcome: Outcome
+    /// Why it was invalidated; nil for the other outcomes.
+    public let reason: InvalidationReason?
+    /// When it ended, in milliseconds since 1970.
+    public let endedAt: Int64
+}
+
+/// The row of a bound handler. Ids grow and are never used again.
+public struct HandlerID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+    public let rawValue: Int64
+    public init(rawValue: Int64) { self.rawValue = rawValue }
+    public var description: String { String(rawValue) }
+}
+
+/// Why a handler can never be called any more.
+public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+
+    /// The program cancelled what the handler waited for.
+    public static let cancelled = InvalidationReason(rawValue: "cancelled")
+    /// The account was logged out.
+    public static let logout = InvalidationReason(rawValue: "logout")
+    /// The session in which the request was sent cannot be resumed; its answer will never come.
+    public static let sessionLost = InvalidationReason(rawValue: "session-lost")
+    /// A handler that held this one as an argument was invalidated.
+    public static let outerInvalidated = InvalidationReason(rawValue: "outer-invalidated")
+    /// Someone discarded the row by hand.
+    public static let discarded = InvalidationReason(rawValue: "discarded")
+}
+
+/// The context of an invalidation: a handler bound as `orElse` receives it.
+public struct Invalidation: Sendable {
+    /// Why the handler can never be called.
+    public let reason: InvalidationReason
+    /// The stored name of the handler that is invalidated.
+    public let handler: String
+    /// The live object in whose service the handler was bound, for example an account; nil when there is none.
+    public let environment: (any Sendable)?
+
+    public init(reason: InvalidationReason, handler: String, environment: (any Sendable)? = nil) {
+        self.reason = reason
+        self.handler = handler
+        self.environment = environment
+    }
+}

@@ -1,0 +1,67 @@
+/// An error of the handler runtime or its store, with a sentence that says what to do.
+public struct HandlerError: Error, Sendable, CustomStringConvertible {
+    /// What went wrong, open for new kinds.
+    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// No handler of that name is registered in this program.
+        public static let unknownHandler = Code(rawValue: "unknown-handler")
+        /// The row was written by a newer version of the handler than this program has.
+        public static let newerVersion = Code(rawValue: "newer-version")
+        /// The handler expects another context than the one it was called with.
+        public static let wrongContext = Code(rawValue: "wrong-context")
+        /// A mandatory argument is missing.
+        public static let missingArgument = Code(rawValue: "missing-argument")
+        /// An argument has another type than the handler declares.
+        public static let wrongArgument = Code(rawValue: "wrong-argument")
+        /// An argument cannot be stored.
+        public static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
+        /// The path to the handler's instance gave nil.
+        public static let missingInstance = Code(rawValue: "missing-instance")
+        /// A handler row that was asked for has ended or never existed.
+        public static let noSuchHandler = Code(rawValue: "no-such-handler")
+        /// A step was begun inside a step on the same thread.
+        public static let nestedStep = Code(rawValue: "nested-step")
+        /// Another process holds the database's write lock.
+        public static let databaseLocked = Code(rawValue: "database-locked")
+        /// The database or its folder cannot be written.
+        public static let databaseReadOnly = Code(rawValue: "database-read-only")
+        /// The file is damaged or no SQLite database.
+        public static let databaseCorrupt = Code(rawValue: "database-corrupt")
+        /// The database was written by a newer version of this library.
+        public static let databaseNewer = Code(rawValue: "database-newer")
+        /// The file is a SQLite database of another program.
+        public static let databaseForeign = Code(rawValue: "database-foreign")
+        /// The file cannot be opened.
+        public static let databaseUnavailable = Code(rawValue: "database-unavailable")
+        /// The disk is full or failed.
+        public static let storageFailed = Code(rawValue: "storage-failed")
+        /// Another SQLite error: a faulty statement, a constraint.
+        public static let sql = Code(rawValue: "sql")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// A sentence that says what happened and what to do.
+    public let message: String
+    /// The error beneath, if there is one.
+    public let cause: (any Error)?
+
+    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    public var description: String { message }
+
+    /// Whether the store itself failed, so that the whole step must be given up and no handler is to blame.
+    package var isStorageFailure: Bool {
+        switch code {
+        case .databaseLocked, .databaseReadOnly, .databaseCorrupt, .databaseUnavailable, .storageFailed: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,135 @@
+import CHandlerRecords
+import Synchronization
+
+/// Finds the definition of a stored handler by its name, after a restart and in other processes.
+///
+/// ```swift
+/// let registry = HandlerRegistry([Greet.self, Carbons.Enabled.self])   // explicit
+/// let registry = HandlerRegistry.discovered()                          // every @Handler in this program (ELF)
+/// ```
+public final class HandlerRegistry: Sendable {
+    private let definitions = Mutex<[String: Definition]>([:])
+
+    /// Makes a registry of the listed handlers.
+    public init(
+        _ handlers: [any Handler.Type] = [], file: StaticString = #fileID, line: UInt = #line
+    ) {
+        for handler in handlers { register(handler, file: file, line: line) }
+    }
+
+    /// Makes a registry of every handler that the `@Handler` macro declared in this program, plus those listed.
+    ///
+    /// The macro leaves one record per handler in a section of the program file, so none can be forgotten. This
+    /// needs a program in ELF format; elsewhere list the handlers.
+    public static func discovered(
+        and handlers: [any Handler.Type] = [], file: StaticString = #fileID, line: UInt = #line
+    ) -> HandlerRegistry {
+        let registry = HandlerRegistry(handlers, file: file, line: line)
+        let pointer = UnsafeRawPointer(Unmanaged.passUnretained(registry).toOpaque())
+        for index in 0..<dh_handler_record_count() { dh_handler_record_at(index)?(pointer) }
+        return registry
+    }
+
+    /// Adds a handler under its id and aliases.
+    ///
+    /// Two handlers of one name would make it a matter of luck which of them a stored row calls, so a duplicate
+    /// traps at start and names both places. Registering the same type again does nothing.
+    public func register<H: Handler>(_ type: H.Type, file: StaticString = #fileID, line: UInt = #line) {
+        let definition = Definition(type, place: "\(file):\(line)")
+        definitions.withLock { definitions in
+            for name in [H.id] + H.aliases {
+                if let other = definitions[name], other.type != ObjectIdentifier(type) {
+                    // A programming error that would call the wrong code later: stop at the first start.
+                    fatalError(
+                        "two handlers are named '\(name)': one registered at \(other.place), one at \(file):\(line); rename one of them"
+                    )
+                }
+                definitions[name] = definition
+            }
+        }
+    }
+
+    /// The names and aliases of all registered handlers, sorted.
+    public var names: [String] { definitions.withLock { $0.keys.sorted() } }
+
+    func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
+}
+
+/// A handler's type without its generic parameters: decodes the stored arguments and runs it.
+struct Definition: Sendable {
+    let type: ObjectIdentifier
+    let id: String
+    let version: Int
+    let place: String
+    private let invokeAny: @Sendable (StoredHandler, Record, any Sendable, Transaction) throws -> Void
+
+    init<H: Handler>(_ handler: H.Type, place: String) {
+        type = ObjectIdentifier(handler)
+        id = H.id
+        version = H.version
+        self.place = place
+        invokeAny = { stored, overrides, context, transaction in
+            guard let context = context as? H.Context else {
+                throw HandlerError(
+                    .wrongContext,
+                    "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
+                )
+            }
+            let bytes = try Self.arguments(of: stored, for: handler, overrides: overrides)
+            let instance = try ArgumentCoding.decode(handler, from: bytes)
+            try instance.run(Call(context: context, transaction: transaction))
+        }
+    }
+
+    func invoke(
+        _ stored: StoredHandler, overrides: Record, context: any Sendable, transaction: Transaction
+    ) throws {
+        try invokeAny(stored, overrides, context, transaction)
+    }
+
+    /// The stored arguments brought to this version, with the call's own arguments over them by name.
+    private static func arguments<H: Handler>(
+        of stored: StoredHandler, for handler: H.Type, overrides: Record
+    ) throws -> [UInt8] {
+        if stored.version == H.version && overrides.isEmpty { return stored.arguments }
+        var record = try ArgumentCoding.record(stored.arguments, handler: stored.name)
+        for version in stored.version..<max(stored.version, H.version) {
+            try H.upcast(&record, from: version)
+        }
+        record.merge(overrides)
+        return try [UInt8](ArgumentCoding.encoder().encode(record))
+    }
+}
+
+/// A handler row as read.
+struct StoredHandler {
+    let name: String
+    let version: Int
+    let arguments: [UInt8]
+}
+
+// MARK: - Called by the code that @Handler expands to
+
+/// Registers one handler from its record in the program file. Called by the expansion of `@Handler` only.
+public func __registerHandler<H: Handler>(
+    _ type: H.Type, in registry: UnsafeRawPointer, file: StaticString, line: UInt
+) {
+    Unmanaged<HandlerRegistry>.fromOpaque(registry).takeUnretainedValue().register(
+        type, file: file, line: line)
+}
+
+/// The instance on which a handler runs. Called by the expansion of `@Handler` only.
+public func __resolveInstance<T>(_ instance: T, handler: String, path: String) throws(HandlerError) -> T {
+    instance
+}
+
+/// The instance on which a handler runs, or an error that names the path. Called by the expansion of `@Handler` only.
+public func __resolveInstance<T>(_ instance: T?, handler: String, path: String) throws(HandlerError) -> T {
+    guard let instance else {
+        throw HandlerError(
+            .missingInstance,
+            "the handler '\(handler)' found nothing at '\(path)' when it was called; create that object before the account starts"
+        )
+    }
+    return instance
+}

@@ -1,0 +1,45 @@
+/// A value bound to a statement's parameter or read from a row.
+public enum SQLValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case real(Double)
+    case text(String)
+    case blob([UInt8])
+}
+
+/// A type that can be bound to a statement's parameter.
+public protocol SQLConvertible {
+    /// The value as SQLite stores it.
+    var sqlValue: SQLValue { get }
+}
+
+extension SQLValue: SQLConvertible {
+    public var sqlValue: SQLValue { self }
+}
+extension Int: SQLConvertible {
+    public var sqlValue: SQLValue { .integer(Int64(self)) }
+}
+extension Int64: SQLConvertible {
+    public var sqlValue: SQLValue { .integer(self) }
+}
+extension UInt32: SQLConvertible {
+    public var sqlValue: SQLValue { .integer(Int64(self)) }
+}
+extension Bool: SQLConvertible {
+    public var sqlValue: SQLValue { .integer(self ? 1 : 0) }
+}
+extension Double: SQLConvertible {
+    public var sqlValue: SQLValue { .real(self) }
+}
+extension String: SQLConvertible {
+    public var sqlValue: SQLValue { .text(self) }
+}
+extension [UInt8]: SQLConvertible {
+    public var sqlValue: SQLValue { .blob(self) }
+}
+extension Optional: SQLConvertible where Wrapped: SQLConvertible {
+    public var sqlValue: SQLValue { map(\.sqlValue) ?? .null }
+}
+extension HandlerID: SQLConvertible {
+    public var sqlValue: SQLValue { .integer(rawValue) }
+}

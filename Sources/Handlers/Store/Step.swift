@@ -1,0 +1,136 @@
+/// One transaction: what is written through a step commits together or not at all.
+///
+/// A step is lent to a closure or to a handler; it cannot be copied or kept.
+///
+/// ```swift
+/// try store.step { step in
+///     try step.execute("INSERT INTO note(text) VALUES (?)", "hello")
+///     try step.bind(Greet(name: "Juliet").durable)
+/// }
+/// ```
+public struct Step: ~Copyable {
+    package let transaction: Transaction
+
+    init(_ transaction: Transaction) { self.transaction = transaction }
+
+    // MARK: The application's own tables
+
+    /// Runs one statement.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    /// - Returns: The number of rows changed.
+    /// - Throws: ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
+    @discardableResult
+    public func execute(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) -> Int {
+        try transaction.connection.execute(sql, values)
+        return transaction.connection.changes
+    }
+
+    /// The first row of a result, or nil.
+    public func first<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> T? {
+        try transaction.connection.first(sql, values, read)
+    }
+
+    /// All rows of a result.
+    public func all<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> [T] {
+        try transaction.connection.all(sql, values, read)
+    }
+
+    /// The row id of the last row inserted.
+    public var lastInsertedRow: Int64 { transaction.connection.lastInsertedRow }
+
+    /// The wall clock of this step in milliseconds since 1970, the same for the whole step.
+    public var now: Int64 { transaction.now }
+
+    /// Runs `action` once the step has committed; never when it is given up.
+    ///
+    /// A process may be killed between the commit and the action, so it may only do what can be done again from the
+    /// committed rows, such as waking the thread that writes them to a socket.
+    package func afterCommit(_ action: @escaping () -> Void) { transaction.afterCommit.append(action) }
+
+    // MARK: Handlers
+
+    /// Stores a handler that will be called exactly once.
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - orElse: Called instead, with the reason, when the handler can never be called any more.
+    /// - Returns: The handler's row, to be kept beside what it waits for.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    @discardableResult
+    public func bind<Context>(
+        _ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil
+    ) throws(HandlerError) -> HandlerID {
+        try transaction.bind(handler, orElse: orElse, kind: .once)
+    }
+
+    /// Stores a handler that will be called many times, until it is removed.
+    @discardableResult
+    public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
+        try transaction.bind(handler, orElse: nil, kind: .standing)
+    }
+
+    /// Calls a handler and ends it.
+    ///
+    /// A handler that throws, whose arguments cannot be read, or that this program does not know is set aside with
+    /// the reason and `input`; its own writes are undone and the rest of the step goes on.
+    ///
+    /// - Parameters:
+    ///   - id: The handler's row.
+    ///   - outcome: How it ends; `invalidated` belongs to ``invalidate(_:reason:environment:)``.
+    ///   - context: What the handler is called with; its type must be the handler's `Context`.
+    ///   - overrides: Call-time arguments, which win over bound ones by name.
+    ///   - input: What arrived, kept with a handler that is set aside so that it can be called again later.
+    /// - Returns: What became of it.
+    /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
+    @discardableResult
+    public func end<Context: Sendable>(
+        _ id: HandlerID, _ outcome: Outcome, with context: Context, overriding overrides: Record = Record(),
+        input: [UInt8] = []
+    ) throws -> Disposition {
+        try transaction.end(id, outcome, reason: nil, context: context, overrides: overrides, input: input)
+    }
+
+    /// Calls a standing handler, which stays.
+    ///
+    /// When it throws, the call (not the handler) is set aside in a row of its own.
+    @discardableResult
+    public func call<Context: Sendable>(
+        _ id: HandlerID, with context: Context, overriding overrides: Record = Record(), input: [UInt8] = []
+    ) throws -> Disposition {
+        try transaction.callStanding(id, context: context, overrides: overrides, input: input)
+    }
+
+    /// Ends a handler that can never be called any more; its `orElse` runs instead, if it has one.
+    ///
+    /// - Parameters:
+    ///   - id: The handler's row.
+    ///   - reason: Why; passed on and kept in the tombstone.
+    ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
+    /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
+    @discardableResult
+    public func invalidate(
+        _ id: HandlerID, reason: InvalidationReason, environment: (any Sendable)? = nil
+    ) throws -> Disposition {
+        try transaction.invalidate(id, reason: reason, environment: environment)
+    }
+
+    /// The tombstone of a handler, or nil while it has not ended.
+    public func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try transaction.ending(of: id) }
+}
+
+/// What became of a handler that was to be called.
+public enum Disposition: Hashable, Sendable {
+    /// It ran and, unless it is standing, ended.
+    case ended
+    /// This program does not know it or only an older version of it; it waits for one that does.
+    case parked(reason: String)
+    /// It failed; its writes are undone and it waits for repair.
+    case quarantined(reason: String)
+}
