@@ -111,6 +111,7 @@ struct StoredHandler {
 // MARK: - Called by the code that @Handler expands to
 
 /// Registers one handler from its record in the program file. Called by the expansion of `@Handler` only.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 public func __registerHandler<H: Handler>(
     _ type: H.Type, in registry: UnsafeRawPointer, file: StaticString, line: UInt
 ) {
@@ -119,11 +120,13 @@ public func __registerHandler<H: Handler>(
 }
 
 /// The instance on which a handler runs. Called by the expansion of `@Handler` only.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 public func __resolveInstance<T>(_ instance: T, handler: String, path: String) throws(HandlerError) -> T {
     instance
 }
 
 /// The instance on which a handler runs, or an error that names the path. Called by the expansion of `@Handler` only.
+// swift-format-ignore: AlwaysUseLowerCamelCase
 public func __resolveInstance<T>(_ instance: T?, handler: String, path: String) throws(HandlerError) -> T {
     guard let instance else {
         throw HandlerError(

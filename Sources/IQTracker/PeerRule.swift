@@ -1,0 +1,37 @@
+// IQTracker: which handler an IQ answer belongs to.
+//
+//     IQ (result, error) ──PeerRule──▶ row "request" (account, id, peer) ──▶ HandlerID, to be ended in the same step
+//                                        └─ deadline in live time ──▶ expired
+//                                        └─ session lost          ──▶ abandoned
+
+public import XMPPCore
+
+/// Whether an answer may come from the address it carries.
+///
+/// An id alone proves nothing: anyone who guesses it could answer. The server vouches for `from`, so an answer is
+/// taken only from the address that was asked (RFC 6120 section 8.1.2.1 says what an absent address means).
+public enum PeerRule {
+    /// Decides about one answer.
+    ///
+    /// | asked | taken from |
+    /// |---|---|
+    /// | nobody named | absent, own bare, own domain, own full address |
+    /// | own bare address | absent, own bare address |
+    /// | own domain | own domain, absent |
+    /// | any other | exactly that address; an error also without address, which only the own server can omit |
+    ///
+    /// - Parameters:
+    ///   - from: The answer's `from`; nil when absent.
+    ///   - peer: The request's `to`; nil when absent.
+    ///   - account: The account's own address; full once a resource is bound.
+    ///   - isError: Whether the answer is of type `error`.
+    /// - Returns: True when the answer may be taken.
+    public static func accepts(from: JID?, asked peer: JID?, account: JID, isError: Bool) -> Bool {
+        guard let peer else {
+            return from == nil || from == account.bare || from == account.domainJID || from == account
+        }
+        if peer == account.bare { return from == nil || from == account.bare }
+        if peer == account.domainJID { return from == nil || from == account.domainJID }
+        return from == peer || (from == nil && isError)
+    }
+}

@@ -1,0 +1,162 @@
+public import Handlers
+public import XMPPCore
+
+/// The requests that wait for an answer, one row each, for one account.
+///
+/// Every operation works inside a ``Step``, so a request, its stanza and its handler commit together, and so do an
+/// answer, the handler's effects and the account's handled count.
+public struct PendingIQTable: Sendable {
+    /// The table behind it.
+    public static let schema = Schema(
+        module: "iq-tracker",
+        migrations: [
+            """
+            CREATE TABLE request(
+                account INTEGER NOT NULL,
+                stanza_id TEXT NOT NULL,
+                peer TEXT,
+                session INTEGER,
+                handler INTEGER NOT NULL REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED,
+                deadline INTEGER NOT NULL,
+                PRIMARY KEY(account, stanza_id)) WITHOUT ROWID;
+            CREATE INDEX request_deadline ON request(account, deadline);
+            CREATE INDEX request_session ON request(account, session);
+            CREATE INDEX request_handler ON request(handler);
+            """
+        ])
+
+    /// One request that waits.
+    public struct Request: Hashable, Sendable {
+        /// The IQ's id.
+        public let stanzaID: String
+        /// Whom it asked; nil when it named nobody, which means the own account.
+        public let peer: JID?
+        /// The handler that its answer calls.
+        public let handler: HandlerID
+    }
+
+    /// What an answer belongs to.
+    public enum Match: Hashable, Sendable {
+        /// The request it answers; its row is removed.
+        case request(Request)
+        /// A request waits under that id, but was sent to someone else: the answer is not taken and nothing changes.
+        case refused
+        /// No request waits under that id: it was answered, timed out or was never sent.
+        case unknown
+    }
+
+    /// The account's row in the store.
+    public let account: Int64
+
+    public init(account: Int64) { self.account = account }
+
+    /// Adds a request.
+    ///
+    /// - Parameters:
+    ///   - stanzaID: The IQ's id, unique for the account.
+    ///   - peer: Whom it asks; nil for the own account.
+    ///   - session: The session that may carry it; nil while there is none, so that it cannot have been sent.
+    ///   - handler: The handler that its answer calls.
+    ///   - deadline: When it times out, in milliseconds of the account's live time.
+    /// - Throws: ``HandlerError`` when the store fails or a request of that id waits already.
+    public func insert(
+        stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            "INSERT INTO request(account, stanza_id, peer, session, handler, deadline) VALUES (?, ?, ?, ?, ?, ?)",
+            account, stanzaID, peer?.description, session, handler, deadline)
+    }
+
+    /// Finds and removes the request that an IQ of type `result` or `error` answers.
+    ///
+    /// - Parameters:
+    ///   - iq: The answer.
+    ///   - own: The account's own address, full once a resource is bound.
+    /// - Throws: ``HandlerError`` when the store fails.
+    public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
+        guard let request = try find(iq.id, in: step) else { return .unknown }
+        guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error) else {
+            return .refused
+        }
+        try remove(request.stanzaID, in: step)
+        return .request(request)
+    }
+
+    /// Finds and removes the request with that id, to cancel it.
+    public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+        guard let request = try find(id, in: step) else { return nil }
+        try remove(id, in: step)
+        return request
+    }
+
+    /// Removes and returns requests whose deadline has passed, oldest deadline first.
+    ///
+    /// - Parameters:
+    ///   - liveTime: The account's live time in milliseconds.
+    ///   - limit: The most to return, so that a step stays short.
+    /// - Complexity: In the number returned, not in the number that waits.
+    public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+        let expired = try step.all(
+            """
+            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND deadline <= ?
+            ORDER BY deadline, stanza_id LIMIT ?
+            """, account, liveTime, limit, read: Self.read)
+        for request in expired { try remove(request.stanzaID, in: step) }
+        return expired
+    }
+
+    /// Removes and returns requests that were sent in a session that is lost, oldest handler first.
+    public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+        let lost = try step.all(
+            """
+            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND session = ?
+            ORDER BY handler LIMIT ?
+            """, account, session, limit, read: Self.read)
+        for request in lost { try remove(request.stanzaID, in: step) }
+        return lost
+    }
+
+    /// Removes and returns requests of any session, oldest handler first: the account is logged out.
+    public func takeAny(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+        let requests = try step.all(
+            "SELECT stanza_id, peer, handler FROM request WHERE account = ? ORDER BY handler LIMIT ?", account, limit,
+            read: Self.read)
+        for request in requests { try remove(request.stanzaID, in: step) }
+        return requests
+    }
+
+    /// Lets a session carry the requests that none has carried yet.
+    public func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
+    }
+
+    /// The earliest deadline in milliseconds of live time, or nil when nothing waits.
+    public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) { (row) throws(HandlerError) in
+            row.optionalInteger(0)
+        } ?? nil
+    }
+
+    // MARK: Rows
+
+    private func find(_ id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+        try step.first(
+            "SELECT stanza_id, peer, handler FROM request WHERE account = ? AND stanza_id = ?", account, id,
+            read: Self.read)
+    }
+
+    private func remove(_ id: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM request WHERE account = ? AND stanza_id = ?", account, id)
+    }
+
+    private static func read(_ row: borrowing Row) throws(HandlerError) -> Request {
+        let peer: JID?
+        do throws(JIDError) {
+            peer = if let text = row.optionalText(1) { try JID(text) } else { nil }
+        } catch {
+            throw HandlerError(
+                .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)", cause: error)
+        }
+        return Request(stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)))
+    }
+}

@@ -1,0 +1,63 @@
+/// An error of an account, with a sentence that says what to do.
+public struct AccountError: Error, Sendable, CustomStringConvertible {
+    /// What went wrong, open for new kinds.
+    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// The server refused the user name or password.
+        public static let notAuthorized = Code(rawValue: "not-authorized")
+        /// The server offers no authentication that is both supported and safe.
+        public static let noMechanism = Code(rawValue: "no-mechanism")
+        /// The server does not offer TLS.
+        public static let tlsUnavailable = Code(rawValue: "tls-unavailable")
+        /// The server sent something that the protocol forbids here.
+        public static let protocolViolation = Code(rawValue: "protocol-violation")
+        /// The server ended the stream with an error.
+        public static let streamError = Code(rawValue: "stream-error")
+        /// The server refused a resource.
+        public static let bindFailed = Code(rawValue: "bind-failed")
+        /// The connection could not be made or broke; the account tries again by itself.
+        public static let connectionFailed = Code(rawValue: "connection-failed")
+        /// The server did not answer in time.
+        public static let timedOut = Code(rawValue: "timed-out")
+        /// Another process took the stream over; this one must not commit, acknowledge or send any more.
+        public static let ownershipLost = Code(rawValue: "ownership-lost")
+        /// Another process owns the stream and is alive.
+        public static let ownershipHeld = Code(rawValue: "ownership-held")
+        /// The account was closed.
+        public static let closed = Code(rawValue: "closed")
+        /// More stanzas wait than the account may hold.
+        public static let outboxFull = Code(rawValue: "outbox-full")
+        /// What was to be sent is not a valid stanza.
+        public static let invalidStanza = Code(rawValue: "invalid-stanza")
+        /// A configuration value cannot be used.
+        public static let invalidConfiguration = Code(rawValue: "invalid-configuration")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// A sentence that says what happened and what to do.
+    public let message: String
+    /// The error beneath, if there is one.
+    public let cause: (any Error)?
+
+    public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    public var description: String { message }
+
+    /// Whether trying again cannot help until someone changes something.
+    package var isFinal: Bool {
+        switch code {
+        case .notAuthorized, .noMechanism, .tlsUnavailable, .ownershipLost, .ownershipHeld, .closed,
+            .invalidConfiguration:
+            true
+        default: false
+        }
+    }
+}

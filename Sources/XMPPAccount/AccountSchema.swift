@@ -1,0 +1,68 @@
+import Handlers
+
+extension Account {
+    /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.
+    public static let schemas: [Schema] = [PendingIQTable.schema, accountSchema]
+
+    private static let accountSchema = Schema(
+        module: "xmpp-account",
+        migrations: [
+            """
+            CREATE TABLE account(
+                id INTEGER PRIMARY KEY,
+                jid TEXT NOT NULL UNIQUE);
+
+            -- Who may write for an account: a process whose epoch is older is refused.
+            CREATE TABLE ownership(
+                account INTEGER PRIMARY KEY REFERENCES account(id),
+                epoch INTEGER NOT NULL,
+                owner TEXT);
+
+            -- The session of XEP-0198. `handled` is our h, `acknowledged` the server's; `live` is the number of the
+            -- session that carries new stanzas, NULL while there is no stream. Times in milliseconds.
+            CREATE TABLE session(
+                account INTEGER PRIMARY KEY REFERENCES account(id),
+                number INTEGER NOT NULL DEFAULT 0,
+                live INTEGER,
+                managed INTEGER NOT NULL DEFAULT 0,
+                resumption_id TEXT,
+                location TEXT,
+                full_jid TEXT,
+                handled INTEGER NOT NULL DEFAULT 0,
+                acknowledged INTEGER NOT NULL DEFAULT 0,
+                live_time INTEGER NOT NULL DEFAULT 0,
+                bound_count INTEGER NOT NULL DEFAULT 0,
+                resumed_count INTEGER NOT NULL DEFAULT 0);
+
+            -- Stanzas to send, whole, in order. A row without a session has never been written to a socket.
+            CREATE TABLE outbox(
+                seq INTEGER PRIMARY KEY AUTOINCREMENT,
+                account INTEGER NOT NULL REFERENCES account(id),
+                session INTEGER,
+                kind INTEGER NOT NULL,
+                stanza_id TEXT,
+                xml BLOB NOT NULL,
+                handler INTEGER REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED,
+                created_at INTEGER NOT NULL);
+            CREATE INDEX outbox_account ON outbox(account, seq);
+            CREATE INDEX outbox_handler ON outbox(handler) WHERE handler IS NOT NULL;
+
+            -- Messages that were handled, to recognize copies from a lost session, offline storage or the archive.
+            CREATE TABLE seen(
+                account INTEGER NOT NULL,
+                peer TEXT NOT NULL,
+                stanza_id TEXT NOT NULL,
+                digest INTEGER NOT NULL,
+                seen_at INTEGER NOT NULL,
+                PRIMARY KEY(account, peer, stanza_id, digest)) WITHOUT ROWID;
+
+            -- Standing handlers by what they listen to.
+            CREATE TABLE listener(
+                account INTEGER NOT NULL REFERENCES account(id),
+                event TEXT NOT NULL,
+                key TEXT NOT NULL,
+                handler INTEGER NOT NULL REFERENCES handler(id),
+                PRIMARY KEY(account, event, key)) WITHOUT ROWID;
+            """
+        ])
+}

@@ -1,0 +1,137 @@
+import Handlers
+import XMPPCore
+
+/// The stanzas that an account has to send, one row each, in order.
+///
+/// A row is written whole before a byte of it reaches the socket and deleted when the server acknowledges it, so the
+/// rows of a session, oldest first, are exactly the stanzas that the server's next `h` counts from.
+struct Outbox {
+    let account: Int64
+
+    enum Kind: Int64 {
+        case message = 0
+        case presence = 1
+        case request = 2
+        case reply = 3
+    }
+
+    struct Stanza {
+        let seq: Int64
+        let xml: [UInt8]
+    }
+
+    struct Acknowledged {
+        let seq: Int64
+        let stanzaID: String?
+        let handler: HandlerID?
+    }
+
+    func append(
+        _ kind: Kind, id: String?, xml: [UInt8], session: Int64?, handler: HandlerID? = nil, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO outbox(account, session, kind, stanza_id, xml, handler, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+            """, account, session, kind.rawValue, id, xml, handler, step.now)
+    }
+
+    /// The next stanzas of a session after the flush mark, in order.
+    func next(session: Int64, after mark: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Stanza] {
+        try step.all(
+            "SELECT seq, xml FROM outbox WHERE account = ? AND seq > ? AND session = ? ORDER BY seq LIMIT ?",
+            account, mark, session, limit
+        ) { (row) throws(HandlerError) in Stanza(seq: row.integer(0), xml: row.blob(1)) }
+    }
+
+    /// Removes the stanzas that an acknowledgement covers.
+    ///
+    /// - Parameters:
+    ///   - claimed: The server's `h`.
+    ///   - last: Its `h` before.
+    ///   - mark: The last row that may have been written to the socket.
+    /// - Returns: The removed rows in the order in which they were sent.
+    /// - Throws: ``HandledCountError`` when more is acknowledged than was sent; nothing is removed.
+    func acknowledge(
+        _ claimed: HandledCount, after last: HandledCount, session: Int64, upTo mark: Int64, in step: borrowing Step
+    ) throws -> [Acknowledged] {
+        let distance = Int(claimed.distance(from: last))
+        guard distance > 0 else { return [] }
+        let rows = try step.all(
+            """
+            SELECT seq, stanza_id, handler FROM outbox
+            WHERE account = ? AND session = ? AND seq <= ? ORDER BY seq LIMIT ?
+            """, account, session, mark, distance
+        ) { (row) throws(HandlerError) in
+            Acknowledged(
+                seq: row.integer(0), stanzaID: row.optionalText(1),
+                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
+        }
+        _ = try Acknowledgement.covered(by: claimed, after: last, outstanding: rows.count)
+        if let newest = rows.last {
+            try step.execute(
+                "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account, session, newest.seq)
+        }
+        return rows
+    }
+
+    /// Lets a session carry the stanzas that none has carried yet.
+    func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE outbox SET session = ? WHERE account = ? AND session IS NULL", session, account)
+    }
+
+    /// Removes and returns presence, requests and replies of a lost session: they meant a resource that is gone.
+    func takeVoid(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Acknowledged] {
+        let rows = try step.all(
+            """
+            SELECT seq, stanza_id, handler FROM outbox
+            WHERE account = ? AND session IS NOT NULL AND kind <> 0 ORDER BY seq LIMIT ?
+            """, account, limit
+        ) { (row) throws(HandlerError) in
+            Acknowledged(
+                seq: row.integer(0), stanzaID: row.optionalText(1),
+                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
+        }
+        for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
+        return rows
+    }
+
+    /// Makes messages of a lost session wait for the next one, stamped with the time they were first sent.
+    ///
+    /// XEP-0198 section 5: after a failed resumption unacknowledged stanzas may be sent again, and then
+    /// "a client SHOULD add a delay element with the original (failed) send date".
+    ///
+    /// - Returns: How many there were, at most `limit`.
+    func requeueMessages(limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
+        let rows = try step.all(
+            """
+            SELECT seq, xml, created_at FROM outbox
+            WHERE account = ? AND session IS NOT NULL AND kind = 0 ORDER BY seq LIMIT ?
+            """, account, limit
+        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.integer(2)) }
+        for row in rows {
+            let xml = Delay.stamped(row.xml, milliseconds: row.createdAt)
+            try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
+        }
+        return rows.count
+    }
+
+    /// Removes and returns everything: the account is logged out.
+    func takeAll(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Acknowledged] {
+        let rows = try step.all(
+            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? ORDER BY seq LIMIT ?", account, limit
+        ) { (row) throws(HandlerError) in
+            Acknowledged(
+                seq: row.integer(0), stanzaID: row.optionalText(1),
+                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
+        }
+        for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
+        return rows
+    }
+
+    /// The number of stanzas that wait, counted up to `limit`.
+    func count(limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        } ?? 0
+    }
+}

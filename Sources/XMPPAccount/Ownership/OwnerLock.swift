@@ -1,0 +1,36 @@
+import Glibc
+
+/// A file lock that tells whether an account's owner is alive: the kernel frees it the moment the process dies.
+///
+/// It decides nothing else. Who may write is the epoch in ``OwnershipTable``, so a frozen owner that still holds the
+/// lock can be passed over.
+final class OwnerLock {
+    private var descriptor: Int32
+
+    /// Opens the lock file without taking the lock.
+    init(path: String) throws(AccountError) {
+        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw AccountError(
+                .invalidConfiguration,
+                "the lock file \(path) cannot be opened (\(String(cString: strerror(errno)))); check the database's folder")
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Whether this process holds the lock.
+    private(set) var isHeld = false
+
+    /// Takes the lock if it is free.
+    func tryToTake() -> Bool {
+        // flock, not fcntl: POSIX locks vanish when any descriptor of the file is closed.
+        if !isHeld { isHeld = flock(descriptor, LOCK_EX | LOCK_NB) == 0 }
+        return isHeld
+    }
+
+    func release() {
+        flock(descriptor, LOCK_UN)
+        isHeld = false
+    }
+}

@@ -1,0 +1,98 @@
+import Glibc
+
+/// What one process asks of the owner of an account, and what it hears.
+enum OwnerQuestion: UInt8 {
+    /// A worker asks whether it is needed.
+    case isAlive = 0x61
+    /// The main program asks for the stream.
+    case handOver = 0x68
+}
+
+enum OwnerAnswer: UInt8 {
+    /// The owner goes on.
+    case keeping = 0x6b
+    /// The owner closes its stream, keeps the session and frees its lock.
+    case releasing = 0x72
+}
+
+/// The owner's ear: a Unix socket beside the database. A process that is frozen does not answer.
+final class OwnerSocket {
+    let fileDescriptor: Int32
+    private let path: String
+
+    /// Begins to listen, in the place of whoever listened there before.
+    init(path: String) throws(AccountError) {
+        self.path = path
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        unlink(path)
+        let bound = withSocketAddress(path) { Glibc.bind(descriptor, $0, $1) }
+        guard descriptor >= 0, bound == 0, listen(descriptor, 8) == 0 else {
+            let reason = String(cString: strerror(errno))
+            if descriptor >= 0 { close(descriptor) }
+            throw AccountError(
+                .invalidConfiguration, "the socket \(path) cannot be made (\(reason)); check the database's folder")
+        }
+        chmod(path, 0o600)
+        fileDescriptor = descriptor
+    }
+
+    deinit { close(fileDescriptor) }
+
+    /// Answers everyone who waits.
+    func answer(_ decide: (OwnerQuestion) -> OwnerAnswer) {
+        while true {
+            let client = accept4(fileDescriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+            guard client >= 0 else { return }
+            defer { close(client) }
+            var byte: UInt8 = 0
+            guard waitReadable(client, milliseconds: 20), recv(client, &byte, 1, 0) == 1,
+                let question = OwnerQuestion(rawValue: byte)
+            else { continue }
+            var answer = decide(question).rawValue
+            send(client, &answer, 1, Int32(MSG_NOSIGNAL.rawValue))
+        }
+    }
+
+    /// Asks the owner.
+    ///
+    /// - Parameter milliseconds: How long to wait for the answer.
+    /// - Returns: The answer, or nil when the owner is silent or nobody listens.
+    static func ask(_ question: OwnerQuestion, path: String, milliseconds: Int32) -> OwnerAnswer? {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { return nil }
+        defer { close(descriptor) }
+        guard withSocketAddress(path, { connect(descriptor, $0, $1) }) == 0 else { return nil }
+        var byte = question.rawValue
+        guard send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL.rawValue)) == 1,
+            waitReadable(descriptor, milliseconds: milliseconds), recv(descriptor, &byte, 1, 0) == 1
+        else { return nil }
+        return OwnerAnswer(rawValue: byte)
+    }
+}
+
+private func waitReadable(_ descriptor: Int32, milliseconds: Int32) -> Bool {
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    return poll(&entry, 1, milliseconds) == 1
+}
+
+/// Lends the address of a Unix socket. A path longer than the system's limit is reached through its open folder.
+private func withSocketAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    let capacity = MemoryLayout.size(ofValue: address.sun_path)
+    var folder: Int32 = -1
+    defer { if folder >= 0 { close(folder) } }
+    var usable = path
+    if path.utf8.count >= capacity, let slash = path.lastIndex(of: "/") {
+        folder = open(String(path[..<slash]), O_PATH | O_DIRECTORY | O_CLOEXEC)
+        usable = "/proc/self/fd/\(folder)/\(path[path.index(after: slash)...])"
+    }
+    guard usable.utf8.count < capacity else {
+        errno = ENAMETOOLONG
+        return -1
+    }
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: usable.utf8) }
+    return withUnsafePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+    }
+}

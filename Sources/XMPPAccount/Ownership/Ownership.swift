@@ -1,0 +1,80 @@
+import Glibc
+import Handlers
+
+/// This process's claim to an account: the epoch it raised, the lock it holds and the socket on which it answers.
+///
+/// Taking over: lock free, the owner is dead or has let go: take it. Lock held and the owner answers: it decides. Lock
+/// held and the owner is silent: it is frozen; raise the epoch without the lock.
+final class Ownership {
+    /// The epoch that every step of this process must still find in the database.
+    let epoch: Int64
+    let socket: OwnerSocket
+    private let lock: OwnerLock
+
+    private init(epoch: Int64, socket: OwnerSocket, lock: OwnerLock) {
+        self.epoch = epoch
+        self.socket = socket
+        self.lock = lock
+    }
+
+    /// Takes the account over.
+    ///
+    /// - Parameters:
+    ///   - store: The database.
+    ///   - role: Whether this process leaves a live owner alone (`worker`) or asks it to hand over (`main`).
+    ///   - silence: How long an owner may take to answer before it counts as frozen, in milliseconds.
+    /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream; ``HandlerError`` when
+    ///   the store fails, `databaseLocked` when a frozen process sits inside a write transaction.
+    static func take(
+        _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64
+    ) throws -> Ownership {
+        let base = "\(store.path)-owner-\(table.account)"
+        let lock = try OwnerLock(path: base)
+        try waitForOwner(lock, socketPath: base + ".sock", role: role, silence: silence)
+        try Failpoint.afterLock.hit()
+        let epoch = try store.step { step in try table.takeOver(owner: owner, in: step) }
+        try Failpoint.afterTakeover.hit()
+        return Ownership(epoch: epoch, socket: try OwnerSocket(path: base + ".sock"), lock: lock)
+    }
+
+    /// Returns when the lock is taken or the owner has been silent for too long.
+    private static func waitForOwner(
+        _ lock: OwnerLock, socketPath: String, role: AccountRole, silence: Int64
+    ) throws(AccountError) {
+        let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
+        let end = TimeSource.system.milliseconds() + silence
+        while !lock.tryToTake() {
+            let left = end - TimeSource.system.milliseconds()
+            guard left > 0 else { return }
+            switch OwnerSocket.ask(question, path: socketPath, milliseconds: Int32(clamping: left)) {
+            case .keeping:
+                throw AccountError(
+                    .ownershipHeld, "another process is alive and keeps this account's stream; let it do the work")
+            case .releasing, nil:
+                // Letting go, starting or dying: the lock tells.
+                usleep(1000)
+            }
+        }
+    }
+
+    /// Takes the lock as soon as the process that was passed over frees it.
+    func takeLockIfFree() { _ = lock.tryToTake() }
+
+    /// Gives the account back: the next one finds the lock free.
+    func release(_ table: OwnershipTable, store: HandlerStore) throws {
+        try Failpoint.beforeRelease.hit()
+        defer { lock.release() }
+        try store.step { step in try table.release(epoch: epoch, in: step) }
+    }
+
+    /// Lets go of everything without touching the database: somebody else owns the account.
+    func abandon() { lock.release() }
+}
+
+/// What a process is to an account.
+public enum AccountRole: String, Hashable, Sendable {
+    /// The main program: asks a worker to hand the stream over.
+    case main
+    /// A short-lived process that a push woke: leaves a live owner alone.
+    case worker
+}

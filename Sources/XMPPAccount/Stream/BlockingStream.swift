@@ -1,0 +1,92 @@
+import XMPPCore
+
+/// A stream while it is being opened: one element is awaited at a time, under one deadline.
+final class BlockingStream {
+    let connection: Connection
+    private(set) var parser: StreamParser
+    /// What was parsed and not yet taken.
+    private(set) var events: ArraySlice<StreamParser.Event> = []
+    private let deadline: Deadline
+    private let interrupt: Int32
+    private var input: [UInt8] = []
+
+    init(_ connection: Connection, deadline: Deadline, interrupt: Int32) throws {
+        self.connection = connection
+        self.deadline = deadline
+        self.interrupt = interrupt
+        parser = try StreamParser()
+    }
+
+    /// Sends a stream header and returns the features that the server announces.
+    ///
+    /// A parser belongs to one stream, so every header begins with a new one.
+    func restart(to domain: String, from: String?) throws -> Element {
+        parser = try StreamParser()
+        events = []
+        try send(Serializer.streamHeader(to: domain, from: from))
+        guard case .opened(let header) = try next() else {
+            throw AccountError(.protocolViolation, "the server did not begin its stream with a stream header")
+        }
+        guard header["version"]?.hasPrefix("1.") == true else {
+            throw AccountError(.protocolViolation, "the server speaks no XMPP 1.0; it cannot be used")
+        }
+        let features = try element()
+        guard features.has(name: "features", namespace: Namespaces.stream) else {
+            throw AccountError(
+                .protocolViolation, "the server sent <\(features.name)/> where its stream features must stand")
+        }
+        return features
+    }
+
+    func send(_ element: Element) throws { try send(Serializer().bytes(element)) }
+
+    private func send(_ bytes: [UInt8]) throws {
+        connection.write(bytes)
+        try connection.flush(until: deadline, interrupt: interrupt)
+    }
+
+    /// The next element, or the error that ended the stream.
+    func element() throws -> Element {
+        switch try next() {
+        case .element(let element):
+            if let error = StreamError(element) {
+                throw AccountError(.streamError, "the server ended the stream: \(error)", cause: error)
+            }
+            return element
+        case .closed: throw AccountError(.connectionFailed, "the server closed the stream while it was being opened")
+        case .opened: throw AccountError(.protocolViolation, "the server sent a second stream header")
+        }
+    }
+
+    private func next() throws -> StreamParser.Event {
+        while true {
+            if let event = events.popFirst() { return event }
+            try receive()
+        }
+    }
+
+    private func receive() throws {
+        input.removeAll(keepingCapacity: true)
+        switch try connection.read(into: &input) {
+        case .bytes: events = try ArraySlice(parser.parse(input))
+        case .closed:
+            throw AccountError(.connectionFailed, "\(connection.peer) closed the connection while it was being opened")
+        case .wouldBlock:
+            switch try connection.wait(until: deadline, interrupt: interrupt) {
+            case .ready: break
+            case .timedOut:
+                throw AccountError(
+                    .timedOut, "\(connection.peer) did not answer in time; check the network, it is tried again")
+            case .interrupted: throw AccountError(.closed, "connecting was stopped")
+            }
+        }
+    }
+
+    /// Begins TLS after `<proceed/>`. Nothing may have come after it: it would have been sent in clear by someone else.
+    func startTLS(_ context: TLSContext, domain: String) throws {
+        guard events.isEmpty else {
+            throw AccountError(.protocolViolation, "the server sent data in clear after <proceed/>; the connection is not safe")
+        }
+        try connection.startTLS(context, domain: domain, deadline: deadline, interrupt: interrupt)
+    }
+}

@@ -1,0 +1,213 @@
+import XMPPCore
+
+/// Opens a stream: connect, TLS, authenticate, resume or bind. It knows no database.
+///
+///     connect ─▶ TLS ─▶ SASL ─▶ features ─▶ <resume/> ─▶ resumed
+///                                              └ failed ─▶ bind ─▶ <enable/> ─▶ bound
+///
+/// It blocks and so runs on a thread of its own; ``AccountLoop`` takes the opened stream over and commits the outcome
+/// before anything else is sent.
+struct StreamOpener: Sendable {
+    /// What a session needs to be resumed.
+    struct Resumption: Sendable {
+        var id: String
+        var handled: HandledCount
+    }
+
+    enum Outcome: Sendable {
+        /// The session goes on; the server handled that many of our stanzas.
+        case resumed(HandledCount)
+        /// A new session. If a resumption failed and the server said what it had handled, that count.
+        case bound(BoundSession, failedCount: HandledCount?)
+    }
+
+    let configuration: AccountConfiguration
+    let resumption: Resumption?
+    let resource: String
+
+    /// - Parameter interrupt: A descriptor that becomes readable when connecting shall end.
+    func open(interrupt: Int32) throws -> OpenedStream {
+        let deadline = Deadline.after(.milliseconds(configuration.connectTimeout))
+        let stream = try connect(deadline: deadline, interrupt: interrupt)
+        let features = try authenticate(stream)
+        let outcome = try beginSession(stream, features: features)
+        return OpenedStream(stream, outcome: outcome)
+    }
+
+    private var domain: String { configuration.jid.domain }
+
+    private func connect(deadline: Deadline, interrupt: Int32) throws -> BlockingStream {
+        let endpoint = configuration.endpoint
+        let trust: TLSTrust =
+            switch configuration.trust {
+            case .system: .system
+            case .file(let path): .file(path)
+            }
+        let context = try TLSContext.client(trust: trust)
+        let connection = try Connection.connect(
+            host: endpoint.host, port: endpoint.port, deadline: deadline, interrupt: interrupt)
+        if endpoint.security == .directTLS {
+            try connection.startTLS(
+                context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
+        }
+        let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
+        if endpoint.security == .startTLS { try startTLS(stream, context) }
+        return stream
+    }
+
+    private func startTLS(_ stream: BlockingStream, _ context: TLSContext) throws {
+        // No `from` before TLS: the address would travel in clear (RFC 6120 section 4.7.1).
+        let features = try stream.restart(to: domain, from: nil)
+        guard features.child("starttls", Namespaces.tls) != nil else {
+            throw AccountError(
+                .tlsUnavailable,
+                "\(stream.connection.peer) does not offer TLS for \(domain); nothing is sent without it. Check the port, or use direct TLS"
+            )
+        }
+        try stream.send(Element("starttls", namespace: Namespaces.tls))
+        let answer = try stream.element()
+        guard answer.has(name: "proceed", namespace: Namespaces.tls) else {
+            throw AccountError(.tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
+        }
+        try stream.startTLS(context, domain: domain)
+    }
+
+    // MARK: Authentication (RFC 6120 section 6)
+
+    private func authenticate(_ stream: BlockingStream) throws -> Element {
+        let features = try stream.restart(to: domain, from: configuration.jid.description)
+        let offered = features.child("mechanisms", Namespaces.sasl)?.children("mechanism", Namespaces.sasl).map(\.text)
+        guard let mechanism = SCRAMMechanism.strongest(of: offered ?? []) else {
+            throw AccountError(
+                .noMechanism,
+                "\(domain) offers no SCRAM authentication (offered: \((offered ?? []).joined(separator: ", "))); ask its administrator to enable SCRAM-SHA-256"
+            )
+        }
+        var scram = try SCRAMClient(
+            mechanism: mechanism, username: configuration.jid.local ?? "", password: configuration.password)
+        var reply = Element(
+            "auth", namespace: Namespaces.sasl, attributes: ["mechanism": mechanism.name],
+            text: Base64.encode(try scram.initialResponse()))
+        while true {
+            try stream.send(reply)
+            let answer = try stream.element()
+            switch answer.name {
+            case "challenge" where answer.namespace == Namespaces.sasl:
+                let response = try scram.respond(to: try Base64.decode(answer.text))
+                reply = Element("response", namespace: Namespaces.sasl, text: Base64.encode(response))
+            case "success" where answer.namespace == Namespaces.sasl:
+                // A server that succeeds without its signature has not proved that it knows the password.
+                try scram.verify(success: answer.text.isEmpty ? nil : try Base64.decode(answer.text))
+                return try stream.restart(to: domain, from: configuration.jid.description)
+            case "failure" where answer.namespace == Namespaces.sasl: throw refusal(answer)
+            default:
+                throw AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
+            }
+        }
+    }
+
+    private func refusal(_ failure: Element) -> AccountError {
+        let condition = failure.elements.first { $0.name != "text" }?.name ?? "failure"
+        let text = failure.child("text", Namespaces.sasl).map { ": \($0.text)" } ?? ""
+        if condition == "temporary-auth-failure" {
+            return AccountError(.connectionFailed, "\(domain) cannot authenticate anyone at the moment\(text); it is tried again")
+        }
+        return AccountError(
+            .notAuthorized,
+            "\(domain) refused the login of \(configuration.jid) (\(condition)\(text)); check the address and the password")
+    }
+
+    // MARK: Session
+
+    private func beginSession(_ stream: BlockingStream, features: Element) throws -> Outcome {
+        var failedCount: HandledCount?
+        let canManage = features.child("sm", Namespaces.sm) != nil
+        if let resumption, canManage {
+            // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
+            try stream.send(
+                Element(
+                    "resume", namespace: Namespaces.sm,
+                    attributes: ["h": resumption.handled.description, "previd": resumption.id]))
+            try Failpoint.afterResumeSent.hit()
+            let answer = try stream.element()
+            if answer.has(name: "resumed", namespace: Namespaces.sm) {
+                guard answer["previd"] == resumption.id, let handled = HandledCount(answer["h"]) else {
+                    throw AccountError(.protocolViolation, "the server resumed another session than the one asked for")
+                }
+                return .resumed(handled)
+            }
+            guard answer.has(name: "failed", namespace: Namespaces.sm) else {
+                throw AccountError(.protocolViolation, "the server answered <resume/> with <\(answer.name)/>")
+            }
+            failedCount = HandledCount(answer["h"])
+        }
+        let jid = try bind(stream)
+        let session = try enable(stream, jid: jid, canManage: canManage)
+        return .bound(session, failedCount: failedCount)
+    }
+
+    private func bind(_ stream: BlockingStream) throws -> JID {
+        let payload = Element(
+            "bind", namespace: Namespaces.bind,
+            children: [Element("resource", namespace: Namespaces.bind, text: resource)])
+        let id = StanzaID.random()
+        try stream.send(IQ(type: .set, id: id, payload: payload).element)
+        let answer = try stream.element()
+        guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
+            let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(text), jid.isFull
+        else {
+            let reason = (try? IQ(element: answer))?.error.map { "\($0)" } ?? "<\(answer.name)/>"
+            throw AccountError(.bindFailed, "\(domain) gave no resource (\(reason)); it is tried again")
+        }
+        return jid
+    }
+
+    private func enable(_ stream: BlockingStream, jid: JID, canManage: Bool) throws -> BoundSession {
+        var session = BoundSession(fullJID: jid, isManaged: false, resumptionID: nil, location: nil)
+        guard canManage else { return session }
+        try stream.send(
+            Element(
+                "enable", namespace: Namespaces.sm,
+                attributes: ["resume": "true", "max": configuration.resumptionWindow.map(String.init)]))
+        let answer = try stream.element()
+        if answer.has(name: "enabled", namespace: Namespaces.sm) {
+            session.isManaged = true
+            // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
+            if let flag = answer["resume"], flag == "true" || flag == "1" { session.resumptionID = answer["id"] }
+            session.location = answer["location"]
+        } else if !answer.has(name: "failed", namespace: Namespaces.sm) {
+            throw AccountError(.protocolViolation, "the server answered <enable/> with <\(answer.name)/>")
+        }
+        return session
+    }
+}
+
+/// An opened stream on its way from the thread that opened it to the account's own.
+///
+/// Unchecked: the opening thread gives its only reference away and never touches it again.
+final class OpenedStream: @unchecked Sendable {
+    let connection: Connection
+    let parser: StreamParser
+    /// What arrived behind the answer that began the session.
+    let early: [StreamParser.Event]
+    let outcome: StreamOpener.Outcome
+
+    init(_ stream: BlockingStream, outcome: StreamOpener.Outcome) {
+        connection = stream.connection
+        parser = stream.parser
+        early = Array(stream.events)
+        self.outcome = outcome
+    }
+}
+
+/// Ids of stanzas: random, so that nobody can guess one and none is used again after a restart.
+public enum StanzaID {
+    /// 128 random bits in hexadecimal.
+    public static func random() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return [generator.next(), generator.next()].map { (bits: UInt64) in
+            let text = String(bits, radix: 16)
+            return String(repeating: "0", count: 16 - text.count) + text
+        }.joined()
+    }
+}

@@ -1,0 +1,61 @@
+/// A count of stanzas handled on one side of a stream, modulo 2^32 (XEP-0198 section 4: "in the unlikely case that
+/// the number of stanzas handled exceeds the maximum … the value SHALL be reset from 2^32-1 back to zero").
+package struct HandledCount: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    package var rawValue: UInt32
+    package init(rawValue: UInt32) { self.rawValue = rawValue }
+
+    /// Reads the `h` attribute; nil when it is no unsigned 32-bit number.
+    package init?(_ text: String?) {
+        guard let text, let value = UInt32(text) else { return nil }
+        rawValue = value
+    }
+
+    package var description: String { String(rawValue) }
+
+    package static func + (count: HandledCount, stanzas: Int) -> HandledCount {
+        HandledCount(rawValue: count.rawValue &+ UInt32(truncatingIfNeeded: stanzas))
+    }
+
+    /// How many stanzas lie between an earlier count and this one, through the wrap.
+    package func distance(from earlier: HandledCount) -> UInt32 { rawValue &- earlier.rawValue }
+}
+
+/// A handled count that cannot be true (XEP-0198 section 4, `handled-count-too-high`).
+package struct HandledCountError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What the server claims to have handled.
+    package let claimed: HandledCount
+    /// What it had acknowledged before.
+    package let acknowledged: HandledCount
+    /// How many stanzas wait for acknowledgement.
+    package let outstanding: Int
+
+    /// How many stanzas this side has sent.
+    package var sent: HandledCount { acknowledged + outstanding }
+
+    package var description: String {
+        "the server acknowledged \(claimed) stanzas, but \(sent) were sent and \(acknowledged) already acknowledged; the session is given up and a new one begun"
+    }
+}
+
+/// The acknowledgement arithmetic of XEP-0198: the rows that wait and the last acknowledged count are all there is;
+/// everything else is derived from them.
+package enum Acknowledgement {
+    /// How many of the waiting stanzas, oldest first, an acknowledgement covers.
+    ///
+    /// A count lower than the last one looks like a huge distance and is refused by the same comparison.
+    ///
+    /// - Parameters:
+    ///   - claimed: The `h` that the server sent.
+    ///   - acknowledged: The `h` it sent before.
+    ///   - outstanding: How many stanzas wait.
+    /// - Throws: ``HandledCountError`` when more is acknowledged than waits.
+    package static func covered(
+        by claimed: HandledCount, after acknowledged: HandledCount, outstanding: Int
+    ) throws(HandledCountError) -> Int {
+        let distance = claimed.distance(from: acknowledged)
+        guard Int(distance) <= outstanding else {
+            throw HandledCountError(claimed: claimed, acknowledged: acknowledged, outstanding: outstanding)
+        }
+        return Int(distance)
+    }
+}
