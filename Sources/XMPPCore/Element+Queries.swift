@@ -1,0 +1,110 @@
+extension Element {
+    // MARK: Attributes
+
+    /// The value of an attribute without namespace (or of one named `xml:…`).
+    ///
+    /// Setting replaces the value in place or appends the attribute; setting nil removes it.
+    public subscript(attribute: String) -> String? {
+        get {
+            let (name, namespace) = Attribute.expanded(attribute)
+            return attributes.first { $0.name == name && $0.namespace == namespace }?.value
+        }
+        set {
+            let (name, namespace) = Attribute.expanded(attribute)
+            set(newValue, name: name, namespace: namespace)
+        }
+    }
+
+    /// The value of an attribute with a namespace.
+    public subscript(attribute: String, namespace namespace: String) -> String? {
+        get { attributes.first { $0.name == attribute && $0.namespace == namespace }?.value }
+        set { set(newValue, name: attribute, namespace: namespace) }
+    }
+
+    private mutating func set(_ value: String?, name: String, namespace: String?) {
+        let index = attributes.firstIndex { $0.name == name && $0.namespace == namespace }
+        switch (index, value) {
+        case (let index?, let value?): attributes[index].value = value
+        case (let index?, nil): attributes.remove(at: index)
+        case (nil, let value?):
+            attributes.append(Attribute(rawName: name, namespace: namespace, value: value))
+        case (nil, nil): break
+        }
+    }
+
+    // MARK: Children
+
+    /// Whether this element has this name in this namespace.
+    public func has(name: String, namespace: String) -> Bool {
+        self.name == name && self.namespace == namespace
+    }
+
+    /// The first child element with this name in this namespace; both must be equal.
+    public func child(_ name: String, _ namespace: String) -> Element? {
+        for case .element(let child) in children where child.has(name: name, namespace: namespace) {
+            return child
+        }
+        return nil
+    }
+
+    /// All child elements with this name in this namespace, in order.
+    public func children(_ name: String, _ namespace: String) -> [Element] {
+        elements.filter { $0.has(name: name, namespace: namespace) }
+    }
+
+    /// All child elements, in order.
+    public var elements: [Element] {
+        children.compactMap { if case .element(let child) = $0 { child } else { nil } }
+    }
+
+    /// The first child element.
+    public var firstElement: Element? {
+        for case .element(let child) in children { return child }
+        return nil
+    }
+
+    /// The character data directly inside this element, joined. Text of its children is not part of it.
+    public var text: String {
+        if children.count == 1, case .text(let only) = children[0] { return only }
+        var joined = ""
+        for case .text(let piece) in children { joined += piece }
+        return joined
+    }
+
+    // MARK: Building
+
+    /// Appends a child element.
+    public mutating func append(_ child: Element) {
+        children.append(.element(child))
+    }
+
+    /// Appends character data, joined with a text node that already stands at the end. Empty text does nothing.
+    public mutating func append(text: String) {
+        if text.isEmpty { return }
+        if case .text(let last) = children.last {
+            children[children.count - 1] = .text(last + text)
+        } else {
+            children.append(.text(text))
+        }
+    }
+
+    /// This element with one more child, for building in one expression.
+    public func appending(_ child: Element) -> Element {
+        var copy = self
+        copy.append(child)
+        return copy
+    }
+
+    // MARK: Text form
+
+    /// This element as XML that stands on its own: every namespace it needs is declared in it.
+    /// - Parameter defaultNamespace: the namespace that is already the default where the text will stand.
+    public func serialized(defaultNamespace: String = "") -> String {
+        String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)
+    }
+}
+
+extension Element: CustomStringConvertible {
+    /// The standalone XML form.
+    public var description: String { serialized() }
+}

@@ -1,0 +1,97 @@
+/// An XML element as a value: expanded name, attributes, children. Prefixes are gone, namespaces stay.
+///
+/// ```swift
+/// let ping = Element("ping", namespace: Namespaces.ping)
+/// let item = Element("item", namespace: Namespaces.roster, attributes: ["jid": "a@b", "name": nil])
+/// item["jid"]      // "a@b"
+/// item["name"]     // nil: an attribute given as nil is left out
+/// ```
+///
+/// Equality compares names, namespaces, attributes and children in their order. A value that came from
+/// `StreamParser` never holds two text nodes side by side or an empty one; what you build yourself should not
+/// either, since those two do not survive being written and read again.
+///
+/// Source: RFC 6120 section 11, Namespaces in XML 1.0.
+public struct Element: Hashable, Sendable {
+    /// What an element holds.
+    public enum Node: Hashable, Sendable {
+        /// A child element.
+        case element(Element)
+        /// A run of character data, entities already replaced.
+        case text(String)
+    }
+
+    /// One attribute. Namespace declarations are not attributes here: they follow from `Element.namespace`.
+    public struct Attribute: Hashable, Sendable {
+        /// Local name.
+        public var name: String
+        /// Namespace name, nil for an attribute without prefix, which is the usual kind.
+        public var namespace: String?
+        /// Value, entities already replaced.
+        public var value: String
+
+        /// Makes an attribute.
+        /// - Parameters:
+        ///   - name: local name. A name that starts with `xml:` and no namespace means the XML namespace.
+        ///   - namespace: namespace name, nil for none.
+        ///   - value: value, unescaped.
+        public init(_ name: String, namespace: String? = nil, value: String) {
+            let expanded = namespace == nil ? Attribute.expanded(name) : (name, namespace)
+            self.name = expanded.0
+            self.namespace = expanded.1
+            self.value = value
+        }
+
+        init(rawName: String, namespace: String?, value: String) {
+            self.name = rawName
+            self.namespace = namespace
+            self.value = value
+        }
+
+        /// `xml` is the one prefix that is bound everywhere (Namespaces in XML 1.0, section 3).
+        static func expanded(_ name: String) -> (String, String?) {
+            name.utf8.starts(with: "xml:".utf8) ? (String(name.dropFirst(4)), Namespaces.xml) : (name, nil)
+        }
+    }
+
+    /// Local name.
+    public var name: String
+    /// Namespace name, empty for none.
+    public var namespace: String
+    /// Attributes in document order.
+    public var attributes: [Attribute]
+    /// Children in document order.
+    public var children: [Node]
+
+    /// Makes an element.
+    /// - Parameters:
+    ///   - name: local name.
+    ///   - namespace: namespace name, empty for none.
+    ///   - attributes: name and value; a nil value leaves the attribute out. `xml:lang` may be written so.
+    ///   - text: character data in front of the children; nil or empty for none.
+    ///   - children: child elements.
+    public init(
+        _ name: String, namespace: String, attributes: KeyValuePairs<String, String?> = [:],
+        text: String? = nil,
+        children: [Element] = []
+    ) {
+        self.name = name
+        self.namespace = namespace
+        self.attributes = attributes.compactMap { name, value in value.map { Attribute(name, value: $0) } }
+        self.children = children.map(Node.element)
+        if let text, !text.isEmpty { self.children.insert(.text(text), at: 0) }
+    }
+
+    /// Makes an element from complete parts.
+    /// - Parameters:
+    ///   - name: local name.
+    ///   - namespace: namespace name, empty for none.
+    ///   - attributes: attributes in order.
+    ///   - children: nodes in order.
+    public init(name: String, namespace: String, attributes: [Attribute], children: [Node]) {
+        self.name = name
+        self.namespace = namespace
+        self.attributes = attributes
+        self.children = children
+    }
+}

@@ -1,0 +1,141 @@
+/// A request or the answer to one.
+///
+/// ```swift
+/// let request = IQ(type: .get, to: server, id: "a1", payload: Element("ping", namespace: Namespaces.ping))
+/// let answer = request.result()           // an IQ of type result, addressed back
+/// answer?.result()                        // nil: answers are never answered
+/// ```
+///
+/// Source: RFC 6120 section 8.2.3.
+public struct IQ: Hashable, Sendable {
+    /// What the IQ is.
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// Asks for data.
+        case get
+        /// Asks for a change.
+        case set
+        /// Answers with success.
+        case result
+        /// Answers with failure.
+        case error
+
+        /// Whether this kind must be answered, exactly once.
+        public var isRequest: Bool { self == .get || self == .set }
+    }
+
+    /// The element as it came or was built.
+    public let element: Element
+    /// What the IQ is.
+    public let type: Kind
+    /// The `id`, which request and answer share. Never empty in an IQ that was read.
+    public let id: String
+    private let address: StanzaAddress
+
+    /// The recipient, nil for the sender's own account.
+    public var to: JID? { address.to }
+    /// The sender; nil in a stanza from a server to its client means the client's own account.
+    public var from: JID? { address.from }
+
+    /// Reads an IQ.
+    /// - Parameter element: `<iq/>` in `jabber:client`, `jabber:server` or `jabber:component:accept`.
+    /// - Throws: `StanzaFormatError` when the element is no IQ, lacks an id, has an unknown type, a malformed
+    ///   address, or not exactly one child (get, set) or more than one (result).
+    public init(element: Element) throws(StanzaFormatError) {
+        address = try StanzaAddress(element, name: "iq")
+        guard let id = address.id, !id.isEmpty else {
+            throw StanzaFormatError(
+                .missingID, "Give the <iq/> an 'id'; its answer cannot be matched without one.")
+        }
+        guard let type = element["type"].flatMap(Kind.init) else {
+            throw StanzaFormatError(
+                .unknownType,
+                "Give the <iq/> the type get, set, result or error, not '\(element["type"] ?? "")'.")
+        }
+        try Self.checkChildren(of: element, type: type)
+        self.element = element
+        self.type = type
+        self.id = id
+    }
+
+    private static func checkChildren(of element: Element, type: Kind) throws(StanzaFormatError) {
+        let count = element.elements.count
+        if type.isRequest, count != 1 {
+            throw StanzaFormatError(
+                .wrongChildCount,
+                "Give the <iq/> of type \(type.rawValue) exactly one child element; it has \(count).")
+        }
+        if type == .result, count > 1 {
+            throw StanzaFormatError(
+                .wrongChildCount, "Give the <iq/> of type result at most one child element; it has \(count).")
+        }
+    }
+
+    /// Makes an IQ.
+    /// - Parameters:
+    ///   - type: what the IQ is.
+    ///   - to: the recipient, nil for the own account.
+    ///   - from: the sender; a client leaves it to its server.
+    ///   - id: unique among the sender's requests, over restarts too.
+    ///   - payload: the one child element. Requests need one.
+    ///   - namespace: the content namespace of the stream.
+    public init(
+        type: Kind, to: JID? = nil, from: JID? = nil, id: String, payload: Element?,
+        namespace: String = Namespaces.client
+    ) {
+        self.init(
+            type: type, address: StanzaAddress(to: to, from: from, id: id), id: id,
+            children: payload.map { [$0] } ?? [],
+            namespace: namespace)
+    }
+
+    private init(type: Kind, address: StanzaAddress, id: String, children: [Element], namespace: String) {
+        self.type = type
+        self.id = id
+        self.address = address
+        element = Element(
+            "iq", namespace: namespace,
+            attributes: [
+                "type": type.rawValue, "id": id, "to": address.to?.description,
+                "from": address.from?.description,
+            ], children: children)
+    }
+
+    /// The child element of a request or result; the echoed request of an error, if it came along.
+    public var payload: Element? {
+        for case .element(let child) in element.children
+        where type != .error || !child.has(name: "error", namespace: element.namespace) { return child }
+        return nil
+    }
+
+    /// The error of an IQ of type error, nil for the others.
+    ///
+    /// An error IQ without `<error/>` gives `undefinedCondition`: its request has failed all the same.
+    public var error: StanzaError? {
+        guard type == .error else { return nil }
+        return element.child("error", element.namespace).flatMap { StanzaError($0) }
+            ?? StanzaError(.undefinedCondition)
+    }
+
+    // MARK: Answers
+
+    /// The successful answer to this request; nil for a result or error, which must never be answered.
+    public func result(payload: Element? = nil) -> IQ? {
+        answer(.result, children: payload.map { [$0] } ?? [])
+    }
+
+    /// The failed answer to this request; nil for a result or error, which must never be answered.
+    /// - Parameters:
+    ///   - error: what went wrong.
+    ///   - echo: whether the request's child goes back along with it.
+    public func errorReply(_ error: StanzaError, echo: Bool = false) -> IQ? {
+        let echoed = echo ? payload.map { [$0] } ?? [] : []
+        return answer(.error, children: echoed + [error.element(in: element.namespace)])
+    }
+
+    private func answer(_ type: Kind, children: [Element]) -> IQ? {
+        guard self.type.isRequest else { return nil }
+        return IQ(
+            type: type, address: StanzaAddress(to: from, from: to, id: id), id: id, children: children,
+            namespace: element.namespace)
+    }
+}

@@ -1,0 +1,118 @@
+/// An XMPP address: `localpart@domainpart/resourcepart`, prepared and compared as RFC 7622 says.
+///
+/// ```swift
+/// let jid = try JID("Juliet@Capulet.example/balcony")
+/// jid.local        // "juliet"
+/// jid.resource     // "balcony"
+/// jid.bare         // juliet@capulet.example
+/// ```
+///
+/// The text is split at its first `/`, then what stands in front of that at its first `@`. So
+/// `evil.org/x@victim.com` is the domain `evil.org` with the resource `x@victim.com`. A part that cannot be
+/// prepared is an error; no other JID is ever put in its place.
+///
+/// What is prepared (a subset of PRECIS that needs no tables; RFC 8264, RFC 8265):
+/// - localpart: lower case, fullwidth ASCII to ASCII; refused are `" & ' / : < > @`, white space, control,
+///   format and private-use characters, noncharacters. Unassigned code points pass, so that a peer with newer
+///   Unicode tables is still understood.
+/// - domainpart: lower case, one trailing dot removed, `。` to `.`, labels of letters, digits, `-` and `_` up to 63
+///   octets, or an IPv6 address in brackets. A-labels (`xn--…`) are kept as they are.
+/// - resourcepart: Unicode spaces to the ASCII space; refused are control characters and noncharacters.
+/// - Normalization: parts keep the form they came in. Comparing and hashing follow canonical equivalence, as
+///   Swift's `String` does, so NFC and NFD of one address are the same JID.
+///
+/// Source: RFC 7622 section 3.
+public struct JID: Hashable, Sendable {
+    /// The localpart, lower case; nil for a server's own address.
+    public let local: String?
+    /// The domainpart, lower case, without a trailing dot.
+    public let domain: String
+    /// The resourcepart, nil in a bare JID. Case counts.
+    public let resource: String?
+
+    /// The longest a part may be, in octets of UTF-8 (RFC 7622 section 3.1).
+    public static let maximumPartLength = 1023
+
+    /// Reads a JID from its text form.
+    /// - Parameter text: `domain`, `local@domain`, `domain/resource` or `local@domain/resource`.
+    /// - Throws: `JIDError` when a part is empty, too long, or holds what its profile forbids.
+    public init(_ text: String) throws(JIDError) {
+        let bytes = text.utf8
+        let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
+        let bare = text[..<(slash ?? text.endIndex)]
+        let at = bare.utf8.firstIndex(of: UInt8(ascii: "@"))
+        let domain = at.map { bare[bare.utf8.index(after: $0)...] } ?? bare
+        self.local = if let at { try JIDPreparation.local(bare[..<at]) } else { nil }
+        self.domain = try JIDPreparation.domain(domain)
+        self.resource =
+            if let slash { try JIDPreparation.resource(text[bytes.index(after: slash)...]) } else { nil }
+    }
+
+    /// Makes a JID from its parts, each prepared.
+    /// - Parameters:
+    ///   - local: 1 to 1023 octets of UTF-8, or nil for none.
+    ///   - domain: a host name, an IPv4 address, or an IPv6 address in brackets.
+    ///   - resource: 1 to 1023 octets of UTF-8, or nil for none.
+    /// - Throws: `JIDError` as for the text form.
+    public init(local: String? = nil, domain: String, resource: String? = nil) throws(JIDError) {
+        self.local = if let local { try JIDPreparation.local(local[...]) } else { nil }
+        self.domain = try JIDPreparation.domain(domain[...])
+        self.resource = if let resource { try JIDPreparation.resource(resource[...]) } else { nil }
+    }
+
+    private init(preparedLocal: String?, domain: String, resource: String?) {
+        self.local = preparedLocal
+        self.domain = domain
+        self.resource = resource
+    }
+
+    /// This address without its resource.
+    public var bare: JID { JID(preparedLocal: local, domain: domain, resource: nil) }
+    /// Whether there is no resource.
+    public var isBare: Bool { resource == nil }
+    /// Whether there is a resource.
+    public var isFull: Bool { resource != nil }
+    /// The address of the domain alone, as a server or service has it.
+    public var domainJID: JID { JID(preparedLocal: nil, domain: domain, resource: nil) }
+
+    /// This address with another resource.
+    /// - Parameter resource: 1 to 1023 octets of UTF-8.
+    /// - Throws: `JIDError` when the resource is empty, too long or holds a forbidden character.
+    public func with(resource: String) throws(JIDError) -> JID {
+        JID(preparedLocal: local, domain: domain, resource: try JIDPreparation.resource(resource[...]))
+    }
+}
+
+extension JID: CustomStringConvertible {
+    /// The text form; reading it again gives an equal JID.
+    public var description: String {
+        var text = ""
+        if let local { text += local + "@" }
+        text += domain
+        if let resource { text += "/" + resource }
+        return text
+    }
+}
+
+extension JID: Codable {
+    /// Reads the single string that `encode(to:)` writes.
+    /// - Throws: `DecodingError.dataCorrupted` with the `JIDError` as underlying error.
+    public init(from decoder: any Decoder) throws {
+        let container = try decoder.singleValueContainer()
+        let text = try container.decode(String.self)
+        do {
+            try self.init(text)
+        } catch {
+            throw DecodingError.dataCorrupted(
+                .init(
+                    codingPath: decoder.codingPath, debugDescription: error.description,
+                    underlyingError: error))
+        }
+    }
+
+    /// Writes the text form as a single string.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(description)
+    }
+}

@@ -1,0 +1,49 @@
+/// Why a text is not a JID.
+public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+        /// The part is there but holds nothing (`@d`, `a@b/`, an empty string).
+        public static let empty = Code(description: "empty")
+        /// The part is longer than 1023 octets of UTF-8.
+        public static let tooLong = Code(description: "tooLong")
+        /// The part holds a character that its profile forbids.
+        public static let forbiddenCharacter = Code(description: "forbiddenCharacter")
+        /// The domain has an empty label, one longer than 63 octets, or one with a hyphen at an end.
+        public static let invalidLabel = Code(description: "invalidLabel")
+        /// The domain is in brackets but no IPv6 address.
+        public static let invalidAddress = Code(description: "invalidAddress")
+        /// The domain ends in a port; a JID names an entity, not an endpoint.
+        public static let port = Code(description: "port")
+    }
+
+    /// The part of a JID that is wrong.
+    public enum Part: String, Hashable, Sendable {
+        /// In front of the `@`.
+        case localpart
+        /// The server, room service or other host.
+        case domainpart
+        /// Behind the first `/`.
+        case resourcepart
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// Where it is wrong.
+    public let part: Part
+    /// The text of that part, cut to its first 64 characters.
+    public let text: String
+    /// One sentence that says what to do.
+    public let message: String
+
+    init(_ code: Code, _ part: Part, _ text: some StringProtocol, _ message: String) {
+        self.code = code
+        self.part = part
+        self.text = String(text.prefix(64))
+        self.message = message
+    }
+
+    /// The message, with the text it is about.
+    public var description: String { "\(message) (\(part.rawValue) '\(text)')" }
+}

@@ -1,0 +1,79 @@
+/// A message: pushed to its recipient, not answered.
+///
+/// ```swift
+/// let message = Message(to: try JID("romeo@montague.example"), id: "m1", body: "Wherefore art thou?")
+/// ```
+///
+/// Source: RFC 6121 section 5.
+public struct Message: Hashable, Sendable {
+    /// How the message is meant (RFC 6121 section 5.2.2).
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// Part of a one-to-one conversation.
+        case chat
+        /// A message of ours that could not be delivered.
+        case error
+        /// Part of a room's conversation.
+        case groupchat
+        /// News; no reply is expected and it is never stored for later.
+        case headline
+        /// A single message.
+        case normal
+    }
+
+    /// The element as it came or was built.
+    public let element: Element
+    /// How the message is meant; a missing or unknown type means normal (RFC 6121 section 5.2.2).
+    public let type: Kind
+    private let address: StanzaAddress
+
+    /// The recipient.
+    public var to: JID? { address.to }
+    /// The sender.
+    public var from: JID? { address.from }
+    /// The `id`, chosen by the sender.
+    public var id: String? { address.id }
+
+    /// Reads a message.
+    /// - Parameter element: `<message/>` in a content namespace.
+    /// - Throws: `StanzaFormatError` when the element is no message or an address is malformed.
+    public init(element: Element) throws(StanzaFormatError) {
+        address = try StanzaAddress(element, name: "message")
+        type = element["type"].flatMap(Kind.init) ?? .normal
+        self.element = element
+    }
+
+    /// Makes a message.
+    /// - Parameters:
+    ///   - to: the recipient.
+    ///   - from: the sender; a client leaves it to its server.
+    ///   - type: how it is meant.
+    ///   - id: the sender's id, nil for none.
+    ///   - body: the text, nil for none.
+    ///   - children: further child elements, behind the body.
+    ///   - namespace: the content namespace of the stream.
+    public init(
+        to: JID?, from: JID? = nil, type: Kind = .chat, id: String? = nil, body: String? = nil,
+        children: [Element] = [], namespace: String = Namespaces.client
+    ) {
+        let bodies = body.map { [Element("body", namespace: namespace, text: $0)] } ?? []
+        self.type = type
+        address = StanzaAddress(to: to, from: from, id: id)
+        element = Element(
+            "message", namespace: namespace,
+            attributes: ["type": type.rawValue, "id": id, "to": to?.description, "from": from?.description],
+            children: bodies + children)
+    }
+
+    /// The text: the body without a language of its own, or else the first one.
+    public var body: String? {
+        let bodies = element.children("body", element.namespace)
+        return (bodies.first { $0["xml:lang"] == nil } ?? bodies.first)?.text
+    }
+
+    /// The error of a message of type error, nil for the others.
+    public var error: StanzaError? {
+        guard type == .error else { return nil }
+        return element.child("error", element.namespace).flatMap { StanzaError($0) }
+            ?? StanzaError(.undefinedCondition)
+    }
+}

@@ -1,0 +1,114 @@
+/// Every XML namespace name this package uses, in one table.
+///
+/// Each is written once, here, and compared with its specification's own string by a test.
+public enum Namespaces {
+    // MARK: Streams and stanzas (RFC 6120)
+
+    /// Stanzas between a client and a server (RFC 6120 section 4.8.2).
+    public static let client = "jabber:client"
+    /// Stanzas between servers (RFC 6120 section 4.8.2).
+    public static let server = "jabber:server"
+    /// Stanzas of an external component that connects to its server (XEP-0114).
+    public static let component = "jabber:component:accept"
+    /// The stream root, `<stream:features/>` and `<stream:error/>` (RFC 6120 section 4.8.1).
+    public static let stream = "http://etherx.jabber.org/streams"
+    /// Conditions inside `<stream:error/>` (RFC 6120 section 4.9.2).
+    public static let streams = "urn:ietf:params:xml:ns:xmpp-streams"
+    /// Conditions inside a stanza's `<error/>` (RFC 6120 section 8.3.2).
+    public static let stanzas = "urn:ietf:params:xml:ns:xmpp-stanzas"
+    /// STARTTLS (RFC 6120 section 5).
+    public static let tls = "urn:ietf:params:xml:ns:xmpp-tls"
+    /// SASL (RFC 6120 section 6).
+    public static let sasl = "urn:ietf:params:xml:ns:xmpp-sasl"
+    /// Resource binding (RFC 6120 section 7).
+    public static let bind = "urn:ietf:params:xml:ns:xmpp-bind"
+    /// Sessions, obsolete but still offered by servers (RFC 3921 section 3).
+    public static let session = "urn:ietf:params:xml:ns:xmpp-session"
+    /// `xml:lang` and its siblings (Namespaces in XML 1.0, section 3).
+    public static let xml = "http://www.w3.org/XML/1998/namespace"
+    /// Namespace declarations themselves; no element or attribute may use it (same section).
+    public static let xmlns = "http://www.w3.org/2000/xmlns/"
+
+    // MARK: Session
+
+    /// Stream management (XEP-0198).
+    public static let sm = "urn:xmpp:sm:3"
+    /// Channel-binding types a server offers (XEP-0440).
+    public static let saslChannelBinding = "urn:xmpp:sasl-cb:0"
+    /// Extensible SASL profile (XEP-0388).
+    public static let sasl2 = "urn:xmpp:sasl:2"
+    /// Bind 2 (XEP-0386).
+    public static let bind2 = "urn:xmpp:bind:0"
+    /// Fast authentication with tokens (XEP-0484).
+    public static let fast = "urn:xmpp:fast:0"
+    /// Client state indication (XEP-0352).
+    public static let csi = "urn:xmpp:csi:0"
+    /// Push notifications (XEP-0357).
+    public static let push = "urn:xmpp:push:0"
+    /// Roster (RFC 6121 section 2).
+    public static let roster = "jabber:iq:roster"
+    /// Blocking (XEP-0191).
+    public static let blocking = "urn:xmpp:blocking"
+
+    // MARK: Discovery
+
+    /// Ping (XEP-0199).
+    public static let ping = "urn:xmpp:ping"
+    /// Disco information (XEP-0030).
+    public static let discoInfo = "http://jabber.org/protocol/disco#info"
+    /// Disco items (XEP-0030).
+    public static let discoItems = "http://jabber.org/protocol/disco#items"
+    /// Entity capabilities (XEP-0115).
+    public static let caps = "http://jabber.org/protocol/caps"
+    /// Software version (XEP-0092).
+    public static let version = "jabber:iq:version"
+    /// Data forms (XEP-0004).
+    public static let dataForms = "jabber:x:data"
+    /// Result sets (XEP-0059).
+    public static let rsm = "http://jabber.org/protocol/rsm"
+
+    // MARK: Messages
+
+    /// Delayed delivery (XEP-0203).
+    public static let delay = "urn:xmpp:delay"
+    /// Stanza and origin ids (XEP-0359).
+    public static let sid = "urn:xmpp:sid:0"
+    /// Delivery receipts (XEP-0184).
+    public static let receipts = "urn:xmpp:receipts"
+    /// Carbons (XEP-0280).
+    public static let carbons = "urn:xmpp:carbons:2"
+    /// Forwarded stanzas (XEP-0297).
+    public static let forward = "urn:xmpp:forward:0"
+    /// Message archive (XEP-0313).
+    public static let mam = "urn:xmpp:mam:2"
+    /// Chat states (XEP-0085).
+    public static let chatStates = "http://jabber.org/protocol/chatstates"
+    /// Processing hints (XEP-0334).
+    public static let hints = "urn:xmpp:hints"
+    /// Rooms (XEP-0045).
+    public static let muc = "http://jabber.org/protocol/muc"
+    /// Rooms, as their occupants see them (XEP-0045).
+    public static let mucUser = "http://jabber.org/protocol/muc#user"
+
+    // MARK: PubSub and OMEMO
+
+    /// PubSub requests (XEP-0060).
+    public static let pubsub = "http://jabber.org/protocol/pubsub"
+    /// PubSub notifications (XEP-0060).
+    public static let pubsubEvent = "http://jabber.org/protocol/pubsub#event"
+    /// PubSub requests of a node's owner (XEP-0060).
+    public static let pubsubOwner = "http://jabber.org/protocol/pubsub#owner"
+    /// PubSub's own error conditions (XEP-0060).
+    public static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
+    /// OMEMO as most clients speak it (XEP-0384 before version 0.4).
+    public static let omemoLegacy = "eu.siacs.conversations.axolotl"
+    /// OMEMO (XEP-0384).
+    public static let omemo = "urn:xmpp:omemo:2"
+    /// Stanza content encryption (XEP-0420).
+    public static let sce = "urn:xmpp:sce:1"
+
+    /// Whether stanzas may stand in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
+    public static func isContent(_ namespace: String) -> Bool {
+        namespace == client || namespace == server || namespace == component
+    }
+}

@@ -1,0 +1,104 @@
+/// The error of a stanza: what `<error/>` says.
+///
+/// ```swift
+/// throw StanzaError(.itemNotFound, text: "No such node.")
+/// ```
+///
+/// Source: RFC 6120 section 8.3.
+public struct StanzaError: Error, Hashable, Sendable {
+    /// What the sender may do about it (RFC 6120 section 8.3.2).
+    public enum Kind: String, Hashable, Sendable, CaseIterable {
+        /// Try again after proving who you are.
+        case auth
+        /// Do not try again.
+        case cancel
+        /// Go on; this was only a warning.
+        case `continue`
+        /// Try again with other data.
+        case modify
+        /// Try again later; it is temporary.
+        case wait
+    }
+
+    /// What the sender may do about it.
+    public var kind: Kind
+    /// What went wrong.
+    public var condition: Condition
+    /// A sentence for people, in the language `language`.
+    public var text: String?
+    /// Language tag of `text`.
+    public var language: String?
+    /// Who raised the error, when that is not the stanza's sender.
+    public var by: JID?
+    /// The new address that `gone` and `redirect` may name, as a URI.
+    public var alternateAddress: String?
+    /// The condition of the extension the stanza belongs to, such as PubSub's.
+    public var applicationCondition: Element?
+
+    /// Makes an error.
+    /// - Parameters:
+    ///   - condition: what went wrong.
+    ///   - kind: what the sender may do; nil takes the one that RFC 6120 associates with the condition.
+    ///   - text: a sentence for people.
+    ///   - by: who raised the error.
+    ///   - applicationCondition: the extension's own condition, in its own namespace.
+    public init(
+        _ condition: Condition, kind: Kind? = nil, text: String? = nil, by: JID? = nil,
+        applicationCondition: Element? = nil
+    ) {
+        self.kind = kind ?? condition.defaultKind
+        self.condition = condition
+        self.text = text
+        self.by = by
+        self.applicationCondition = applicationCondition
+    }
+
+    /// Reads an `<error/>`. Nil when the element is no stanza error at all.
+    ///
+    /// What is missing or unknown is filled in, since a request must end even when its error is odd: no condition
+    /// becomes `undefinedCondition`, an unknown `type` the one associated with the condition.
+    public init?(_ element: Element) {
+        guard element.name == "error", Namespaces.isContent(element.namespace) else { return nil }
+        self.init(.undefinedCondition)
+        for child in element.elements { read(child) }
+        kind = element["type"].flatMap(Kind.init) ?? condition.defaultKind
+        by = element["by"].flatMap { try? JID($0) }
+    }
+
+    private mutating func read(_ child: Element) {
+        if child.namespace != Namespaces.stanzas {
+            applicationCondition = applicationCondition ?? child
+        } else if child.name == "text" {
+            text = child.text
+            language = child["xml:lang"]
+        } else {
+            condition = Condition(rawValue: child.name)
+            alternateAddress = child.text.isEmpty ? nil : child.text
+        }
+    }
+
+    /// The `<error/>` of a client's stanza.
+    public var element: Element { element(in: Namespaces.client) }
+
+    /// The `<error/>` in the namespace of the stanza it will stand in.
+    public func element(in namespace: String) -> Element {
+        var error = Element(
+            "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description])
+        error.append(Element(condition.rawValue, namespace: Namespaces.stanzas, text: alternateAddress))
+        if let text {
+            error.append(
+                Element("text", namespace: Namespaces.stanzas, attributes: ["xml:lang": language], text: text)
+            )
+        }
+        if let applicationCondition { error.append(applicationCondition) }
+        return error
+    }
+}
+
+extension StanzaError: CustomStringConvertible {
+    /// Kind, condition and text in one line.
+    public var description: String {
+        let conditions = [condition.rawValue] + (applicationCondition.map { [$0.name] } ?? [])
+        return "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
+    }
+}

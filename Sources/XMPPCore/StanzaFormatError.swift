@@ -1,0 +1,55 @@
+/// Why an element is no valid IQ, message or presence.
+public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+        /// The element has another name or namespace.
+        public static let wrongElement = Code(description: "wrongElement")
+        /// An IQ has no `id`.
+        public static let missingID = Code(description: "missingID")
+        /// `type` is missing where it is required, or has a value the RFC does not know.
+        public static let unknownType = Code(description: "unknownType")
+        /// `to` or `from` is no JID.
+        public static let malformedAddress = Code(description: "malformedAddress")
+        /// A request has not exactly one child element, or a result more than one.
+        public static let wrongChildCount = Code(description: "wrongChildCount")
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// One sentence that says what to do.
+    public let message: String
+    /// The address error behind `malformedAddress`.
+    public let cause: JIDError?
+
+    init(_ code: Code, _ message: String, cause: JIDError? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    /// The message, with its cause.
+    public var description: String { message + (cause.map { " \($0)" } ?? "") }
+
+    /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
+    public var stanzaError: StanzaError {
+        StanzaError(code == .malformedAddress ? .jidMalformed : .badRequest, text: message)
+    }
+
+    /// The answer that RFC 6120 asks for, nil where there must be none.
+    ///
+    /// Only a malformed IQ that is no result and no error is answered; addresses are swapped as they are.
+    /// - Parameter element: the element that could not be read.
+    public func reply(to element: Element) -> Element? {
+        guard element.name == "iq", Namespaces.isContent(element.namespace) else { return nil }
+        guard let id = element["id"], element["type"] != "result", element["type"] != "error" else {
+            return nil
+        }
+        var reply = Element(
+            "iq", namespace: element.namespace,
+            attributes: ["type": "error", "id": id, "to": element["from"], "from": element["to"]])
+        reply.append(stanzaError.element(in: element.namespace))
+        return reply
+    }
+}

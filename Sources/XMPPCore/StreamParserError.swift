@@ -1,0 +1,55 @@
+/// Why a stream cannot be read on. The parser that threw it is dead.
+public struct StreamParserError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+        /// The XML breaks the rules of XML 1.0 or of Namespaces in XML.
+        public static let notWellFormed = Code(description: "notWellFormed")
+        /// The bytes are no UTF-8, or the XML declaration names another encoding.
+        public static let unsupportedEncoding = Code(description: "unsupportedEncoding")
+        /// A comment, processing instruction, DTD or reference to an undeclared entity.
+        public static let restrictedXML = Code(description: "restrictedXML")
+        /// Character data between stanzas, or a root that is no stream header.
+        public static let badFormat = Code(description: "badFormat")
+        /// The root is not in the namespace of streams.
+        public static let invalidNamespace = Code(description: "invalidNamespace")
+        /// A value of `ParserLimits` was exceeded.
+        public static let limitExceeded = Code(description: "limitExceeded")
+        /// libxml2 had no memory for a parser.
+        public static let outOfMemory = Code(description: "outOfMemory")
+        /// The parser was used after it had thrown.
+        public static let dead = Code(description: "dead")
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// One sentence that says what is wrong and where the limit lies.
+    public let message: String
+    /// What was complete in front of the error and has not been returned yet, in order.
+    public internal(set) var events: [StreamParser.Event] = []
+
+    init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    /// The stream error to send to the peer before closing (RFC 6120 section 4.9.3).
+    public var streamError: StreamError { StreamError(condition, text: message) }
+
+    private var condition: StreamError.Condition {
+        switch code {
+        case .unsupportedEncoding: .unsupportedEncoding
+        case .restrictedXML: .restrictedXML
+        case .badFormat: .badFormat
+        case .invalidNamespace: .invalidNamespace
+        case .limitExceeded: .policyViolation
+        case .outOfMemory: .resourceConstraint
+        case .notWellFormed, .dead: .notWellFormed
+        default: .undefinedCondition
+        }
+    }
+
+    /// The message with its code.
+    public var description: String { "\(message) (\(condition.rawValue))" }
+}

@@ -1,0 +1,103 @@
+/// Builds elements from what libxml2 reports, without a tree of libxml2's in between.
+struct TreeBuilder {
+    /// Complete events, in order, until the parser takes them.
+    var events: [StreamParser.Event] = []
+    /// The error that is parked while libxml2's frames are on the stack.
+    private(set) var failure: StreamParserError?
+    /// Whether the stream header is being read again into a fresh libxml2 parser.
+    var isReplayingHeader = false
+
+    private var names = NameCache()
+    /// The elements that are open below the stream header, outermost first.
+    private var open: [Element] = []
+    private var isRootOpen = false
+    private var text: [UInt8] = []
+    /// The largest text buffer that is kept from one stanza to the next.
+    private static let keptTextBytes = 16 << 10
+
+    /// Forgets the names of a libxml2 parser that is about to be freed.
+    mutating func forgetNames() {
+        names.removeAll()
+    }
+
+    /// Parks the first error.
+    mutating func fail(_ error: StreamParserError) {
+        failure = failure ?? error
+    }
+
+    // MARK: Elements
+
+    mutating func start(
+        name: UnsafePointer<UInt8>?, namespace: UnsafePointer<UInt8>?,
+        attributes: UnsafePointer<UnsafePointer<UInt8>?>?,
+        count: Int
+    ) {
+        if isReplayingHeader { return }
+        flushText()
+        let element = Element(
+            name: names.string(name), namespace: names.string(namespace), attributes: read(attributes, count),
+            children: [])
+        if isRootOpen { open.append(element) } else { openStream(element) }
+    }
+
+    private mutating func openStream(_ header: Element) {
+        isRootOpen = true
+        if header.namespace != Namespaces.stream {
+            return fail(
+                StreamParserError(
+                    .invalidNamespace, "The root element is not in the namespace \(Namespaces.stream)."))
+        }
+        if header.name != "stream" {
+            return fail(StreamParserError(.badFormat, "The root element is not a stream header."))
+        }
+        events.append(.opened(header))
+    }
+
+    mutating func end() {
+        if isReplayingHeader { return }
+        flushText()
+        guard let element = open.popLast() else { return events.append(.closed) }
+        if open.isEmpty {
+            events.append(.element(element))
+            if text.capacity > Self.keptTextBytes { text = [] }
+        } else {
+            open[open.count - 1].children.append(.element(element))
+        }
+    }
+
+    /// libxml2 gives five pointers per attribute: name, prefix, namespace, start and end of the value.
+    private mutating func read(_ attributes: UnsafePointer<UnsafePointer<UInt8>?>?, _ count: Int) -> [Element
+        .Attribute]
+    {
+        guard let attributes, count > 0 else { return [] }
+        var list: [Element.Attribute] = []
+        list.reserveCapacity(count)
+        for index in 0..<count {
+            let fields = attributes + 5 * index
+            let namespace = fields[2].map { names.string($0) }
+            let value = Self.string(from: fields[3], to: fields[4])
+            list.append(
+                Element.Attribute(rawName: names.string(fields[0]), namespace: namespace, value: value))
+        }
+        return list
+    }
+
+    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?) -> String {
+        guard let start, let end else { return "" }
+        return String(decoding: UnsafeBufferPointer(start: start, count: end - start), as: UTF8.self)
+    }
+
+    // MARK: Text
+
+    /// libxml2 cuts character data at entities and buffer ends; it is joined until the next tag.
+    mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
+        if open.isEmpty { return }
+        text.append(contentsOf: bytes)
+    }
+
+    private mutating func flushText() {
+        if text.isEmpty { return }
+        open[open.count - 1].children.append(.text(String(decoding: text, as: UTF8.self)))
+        text.removeAll(keepingCapacity: true)
+    }
+}
