@@ -54,6 +54,12 @@ public struct Step: ~Copyable {
     /// committed rows, such as waking the thread that writes them to a socket.
     package func afterCommit(_ action: @escaping () -> Void) { transaction.afterCommit.append(action) }
 
+    /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
+    ///
+    /// - Throws: What `body` throws. When the store itself failed, the transaction is gone and the whole step must be
+    ///   given up; ``HandlerError/isStorageFailure`` tells.
+    package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingOnError(body) }
+
     // MARK: Handlers
 
     /// Stores a handler that will be called exactly once.
@@ -92,9 +98,9 @@ public struct Step: ~Copyable {
     @discardableResult
     public func end<Context: Sendable>(
         _ id: HandlerID, _ outcome: Outcome, with context: Context, overriding overrides: Record = Record(),
-        input: [UInt8] = []
+        input: @autoclosure () -> [UInt8] = []
     ) throws -> Disposition {
-        try transaction.end(id, outcome, reason: nil, context: context, overrides: overrides, input: input)
+        try transaction.end(id, outcome, context: context, overrides: overrides, input: input)
     }
 
     /// Calls a standing handler, which stays.
@@ -102,7 +108,8 @@ public struct Step: ~Copyable {
     /// When it throws, the call (not the handler) is set aside in a row of its own.
     @discardableResult
     public func call<Context: Sendable>(
-        _ id: HandlerID, with context: Context, overriding overrides: Record = Record(), input: [UInt8] = []
+        _ id: HandlerID, with context: Context, overriding overrides: Record = Record(),
+        input: @autoclosure () -> [UInt8] = []
     ) throws -> Disposition {
         try transaction.callStanding(id, context: context, overrides: overrides, input: input)
     }

@@ -45,15 +45,14 @@ package final class Transaction {
     // MARK: Ending
 
     func end(
-        _ id: HandlerID, _ outcome: Outcome, reason: InvalidationReason?, context: any Sendable,
-        overrides: Record, input: [UInt8]
+        _ id: HandlerID, _ outcome: Outcome, context: any Sendable, overrides: Record, input: () -> [UInt8]
     ) throws -> Disposition {
         try attempt(id, input: input) {
             let stored = try take(id)
             try Failpoint.beforeHandler.hit()
             try definition(of: stored).invoke(
                 stored, overrides: overrides, context: context, transaction: self)
-            try bury(id, name: stored.name, outcome, reason)
+            try bury(id, name: stored.name, outcome, nil)
             try Failpoint.afterHandler.hit()
         }
     }
@@ -61,7 +60,7 @@ package final class Transaction {
     func invalidate(
         _ id: HandlerID, reason: InvalidationReason, environment: (any Sendable)?
     ) throws -> Disposition {
-        try attempt(id, input: []) {
+        try attempt(id, input: { [] }) {
             let alternative = try connection.first("SELECT or_else FROM handler WHERE id = ?", [id]) {
                 (row) throws(HandlerError) in row.isNull(0) ? nil : row.blob(0)
             }
@@ -77,54 +76,60 @@ package final class Transaction {
         }
     }
 
-    /// Runs `body` in a savepoint; when it fails for the handler's sake, undoes it and sets the handler aside.
-    private func attempt(_ id: HandlerID, input: [UInt8], _ body: () throws -> Void) throws -> Disposition {
-        try connection.execute("SAVEPOINT handler")
+    /// Runs `body`; when it fails for the handler's sake, undoes it and sets the handler aside.
+    private func attempt(_ id: HandlerID, input: () -> [UInt8], _ body: () throws -> Void) throws -> Disposition {
         do {
-            try body()
-            try connection.execute("RELEASE handler")
+            try undoingOnError(body)
             return .ended
         } catch let error where isForTheCaller(error) {
             throw error
         } catch {
             let aside = SetAside(error)
-            try connection.execute("ROLLBACK TO handler")
-            try connection.execute("RELEASE handler")
             try connection.execute(
                 "UPDATE handler SET state = ?, reason = ?, input = ?, attempts = attempts + ? WHERE id = ?",
-                [aside.state.rawValue, aside.reason, input, aside.state == .quarantined ? 1 : 0, id])
+                [aside.state.rawValue, aside.reason, input(), aside.state == .quarantined ? 1 : 0, id])
             return aside.disposition
         }
     }
 
-    func callStanding(
-        _ id: HandlerID, context: any Sendable, overrides: Record, input: [UInt8]
-    ) throws -> Disposition {
-        try connection.execute("SAVEPOINT handler")
+    func undoingOnError(_ body: () throws -> Void) throws {
+        try connection.execute("SAVEPOINT nested")
         do {
-            guard
+            try body()
+            try connection.execute("RELEASE nested")
+        } catch {
+            if connection.isInTransaction {
+                try connection.execute("ROLLBACK TO nested")
+                try connection.execute("RELEASE nested")
+            }
+            throw error
+        }
+    }
+
+    func callStanding(
+        _ id: HandlerID, context: any Sendable, overrides: Record, input: () -> [UInt8]
+    ) throws -> Disposition {
+        do {
+            try undoingOnError {
                 let stored = try connection.first(
                     "SELECT name, version, arguments FROM handler WHERE id = ? AND kind = 1", [id], read)
-            else { throw Self.noSuchHandler(id) }
-            try Failpoint.beforeHandler.hit()
-            try definition(of: stored).invoke(
-                stored, overrides: overrides, context: context, transaction: self)
-            try Failpoint.afterHandler.hit()
-            try connection.execute("RELEASE handler")
+                guard let stored else { throw Self.noSuchHandler(id) }
+                try Failpoint.beforeHandler.hit()
+                try definition(of: stored).invoke(stored, overrides: overrides, context: context, transaction: self)
+                try Failpoint.afterHandler.hit()
+            }
             return .ended
         } catch let error where isForTheCaller(error) {
             throw error
         } catch {
             let aside = SetAside(error)
-            try connection.execute("ROLLBACK TO handler")
-            try connection.execute("RELEASE handler")
             // The handler goes on with the next event; this one call waits in a row of its own.
             try connection.execute(
                 """
                 INSERT INTO handler(name, version, arguments, kind, state, attempts, reason, input, bound_at)
                 SELECT name, version, arguments, 0, ?, ?, ?, ?, ? FROM handler WHERE id = ?
                 """,
-                [aside.state.rawValue, aside.state == .quarantined ? 1 : 0, aside.reason, input, now, id])
+                [aside.state.rawValue, aside.state == .quarantined ? 1 : 0, aside.reason, input(), now, id])
             return aside.disposition
         }
     }
