@@ -1,4 +1,5 @@
-import Handlers
+public import Handlers
+import IQTracker
 
 extension Account {
     /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.

@@ -128,10 +128,19 @@ struct Outbox {
         return rows
     }
 
-    /// The number of stanzas that wait, counted up to `limit`.
-    func count(limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
-        try step.first("SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit) {
+    /// Whether fewer than `limit` stanzas wait.
+    func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
+        // Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
+        let span = try step.first(
+            """
+            SELECT (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq DESC LIMIT 1)
+                - (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq LIMIT 1)
+            """, account
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        if span + 1 < limit { return true }
+        let count = try step.first("SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit) {
             (row) throws(HandlerError) in Int(row.integer(0))
-        } ?? 0
+        }
+        return (count ?? 0) < limit
     }
 }

@@ -41,15 +41,16 @@ final class OwnerSocket {
     /// Answers everyone who waits.
     func answer(_ decide: (OwnerQuestion) -> OwnerAnswer) {
         while true {
-            let client = accept4(fileDescriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+            let client = accept(fileDescriptor, nil, nil)
             guard client >= 0 else { return }
+            _ = fcntl(client, F_SETFD, FD_CLOEXEC)
             defer { close(client) }
             var byte: UInt8 = 0
             guard waitReadable(client, milliseconds: 20), recv(client, &byte, 1, 0) == 1,
                 let question = OwnerQuestion(rawValue: byte)
             else { continue }
             var answer = decide(question).rawValue
-            send(client, &answer, 1, Int32(MSG_NOSIGNAL.rawValue))
+            send(client, &answer, 1, Int32(MSG_NOSIGNAL))
         }
     }
 
@@ -63,7 +64,7 @@ final class OwnerSocket {
         defer { close(descriptor) }
         guard withSocketAddress(path, { connect(descriptor, $0, $1) }) == 0 else { return nil }
         var byte = question.rawValue
-        guard send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL.rawValue)) == 1,
+        guard send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL)) == 1,
             waitReadable(descriptor, milliseconds: milliseconds), recv(descriptor, &byte, 1, 0) == 1
         else { return nil }
         return OwnerAnswer(rawValue: byte)
@@ -84,7 +85,7 @@ private func withSocketAddress(_ path: String, _ body: (UnsafePointer<sockaddr>,
     defer { if folder >= 0 { close(folder) } }
     var usable = path
     if path.utf8.count >= capacity, let slash = path.lastIndex(of: "/") {
-        folder = open(String(path[..<slash]), O_PATH | O_DIRECTORY | O_CLOEXEC)
+        folder = open(String(path[..<slash]), O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         usable = "/proc/self/fd/\(folder)/\(path[path.index(after: slash)...])"
     }
     guard usable.utf8.count < capacity else {

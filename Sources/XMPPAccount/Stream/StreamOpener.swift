@@ -1,3 +1,4 @@
+import Handlers
 import XMPPCore
 
 /// Opens a stream: connect, TLS, authenticate, resume or bind. It knows no database.
@@ -38,7 +39,7 @@ struct StreamOpener: Sendable {
 
     private func connect(deadline: Deadline, interrupt: Int32) throws -> BlockingStream {
         let endpoint = configuration.endpoint
-        let trust: TLSTrust =
+        let trust: TLSContext.Trust =
             switch configuration.trust {
             case .system: .system
             case .file(let path): .file(path)
@@ -76,34 +77,44 @@ struct StreamOpener: Sendable {
 
     private func authenticate(_ stream: BlockingStream) throws -> Element {
         let features = try stream.restart(to: domain, from: configuration.jid.description)
-        let offered = features.child("mechanisms", Namespaces.sasl)?.children("mechanism", Namespaces.sasl).map(\.text)
-        guard let mechanism = SCRAMMechanism.strongest(of: offered ?? []) else {
-            throw AccountError(
-                .noMechanism,
-                "\(domain) offers no SCRAM authentication (offered: \((offered ?? []).joined(separator: ", "))); ask its administrator to enable SCRAM-SHA-256"
-            )
-        }
-        var scram = try SCRAMClient(
-            mechanism: mechanism, username: configuration.jid.local ?? "", password: configuration.password)
+        let offered = features.child("mechanisms", Namespaces.sasl)?.children("mechanism", Namespaces.sasl) ?? []
+        let bindings = features.child("sasl-channel-binding", Namespaces.saslChannelBinding)?.elements ?? []
+        let choice = try SCRAMChoice.best(
+            offered: offered.map(\.text), bindingTypes: bindings.compactMap { $0["type"] },
+            exporter: stream.connection.tls?.tlsExporterBinding)
+        var scram = try SCRAMClient(choice, user: configuration.jid.local ?? "", password: configuration.password)
         var reply = Element(
-            "auth", namespace: Namespaces.sasl, attributes: ["mechanism": mechanism.name],
-            text: Base64.encode(try scram.initialResponse()))
+            "auth", namespace: Namespaces.sasl, attributes: ["mechanism": choice.mechanism.name],
+            text: Crypto.base64(scram.initialResponse))
         while true {
             try stream.send(reply)
             let answer = try stream.element()
+            guard answer.namespace == Namespaces.sasl else {
+                throw AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
+            }
             switch answer.name {
-            case "challenge" where answer.namespace == Namespaces.sasl:
-                let response = try scram.respond(to: try Base64.decode(answer.text))
-                reply = Element("response", namespace: Namespaces.sasl, text: Base64.encode(response))
-            case "success" where answer.namespace == Namespaces.sasl:
+            case "challenge":
+                let response = try scram.received(data(of: answer))
+                reply = Element("response", namespace: Namespaces.sasl, text: Crypto.base64(response))
+            case "success":
                 // A server that succeeds without its signature has not proved that it knows the password.
-                try scram.verify(success: answer.text.isEmpty ? nil : try Base64.decode(answer.text))
+                try scram.finish(data(of: answer))
                 return try stream.restart(to: domain, from: configuration.jid.description)
-            case "failure" where answer.namespace == Namespaces.sasl: throw refusal(answer)
+            case "failure": throw refusal(answer)
             default:
                 throw AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
             }
         }
+    }
+
+    /// The bytes that a SASL element carries; `=` stands for none (RFC 6120 section 6.4.2).
+    private func data(of element: Element) throws -> [UInt8] {
+        let text = element.text
+        if text.isEmpty || text == "=" { return [] }
+        guard let bytes = Crypto.bytes(base64: text) else {
+            throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")
+        }
+        return bytes
     }
 
     private func refusal(_ failure: Element) -> AccountError {

@@ -1,0 +1,125 @@
+public import Handlers
+import IQTracker
+public import XMPPCore
+
+// Sending writes rows. The loop writes what is committed to the socket, in order, now or in a later process.
+extension Account {
+    /// Sends a request whose answer calls a stored handler, in whatever process is there by then.
+    ///
+    /// Request, stanza and handlers are committed together before a byte is written.
+    ///
+    /// - Parameters:
+    ///   - iq: An IQ of type `get` or `set`; ``StanzaID/random()`` makes a good id.
+    ///   - then: Called with the result, the error or the timeout.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    /// - Throws: ``AccountError`` `invalidStanza` or `outboxFull`; ``HandlerError`` when the store fails.
+    public func send(
+        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+    ) async throws {
+        try await perform { step in _ = try self.send(iq, then: then, orElse: orElse, timeout: timeout, in: step) }
+    }
+
+    /// Sends a request from inside a step, for example from a handler: it commits with the rest of the step.
+    @discardableResult
+    public func send(
+        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        in step: borrowing Step
+    ) throws -> HandlerID {
+        guard iq.type.isRequest else {
+            throw AccountError(.invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
+        }
+        try checkRoom(in: step)
+        let session = try sessions.live(in: step)
+        let handler = try step.bind(then, orElse: orElse)
+        let liveTime = try liveClock.milliseconds ?? sessions.liveTime(in: step)
+        try requests.insert(
+            stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
+            deadline: liveTime + (timeout ?? configuration.requestTimeout), in: step)
+        try outbox.append(
+            .request, id: iq.id, xml: Serializer().bytes(iq.element), session: session, in: step)
+        try Failpoint.afterBind.hit()
+        wakeAfterCommit(step)
+        return handler
+    }
+
+    /// Sends a message.
+    ///
+    /// - Parameters:
+    ///   - message: The message; it is given a random id when it has none.
+    ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
+    /// - Returns: The message's id.
+    @discardableResult
+    public func send(_ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil) async throws -> String {
+        try await perform { step in try self.send(message, acknowledged: acknowledged, in: step) }
+    }
+
+    /// Sends a message from inside a step: it commits with the rest of the step.
+    @discardableResult
+    public func send(
+        _ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
+    ) throws -> String {
+        try checkRoom(in: step)
+        var element = message.element
+        let id = message.id ?? StanzaID.random()
+        element["id"] = id
+        let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
+        try outbox.append(
+            .message, id: id, xml: Serializer().bytes(element), session: sessions.live(in: step), handler: handler,
+            in: step)
+        wakeAfterCommit(step)
+        return id
+    }
+
+    /// Sends presence from inside a step. It is not sent again in a later session.
+    public func send(_ presence: Presence, in step: borrowing Step) throws {
+        try checkRoom(in: step)
+        try outbox.append(
+            .presence, id: presence.id, xml: Serializer().bytes(presence.element), session: sessions.live(in: step),
+            in: step)
+        wakeAfterCommit(step)
+    }
+
+    /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored.
+    ///
+    /// - Returns: False when no such request waits.
+    @discardableResult
+    public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
+        guard let request = try requests.take(id: id, in: step) else { return false }
+        try step.invalidate(request.handler, reason: .cancelled, environment: self)
+        return true
+    }
+
+    /// Answers an inbound request.
+    func reply(_ iq: IQ, in step: borrowing Step) throws {
+        try outbox.append(
+            .reply, id: iq.id, xml: Serializer().bytes(iq.element), session: sessions.live(in: step), in: step)
+    }
+
+    // MARK: Listening
+
+    /// Lets a stored handler receive every message, in whatever process receives it.
+    ///
+    /// - Parameters:
+    ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
+    ///   - handler: Called once for each message, inside the step that counts it.
+    public func listen(as key: String, _ handler: Durable<MessageReceived>) async throws {
+        try await perform { step in try self.listeners.set("message", key: key, to: handler, in: step) }
+    }
+
+    // MARK: Inside
+
+    private func checkRoom(in step: borrowing Step) throws {
+        guard try outbox.hasRoom(configuration.maximumOutbox, in: step) else {
+            throw AccountError(
+                .outboxFull,
+                "\(configuration.maximumOutbox) stanzas of \(configuration.jid) wait to be sent; wait until the account has been connected"
+            )
+        }
+    }
+
+    private func wakeAfterCommit(_ step: borrowing Step) {
+        let signal = mailbox.signal
+        step.afterCommit { signal.raise() }
+    }
+}

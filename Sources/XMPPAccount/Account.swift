@@ -1,0 +1,143 @@
+// XMPPAccount: one account's stream, and the one path that everything takes.
+//
+//     bytes ──TLS──▶ StreamParser ──▶ Element ──▶ InboundStep
+//                                                   │ one Step = one SQLite transaction
+//                       0 fence  1 count  2 match  3 invoke  4 append
+//                                                   │ COMMIT
+//     bytes ◀──TLS── Serializer ◀── outbox rows after the flush mark; <a h/> from the committed count only
+
+public import Handlers
+import IQTracker
+
+/// An XMPP account whose requests, messages and handlers survive the death of the process.
+///
+/// Nothing reaches the server before it is committed, and nothing is acknowledged to the server before it is
+/// committed. A process may be killed at any instruction; the next one that connects resumes the session, and what
+/// was answered in between calls the stored handlers there.
+///
+/// ```swift
+/// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas)
+/// let account = try Account(configuration, store: store)
+/// try await account.connect()
+/// try await account.send(ping, then: Greeter.answered(name: "Juliet"))
+/// await account.close()
+/// ```
+public final class Account: Sendable {
+    /// What it was made with.
+    public let configuration: AccountConfiguration
+    /// The database behind it.
+    public let store: HandlerStore
+
+    let id: Int64
+    let requests: PendingIQTable
+    let outbox: Outbox
+    let sessions: SessionTable
+    let ownerships: OwnershipTable
+    let listeners: ListenerTable
+    let seen: SeenTable
+    let liveClock: LiveClock
+    let mailbox: Mailbox
+    let hub = EventHub()
+
+    /// Makes an account; it does not connect yet.
+    ///
+    /// - Parameters:
+    ///   - configuration: Address, password and where to connect.
+    ///   - store: A store opened with ``schemas``.
+    /// - Throws: ``HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
+    public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
+        try configuration.validate()
+        self.configuration = configuration
+        self.store = store
+        mailbox = try Mailbox()
+        id = try store.step { step in
+            try step.execute("INSERT OR IGNORE INTO account(jid) VALUES (?)", configuration.jid.description)
+            let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
+                (row) throws(HandlerError) in row.integer(0)
+            }
+            try SessionTable(account: id ?? 0).create(in: step)
+            return id ?? 0
+        }
+        requests = PendingIQTable(account: id)
+        outbox = Outbox(account: id)
+        sessions = SessionTable(account: id)
+        ownerships = OwnershipTable(account: id)
+        listeners = ListenerTable(account: id)
+        seen = SeenTable(account: id)
+        liveClock = LiveClock(time: configuration.time)
+        let mailbox = mailbox
+        configuration.time.onTurn? { mailbox.signal.raise() }
+        try WorkerThread.start { [self] in AccountLoop(self).run() }
+    }
+
+    // MARK: The stream
+
+    /// Takes the stream over, connects, and resumes the session or begins a new one.
+    ///
+    /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``.
+    ///
+    /// - Throws: ``AccountError`` or ``TransportError`` when the first attempt fails (it is then not tried again);
+    ///   ``HandlerError`` when the store fails.
+    public func connect() async throws { try await ask { .connect($0) } }
+
+    /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails; the connection is closed all the same.
+    public func suspend() async throws { try await ask { .suspend($0) } }
+
+    /// Waits until everything that the server sent before this call has been committed (a round trip of `<r/>`, `<a/>`).
+    ///
+    /// - Throws: ``AccountError`` when there is no stream or it breaks meanwhile.
+    public func caughtUp() async throws { try await ask { .catchUp($0) } }
+
+    /// Ends the session for good: what waits is invalidated with reason `logout` and the outbox is emptied.
+    public func logOut() async throws { try await ask { .logOut($0) } }
+
+    /// Suspends and ends the account's thread. The account cannot be used afterwards.
+    public func close() async { try? await ask { .close($0) } }
+
+    /// What happens to the stream from now on. Every listener has its own sequence.
+    public var events: AsyncStream<AccountEvent> { hub.listen() }
+
+    // MARK: Steps
+
+    /// Runs `body` inside the account's next step, together with whatever else waits, and returns once it is committed.
+    ///
+    /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost`, ``HandlerError`` when
+    ///   the store fails.
+    public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws -> R {
+        let box = ResultBox<R>()
+        try await ask { completion in
+            .step(StepCommand(run: { step in box.value = try body(step) }, finish: completion))
+        }
+        // Set by the loop before it completed without an error.
+        return box.value!
+    }
+
+    private func ask(_ command: (@escaping Completion) -> Command) async throws {
+        try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
+            let isTaken = mailbox.post(command { continuation.resume(with: $0) })
+            if !isTaken {
+                continuation.resume(throwing: AccountError(.closed, "the account was closed; make a new one"))
+            }
+        }
+    }
+}
+
+/// Carries a step's result from the loop to the one who waits for it.
+///
+/// Unchecked: written by the loop before the continuation is resumed, read after it.
+private final class ResultBox<R>: @unchecked Sendable {
+    var value: R?
+}
+
+extension AccountConfiguration {
+    func validate() throws(AccountError) {
+        guard jid.local != nil else {
+            throw AccountError(.invalidConfiguration, "'\(jid)' has no user name; write the address as user@domain")
+        }
+        guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0, maximumOutbox > 0 else {
+            throw AccountError(.invalidConfiguration, "timeouts and limits of an account must be greater than 0")
+        }
+    }
+}

@@ -1,0 +1,192 @@
+import Handlers
+import XMPPCore
+
+// One step for everything that arrived and was asked together (group commit), and what follows its commit.
+extension AccountLoop {
+    /// How many requests may time out, and how many stanzas may be taken to the socket, in one step.
+    private static let batchLimit = 512
+
+    /// What a step leaves to be done after its commit.
+    private struct Aftermath {
+        var inbound: InboundStep?
+        var fault: StreamFault?
+        var results: [Result<Void, any Error>] = []
+        var stanzas: [Outbox.Stanza] = []
+        var nextDeadline: Int64?
+    }
+
+    func runStep(_ events: [StreamParser.Event], _ commands: [StepCommand]) {
+        guard !isFenced || commands.isEmpty else {
+            let error = fencedError
+            return commands.forEach { $0.finish(.failure(error)) }
+        }
+        do {
+            if Mutation.splitCommit.isOn { try countApart(events) }
+            let aftermath = try account.store.step { step in try work(events, commands, in: step) }
+            for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
+            follow(aftermath)
+        } catch {
+            for command in commands { command.finish(.failure(error)) }
+            giveUp(error, hasArrivals: !events.isEmpty)
+        }
+    }
+
+    /// The step itself; the numbers are those of the path at the top of Account.swift.
+    private func work(
+        _ events: [StreamParser.Event], _ commands: [StepCommand], in step: borrowing Step
+    ) throws -> Aftermath {
+        var aftermath = Aftermath()
+        // 0. Fence.
+        if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
+        if case .live(let stream) = phase {
+            var inbound = inboundStep(stream)
+            // 1 to 4, for each element.
+            for event in events where aftermath.fault == nil {
+                do {
+                    try inbound.process(event, in: step)
+                } catch let fault as StreamFault {
+                    // What was taken in before the fault stands and is committed.
+                    aftermath.fault = fault
+                }
+            }
+            aftermath.inbound = inbound
+        }
+        for command in commands { aftermath.results.append(try attempt(command, in: step)) }
+        if case .live(let stream) = phase { try finish(&aftermath, stream, in: step) }
+        return aftermath
+    }
+
+    private func inboundStep(_ stream: LiveStream) -> InboundStep {
+        InboundStep(
+            account: account, own: stream.own, session: stream.session, isManaged: stream.isManaged,
+            flushMark: stream.flushMark, handled: stream.handled, acknowledged: stream.acknowledged)
+    }
+
+    /// Runs one command; its error is its own unless the store failed.
+    private func attempt(_ command: StepCommand, in step: borrowing Step) throws -> Result<Void, any Error> {
+        do {
+            try step.undoingOnError { try command.run(step) }
+            return .success(())
+        } catch let error as HandlerError where error.isStorageFailure {
+            throw error
+        } catch {
+            return .failure(error)
+        }
+    }
+
+    /// Timeouts, the count, and what goes to the socket next: the end of every step of a live stream.
+    private func finish(_ aftermath: inout Aftermath, _ stream: LiveStream, in step: borrowing Step) throws {
+        let liveTime = account.liveClock.milliseconds ?? 0
+        try expire(liveTime: liveTime, in: step)
+        if let inbound = aftermath.inbound, inbound.handled != stream.handled {
+            try account.sessions.advance(handled: inbound.handled, liveTime: liveTime, in: step)
+        }
+        if stream.connection.canTakeMore {
+            aftermath.stanzas = try account.outbox.next(
+                session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
+        }
+        aftermath.nextDeadline = try account.requests.nextDeadline(in: step)
+    }
+
+    /// Ends requests whose time ran out with an error of our own making, from the address that was asked.
+    private func expire(liveTime: Int64, in step: borrowing Step) throws {
+        for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step) {
+            try Failpoint.beforeTimeout.hit()
+            let peer = request.peer ?? account.configuration.jid
+            let error = StanzaError(.remoteServerTimeout)
+            let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
+            let context = IQReply(account: account, iq: iq, outcome: .timeout)
+            try step.end(request.handler, .timeout, with: context, input: Serializer().bytes(iq.element))
+        }
+    }
+
+    // MARK: After the commit
+
+    private func follow(_ aftermath: Aftermath) {
+        guard case .live(let stream) = phase, let inbound = aftermath.inbound else { return }
+        do {
+            stream.handled = inbound.handled
+            stream.acknowledged = inbound.acknowledged
+            stream.nextDeadline = aftermath.nextDeadline
+            try write(aftermath.stanzas, to: stream)
+            if inbound.owesAcknowledgement { try acknowledge(stream) }
+            if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
+            for event in inbound.events { account.hub.send(event) }
+            if let fault = aftermath.fault { end(stream, fault) }
+        } catch {
+            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        }
+    }
+
+    private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) throws {
+        stream.hasMore = stanzas.count == Self.batchLimit || !stream.connection.canTakeMore
+        guard let last = stanzas.last else { return }
+        for stanza in stanzas { stream.connection.write(stanza.xml) }
+        stream.flushMark = last.seq
+        if stream.isManaged && stream.requestedAt == nil { stream.requestAcknowledgement(now: now) }
+        _ = try stream.connection.flush()
+        try Failpoint.afterWrite.hit()
+        if !stream.isManaged { try forget(upTo: last.seq, of: stream) }
+    }
+
+    /// Without stream management nobody will acknowledge: what the socket took is all that can be known.
+    private func forget(upTo seq: Int64, of stream: LiveStream) throws {
+        _ = try account.store.step { step in
+            try step.execute("DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account.id, stream.session, seq)
+        }
+    }
+
+    private func acknowledge(_ stream: LiveStream) throws {
+        try Failpoint.beforeAcknowledge.hit()
+        stream.acknowledge()
+        _ = try stream.connection.flush()
+        try Failpoint.afterAcknowledge.hit()
+    }
+
+    private func caughtUp(_ stream: LiveStream) {
+        stream.requestedAt = nil
+        let waiting = stream.barriers
+        stream.barriers = []
+        waiting.forEach { $0(.success(())) }
+        // Stanzas written since the request was: ask about them too.
+        if stream.hasUnasked { stream.requestAcknowledgement(now: now) }
+    }
+
+    private func end(_ stream: LiveStream, _ fault: StreamFault) {
+        if fault.endsSession, let counts = fault.error.cause as? HandledCountError {
+            // XEP-0198 section 4: tell the server what was wrong, then begin anew.
+            let condition = Element(
+                "handled-count-too-high", namespace: Namespaces.sm,
+                attributes: ["h": counts.claimed.description, "send-count": counts.sent.description])
+            let error = StreamError(.undefinedCondition, applicationCondition: condition)
+            stream.connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
+            _ = try? stream.connection.flush()
+            try? account.store.step { step in
+                if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
+                try account.sessions.lose(in: step)
+            }
+        }
+        drop(fault.error)
+    }
+
+    /// The step could not be committed: if anything had arrived in it, the server must send that again.
+    private func giveUp(_ error: any Error, hasArrivals: Bool) {
+        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
+        guard hasArrivals else { return }
+        drop(AccountError(.connectionFailed, "what arrived could not be stored: \(error); the server will send it again", cause: error))
+    }
+
+    // MARK: A fault built in on purpose
+
+    /// `Mutation.splitCommit`: commits, and acknowledges, the count before the handlers ran. A kill in between loses
+    /// what was counted, which the kill tests must notice.
+    private func countApart(_ events: [StreamParser.Event]) throws {
+        guard case .live(let stream) = phase, stream.isManaged else { return }
+        let stanzas = events.count { if case .element(let element) = $0 { Stanza.isStanza(element) } else { false } }
+        guard stanzas > 0 else { return }
+        let count = stream.handled + stanzas
+        try account.store.step { step in
+            try account.sessions.advance(handled: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
+        }
+    }
+}

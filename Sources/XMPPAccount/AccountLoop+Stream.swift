@@ -1,0 +1,314 @@
+import Handlers
+import XMPPCore
+
+// The life of a stream: opened, resumed or bound, broken, given back.
+extension AccountLoop {
+    // MARK: Opening
+
+    func connect(_ completion: @escaping Completion) {
+        if case .live = phase { return completion(.success(())) }
+        do {
+            if ownership == nil {
+                ownership = try Ownership.take(
+                    account.ownerships, store: account.store, role: account.configuration.role,
+                    owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence)
+                isFenced = false
+            }
+        } catch {
+            return completion(.failure(error))
+        }
+        connecting.append(completion)
+        switch phase {
+        case .idle, .waiting: openStream()
+        case .opening, .live: break
+        }
+    }
+
+    func openStream() {
+        attempts += 1
+        let attempt = attempts
+        do {
+            let interrupt = try WakeSignal()
+            phase = .opening(attempt: attempt, interrupt: interrupt)
+            let state = try account.store.step { step in try account.sessions.load(in: step) }
+            let opener = StreamOpener(
+                configuration: account.configuration,
+                resumption: state.resumptionID.map { .init(id: $0, handled: state.handled) },
+                resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
+            let mailbox = account.mailbox
+            try WorkerThread.start {
+                let result = Result { try opener.open(interrupt: interrupt.fileDescriptor) }
+                let isTaken = mailbox.post(.opened(result, attempt: attempt))
+                if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }
+            }
+        } catch {
+            failed(error)
+        }
+    }
+
+    func opened(_ result: Result<OpenedStream, any Error>, attempt: Int) {
+        guard case .opening(let current, _) = phase, current == attempt else {
+            if case .success(let stream) = result { stream.connection.closeDirty() }
+            return
+        }
+        do {
+            let opened = try result.get()
+            do {
+                try begin(opened)
+            } catch {
+                opened.connection.closeDirty()
+                throw error
+            }
+        } catch {
+            failed(error)
+        }
+    }
+
+    /// Commits the outcome of opening a stream; only then may anything be sent on it.
+    private func begin(_ opened: OpenedStream) throws {
+        let state =
+            switch opened.outcome {
+            case .resumed(let handled): try resume(handled)
+            case .bound(let session, let failedCount): try bind(session, failedCount: failedCount)
+            }
+        guard let own = state.fullJID else {
+            throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
+        }
+        failures = 0
+        account.liveClock.start(at: state.liveTime)
+        phase = .live(LiveStream(opened, state: state, own: own))
+        if case .resumed = opened.outcome {
+            account.hub.send(.resumed(own))
+        } else {
+            account.hub.send(.bound(own))
+        }
+        let waiting = connecting
+        connecting = []
+        waiting.forEach { $0(.success(())) }
+        runStep(opened.early, [])
+    }
+
+    /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
+    private func resume(_ handled: HandledCount) throws -> SessionTable.State {
+        let state = try fenced { step in
+            let state = try account.sessions.load(in: step)
+            var inbound = InboundStep(
+                account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
+                isManaged: true, flushMark: .max, handled: state.handled, acknowledged: state.acknowledged)
+            do {
+                try inbound.acknowledge(handled, in: step)
+            } catch let fault as StreamFault {
+                // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
+                try account.sessions.lose(in: step)
+                return Result<SessionTable.State, any Error>.failure(fault.error)
+            }
+            try account.sessions.resume(in: step)
+            try adopt(session: state.number, in: step)
+            return .success(try account.sessions.load(in: step))
+        }.get()
+        try Failpoint.afterResumed.hit()
+        return state
+    }
+
+    private func bind(_ session: BoundSession, failedCount: HandledCount?) throws -> SessionTable.State {
+        try settleLostSession(failedCount: failedCount)
+        let state = try fenced { step in
+            try account.sessions.begin(session, in: step)
+            let state = try account.sessions.load(in: step)
+            try adopt(session: state.number, in: step)
+            if account.configuration.sendsInitialPresence {
+                try account.outbox.append(
+                    .presence, id: nil, xml: Serializer().bytes(Presence().element), session: state.number, in: step)
+            }
+            return state
+        }
+        try Failpoint.afterBound.hit()
+        return state
+    }
+
+    /// Stanzas that no session has carried go with this one, behind what it carries already.
+    private func adopt(session: Int64, in step: borrowing Step) throws {
+        try account.outbox.adopt(session: session, in: step)
+        try account.requests.adopt(session: session, in: step)
+    }
+
+    // MARK: A lost session
+
+    /// How many rows one step of settling takes.
+    private static let settleLimit = 256
+
+    /// Ends what belonged to a session that cannot be resumed, in short steps: a kill in between leaves the rest for
+    /// the next process, which finds the same rows.
+    private func settleLostSession(failedCount: HandledCount?) throws {
+        let state = try fenced { step in
+            let state = try account.sessions.load(in: step)
+            if let failedCount, state.resumptionID != nil { try creditFailed(failedCount, state, in: step) }
+            try account.sessions.lose(in: step)
+            return state
+        }
+        if state.resumptionID != nil { account.hub.send(.sessionLost) }
+        var isDone = false
+        while !isDone {
+            isDone = try fenced { step in
+                var settled = 0
+                for request in try account.requests.takeLost(session: state.number, limit: Self.settleLimit, in: step) {
+                    try step.invalidate(request.handler, reason: .sessionLost, environment: account)
+                    settled += 1
+                }
+                for row in try account.outbox.takeVoid(limit: Self.settleLimit, in: step) {
+                    if let handler = row.handler {
+                        try step.invalidate(handler, reason: .sessionLost, environment: account)
+                    }
+                    settled += 1
+                }
+                settled += try account.outbox.requeueMessages(limit: Self.settleLimit, in: step)
+                return settled == 0
+            }
+            try Failpoint.afterSessionLost.hit()
+        }
+    }
+
+    /// XEP-0198 section 5: `<failed/>` may say how much had been handled; that much need not be sent again.
+    private func creditFailed(_ count: HandledCount, _ state: SessionTable.State, in step: borrowing Step) throws {
+        var inbound = InboundStep(
+            account: account, own: state.fullJID ?? account.configuration.jid, session: state.number, isManaged: true,
+            flushMark: .max, handled: state.handled, acknowledged: state.acknowledged)
+        do {
+            try inbound.acknowledge(count, in: step)
+        } catch is StreamFault {
+            // A count that cannot be true is worth nothing; sending again is the safe side.
+        }
+    }
+
+    // MARK: Ending
+
+    /// The stream is gone or must go; the session stays. Tries again unless nobody wants it.
+    func drop(_ error: AccountError) {
+        guard case .live(let stream) = phase else { return }
+        close(stream, error)
+        account.hub.send(.suspended(error))
+        retry()
+    }
+
+    private func close(_ stream: LiveStream, _ error: AccountError) {
+        stream.connection.closeDirty()
+        stream.barriers.forEach { $0(.failure(error)) }
+        stream.barriers = []
+        let liveTime = account.liveClock.milliseconds ?? 0
+        account.liveClock.stop()
+        phase = .idle
+        do {
+            try fenced { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
+        } catch let error as AccountError where error.code == .ownershipLost {
+            loseOwnership(error)
+        } catch {
+            // The session row then says "live" although nothing is: new stanzas count as possibly written, which a
+            // resumption settles.
+        }
+    }
+
+    private func failed(_ error: any Error) {
+        phase = .idle
+        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
+        if !connecting.isEmpty {
+            let waiting = connecting
+            connecting = []
+            releaseOwnership()
+            return waiting.forEach { $0(.failure(error)) }
+        }
+        if let error = error as? AccountError, error.isFinal {
+            releaseOwnership()
+            account.hub.send(.stopped(error))
+            return
+        }
+        retry()
+    }
+
+    /// Waits longer after each failure, up to a minute, and not all clients at the same moment.
+    private func retry() {
+        guard ownership != nil else { return }
+        failures += 1
+        let ceiling = min(60_000, 250 << min(failures, 8))
+        phase = .waiting(until: now + Int64.random(in: Int64(ceiling) / 2...Int64(ceiling)))
+    }
+
+    /// Closes the connection so that the session can be resumed, and gives ownership back.
+    @discardableResult
+    func suspend() -> Result<Void, any Error> {
+        let error = AccountError(.closed, "the account was suspended")
+        switch phase {
+        case .opening(_, let interrupt): interrupt.raise()
+        case .live(let stream):
+            if stream.isManaged { stream.acknowledge() }
+            _ = try? stream.connection.flush(until: .after(.milliseconds(100)))
+            close(stream, error)
+        case .idle, .waiting: break
+        }
+        phase = .idle
+        connecting.forEach { $0(.failure(error)) }
+        connecting = []
+        return releaseOwnership()
+    }
+
+    @discardableResult
+    private func releaseOwnership() -> Result<Void, any Error> {
+        guard let ownership else { return .success(()) }
+        self.ownership = nil
+        return Result { try ownership.release(account.ownerships, store: account.store) }
+    }
+
+    /// Another process owns the account: nothing more may leave this one, not even the end of the stream, which would
+    /// end the session for the new owner too.
+    func loseOwnership(_ error: AccountError) {
+        if case .live(let stream) = phase {
+            stream.connection.closeDirty()
+            stream.barriers.forEach { $0(.failure(error)) }
+            account.liveClock.stop()
+        }
+        phase = .idle
+        isFenced = true
+        ownership?.abandon()
+        ownership = nil
+        connecting.forEach { $0(.failure(error)) }
+        connecting = []
+        account.hub.send(.stopped(error))
+    }
+
+    var fencedError: AccountError {
+        AccountError(.ownershipLost, "another process took this account over; connect again to ask for it")
+    }
+
+    func logOut() throws {
+        if case .live(let stream) = phase {
+            if stream.isManaged { stream.acknowledge() }
+            stream.connection.write(Serializer.streamEnd)
+            stream.connection.closeClean()
+            close(stream, AccountError(.closed, "the account was logged out"))
+        }
+        try fenced { step in try account.sessions.lose(in: step) }
+        var isDone = false
+        while !isDone {
+            isDone = try fenced { step in
+                let requests = try account.requests.takeAny(limit: Self.settleLimit, in: step)
+                for request in requests {
+                    try step.invalidate(request.handler, reason: .logout, environment: account)
+                }
+                let rows = try account.outbox.takeAll(limit: Self.settleLimit, in: step)
+                for handler in rows.compactMap(\.handler) {
+                    try step.invalidate(handler, reason: .logout, environment: account)
+                }
+                return requests.isEmpty && rows.isEmpty
+            }
+        }
+        try suspend().get()
+    }
+
+    /// A step of the owner's: refused when another process took over.
+    private func fenced<R>(_ body: (borrowing Step) throws -> R) throws -> R {
+        if isFenced { throw fencedError }
+        return try account.store.step { step in
+            if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
+            return try body(step)
+        }
+    }
+}

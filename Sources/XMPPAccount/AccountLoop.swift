@@ -1,0 +1,223 @@
+import Glibc
+import Handlers
+import XMPPCore
+
+/// The one thread that owns an account's stream: it waits, reads, steps and writes, in that order.
+///
+/// It works at its own pace: whatever has arrived and whatever was asked meanwhile goes into one step.
+final class AccountLoop {
+    enum Phase {
+        /// No stream is wanted.
+        case idle
+        /// A thread is opening one; raising the signal stops it.
+        case opening(attempt: Int, interrupt: WakeSignal)
+        case live(LiveStream)
+        /// The next attempt comes at that time of the monotonic clock.
+        case waiting(until: Int64)
+    }
+
+    let account: Account
+    var phase = Phase.idle
+    var ownership: Ownership?
+    /// Set when another process took over, until the program connects again.
+    var isFenced = false
+    /// Whoever waits for the first connection.
+    var connecting: [Completion] = []
+    /// Failed attempts since the last session.
+    var failures = 0
+    var attempts = 0
+    var isClosed = false
+
+    init(_ account: Account) { self.account = account }
+
+    var now: Int64 { account.configuration.time.milliseconds() }
+
+    func run() {
+        while !isClosed {
+            wait()
+            answerOwnerQuestions()
+            let events = receive()
+            let commands = account.mailbox.takeAll()
+            takeTurn(events, commands)
+        }
+    }
+
+    /// One turn: steps for what arrived and was asked, then everything that depends on time.
+    private func takeTurn(_ events: [StreamParser.Event], _ commands: [Command]) {
+        var events = events
+        var steps: [StepCommand] = []
+        for command in commands {
+            if case .step(let step) = command {
+                steps.append(step)
+                continue
+            }
+            // A control command comes after the work that was asked before it.
+            if !events.isEmpty || !steps.isEmpty { runStep(events, steps) }
+            (events, steps) = ([], [])
+            control(command)
+        }
+        if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
+        keepTime()
+        flush()
+    }
+
+    // MARK: Waiting
+
+    private func wait() {
+        if case .live(let stream) = phase, stream.connection.hasBufferedInput { return }
+        var entries = [pollfd(fd: account.mailbox.signal.fileDescriptor, events: Int16(POLLIN), revents: 0)]
+        if let ownership {
+            entries.append(pollfd(fd: ownership.socket.fileDescriptor, events: Int16(POLLIN), revents: 0))
+        }
+        if case .live(let stream) = phase {
+            entries.append(
+                pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0))
+        }
+        _ = poll(&entries, nfds_t(entries.count), timeout)
+        if entries[0].revents != 0 { account.mailbox.signal.clear() }
+    }
+
+    /// Milliseconds until something is due; -1 when nothing is.
+    private var timeout: Int32 {
+        var due: [Int64] = []
+        switch phase {
+        case .idle, .opening: break
+        case .waiting(let until): due.append(until - now)
+        case .live(let stream):
+            if let requestedAt = stream.requestedAt {
+                due.append(requestedAt + account.configuration.acknowledgementTimeout - now)
+            }
+            if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
+                due.append(deadline - live)
+            }
+        }
+        return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
+    }
+
+    private func answerOwnerQuestions() {
+        guard let ownership else { return }
+        var mustHandOver = false
+        ownership.socket.answer { question in
+            // A worker lets the main program have the stream; a main program keeps it.
+            guard question == .handOver, account.configuration.role == .worker else { return .keeping }
+            mustHandOver = true
+            return .releasing
+        }
+        if mustHandOver {
+            suspend()
+            account.hub.send(.handedOver)
+        } else {
+            ownership.takeLockIfFree()
+        }
+    }
+
+    // MARK: Reading
+
+    /// What one turn takes in at most; the rest stays in the socket, whose window then holds the server back.
+    private static let readLimit = 256 * 1024
+
+    private func receive() -> [StreamParser.Event] {
+        guard case .live(let stream) = phase else { return [] }
+        var bytes: [UInt8] = []
+        do {
+            var isOpen = true
+            while bytes.count < Self.readLimit {
+                let result = try stream.connection.read(into: &bytes)
+                if case .bytes = result { continue }
+                isOpen = result != .closed
+                break
+            }
+            guard !bytes.isEmpty || !isOpen else { return [] }
+            let events = try stream.parser.parse(bytes)
+            if events.contains(where: { $0 != .closed }) { try Failpoint.afterRead.hit() }
+            // The end of the connection is met again at the next read, once these events are committed.
+            if !isOpen && events.isEmpty {
+                drop(AccountError(.connectionFailed, "\(stream.connection.peer) closed the connection"))
+            }
+            return events
+        } catch let error as StreamParserError {
+            stream.connection.write(Serializer().bytes(error.streamError.element))
+            _ = try? stream.connection.flush()
+            drop(AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
+        } catch {
+            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        }
+        return []
+    }
+
+    // MARK: Commands
+
+    private func control(_ command: Command) {
+        switch command {
+        case .step: break
+        case .connect(let completion): connect(completion)
+        case .opened(let result, let attempt): opened(result, attempt: attempt)
+        case .suspend(let completion): completion(suspend())
+        case .logOut(let completion): completion(Result { try logOut() })
+        case .catchUp(let completion): catchUp(completion)
+        case .close(let completion):
+            let result = suspend()
+            isClosed = true
+            for late in account.mailbox.close() { refuse(late) }
+            account.hub.finish()
+            completion(result)
+        }
+    }
+
+    private func refuse(_ command: Command) {
+        let error = AccountError(.closed, "the account was closed; make a new one")
+        switch command {
+        case .step(let step): step.finish(.failure(error))
+        case .connect(let completion), .suspend(let completion), .logOut(let completion), .catchUp(let completion),
+            .close(let completion):
+            completion(.failure(error))
+        case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
+        }
+    }
+
+    private func catchUp(_ completion: @escaping Completion) {
+        guard case .live(let stream) = phase else {
+            return completion(.failure(AccountError(.connectionFailed, "there is no stream to catch up with; connect first")))
+        }
+        guard stream.isManaged else {
+            return completion(
+                .failure(AccountError(.protocolViolation, "the server has no stream management; there is nothing to wait for")))
+        }
+        stream.requestAcknowledgement(now: now)
+        stream.barriers.append(completion)
+    }
+
+    // MARK: Time
+
+    private var isStepDue: Bool {
+        guard case .live(let stream) = phase else { return false }
+        if stream.hasMore && stream.connection.canTakeMore { return true }
+        guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else { return false }
+        return deadline <= live
+    }
+
+    private func keepTime() {
+        switch phase {
+        case .waiting(let until) where until <= now: openStream()
+        case .live(let stream):
+            guard let requestedAt = stream.requestedAt,
+                requestedAt + account.configuration.acknowledgementTimeout <= now
+            else { return }
+            drop(
+                AccountError(
+                    .timedOut,
+                    "\(stream.connection.peer) has not answered for \(account.configuration.acknowledgementTimeout / 1000) s; the connection counts as dead"
+                ))
+        default: break
+        }
+    }
+
+    private func flush() {
+        guard case .live(let stream) = phase else { return }
+        do {
+            _ = try stream.connection.flush()
+        } catch {
+            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        }
+    }
+}

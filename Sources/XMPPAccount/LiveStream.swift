@@ -1,0 +1,53 @@
+import XMPPCore
+
+/// The stream that is open: its connection and what only this connection knows.
+final class LiveStream {
+    let connection: Connection
+    let parser: StreamParser
+    let session: Int64
+    let own: JID
+    let isManaged: Bool
+
+    /// Committed counts; see ``SessionTable``.
+    var handled: HandledCount
+    var acknowledged: HandledCount
+    /// The last outbox row written to this connection.
+    var flushMark: Int64 = 0
+    /// Whether rows may wait behind the flush mark because the connection could not take more.
+    var hasMore = false
+    /// The flush mark when an `<r/>` was written last: rows behind it have not been asked about.
+    private var requestMark: Int64 = 0
+    /// When the oldest unanswered `<r/>` was written, in milliseconds of the monotonic clock.
+    var requestedAt: Int64?
+    /// Those who wait for the server to answer an `<r/>`.
+    var barriers: [Completion] = []
+    /// The earliest deadline of a request, in milliseconds of live time.
+    var nextDeadline: Int64?
+
+    init(_ opened: OpenedStream, state: SessionTable.State, own: JID) {
+        connection = opened.connection
+        parser = opened.parser
+        session = state.number
+        self.own = own
+        isManaged = state.isManaged
+        handled = state.handled
+        acknowledged = state.acknowledged
+    }
+
+    /// Asks the server how much it has handled.
+    func requestAcknowledgement(now: Int64) {
+        connection.write(Self.request)
+        requestedAt = requestedAt ?? now
+        requestMark = flushMark
+    }
+
+    /// Whether stanzas were written since the server was asked last.
+    var hasUnasked: Bool { flushMark > requestMark }
+
+    /// Tells the server how much is handled: the committed count and no other.
+    func acknowledge() {
+        connection.write(Array("<a xmlns='\(Namespaces.sm)' h='\(handled)'/>".utf8))
+    }
+
+    private static let request = Array("<r xmlns='\(Namespaces.sm)'/>".utf8)
+}

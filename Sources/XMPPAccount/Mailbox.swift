@@ -1,0 +1,100 @@
+import Handlers
+import Synchronization
+
+/// What other threads ask of an account's loop.
+enum Command: Sendable {
+    /// Work inside the loop's next step.
+    case step(StepCommand)
+    /// Take ownership, open the stream and keep it open.
+    case connect(Completion)
+    /// Close the stream dirtily, keep the session and give ownership back.
+    case suspend(Completion)
+    /// End the session for good and invalidate what waits.
+    case logOut(Completion)
+    /// Resolve once everything the server sent before now has been committed.
+    case catchUp(Completion)
+    /// Suspend and end the loop.
+    case close(Completion)
+    /// The opening thread is done.
+    case opened(Result<OpenedStream, any Error>, attempt: Int)
+}
+
+typealias Completion = @Sendable (Result<Void, any Error>) -> Void
+
+/// Work that someone wants done inside the loop's next step, and whom to tell once that is committed.
+struct StepCommand: Sendable {
+    let run: @Sendable (borrowing Step) throws -> Void
+    let finish: Completion
+}
+
+/// Commands on their way to the loop.
+final class Mailbox: Sendable {
+    private struct State {
+        var commands: [Command] = []
+        var isClosed = false
+    }
+
+    let signal: WakeSignal
+    private let state = Mutex(State())
+
+    init() throws(AccountError) { signal = try WakeSignal() }
+
+    /// - Returns: False when the loop has ended and nobody will take the command.
+    func post(_ command: Command) -> Bool {
+        let isTaken = state.withLock { state in
+            if !state.isClosed { state.commands.append(command) }
+            return !state.isClosed
+        }
+        if isTaken { signal.raise() }
+        return isTaken
+    }
+
+    func takeAll() -> [Command] {
+        state.withLock { state in
+            defer { state.commands.removeAll() }
+            return state.commands
+        }
+    }
+
+    /// Refuses further commands and returns those that came too late.
+    func close() -> [Command] {
+        state.withLock { state in
+            state.isClosed = true
+            defer { state.commands.removeAll() }
+            return state.commands
+        }
+    }
+}
+
+/// Delivers events to any number of listeners, to each in order; a slow one delays nobody.
+final class EventHub: Sendable {
+    private struct State {
+        var next = 0
+        var listeners: [Int: AsyncStream<AccountEvent>.Continuation] = [:]
+    }
+
+    private let state = Mutex(State())
+
+    func listen() -> AsyncStream<AccountEvent> {
+        AsyncStream { continuation in
+            let key = state.withLock { state in
+                state.next += 1
+                state.listeners[state.next] = continuation
+                return state.next
+            }
+            continuation.onTermination = { [weak self] _ in
+                self?.state.withLock { _ = $0.listeners.removeValue(forKey: key) }
+            }
+        }
+    }
+
+    func send(_ event: AccountEvent) {
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.yield(event) }
+    }
+
+    func finish() {
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.finish() }
+    }
+}
