@@ -56,6 +56,26 @@ package final class ChildOutput: Sendable {
             .streamClosed, "The child's output ended before the awaited line; its last: \(last).")
     }
 
+    /// Everything up to and with the first occurrence of these words, for output that has no lines.
+    /// - Throws: as ``readLine(deadline:)``, and `streamClosed` when the output ended first.
+    package func readText(until words: String, deadline: ContinuousClock.Instant) throws(ChildProcessError)
+        -> String
+    {
+        try state.withLock { state throws(ChildProcessError) in
+            while true {
+                if let end = Self.end(of: Array(words.utf8), in: state.buffer[state.start...]) {
+                    defer { state.start = end }
+                    return String(decoding: state.buffer[state.start..<end], as: UTF8.self)
+                }
+                guard !state.ended else {
+                    throw ChildProcessError(
+                        .streamClosed, "The child's output ended before \"\(words)\" came.")
+                }
+                try Self.fill(&state, deadline: deadline)
+            }
+        }
+    }
+
     /// Everything up to the end of the output.
     /// - Throws: as ``readLine(deadline:)``.
     package func readToEnd(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String {
@@ -63,6 +83,13 @@ package final class ChildOutput: Sendable {
             while !state.ended { try Self.fill(&state, deadline: deadline) }
             return Self.takeRest(&state) ?? ""
         }
+    }
+
+    private static func end(of words: [UInt8], in bytes: ArraySlice<UInt8>) -> Int? {
+        guard bytes.count >= words.count else { return nil }
+        return (bytes.startIndex...bytes.endIndex - words.count)
+            .first { bytes[$0...].starts(with: words) }
+            .map { $0 + words.count }
     }
 
     private static func takeLine(_ state: inout State) -> String? {
