@@ -176,15 +176,20 @@ import XMPPTestKit
         options.components = ["push.\(domain)": "hush"]
         let server = try server("one", options: options)
         try server.start()
-        // Bash speaks TCP without any other program.
+        // Bash speaks TCP without any other program; the handshake is that of XEP-0114 section 3.
         let script = """
             exec 3<>/dev/tcp/127.0.0.1/\(server.componentPort)
             printf "%s" "<stream:stream xmlns='jabber:component:accept' \
             xmlns:stream='http://etherx.jabber.org/streams' to='push.\(domain)'>" >&3
-            cat <&3
+            read -r -d '>' declaration <&3
+            read -r -d '>' header <&3
+            id=$(sed -E "s/.* id='([^']*)'.*/\\1/" <<<"$header")
+            printf "<handshake>%s</handshake>" "$(printf "%s" "${id}hush" | sha1sum | cut -c1-40)" >&3
+            read -r -d '>' answer <&3
+            echo "$answer>"
             """
         let client = try ChildProcess("bash", ["-c", script], output: .pipe)
-        #expect(try read(client, until: "id=").contains("jabber:component:accept"))
+        #expect(try client.output?.readLine(deadline: soon) == "<handshake/>")
     }
 
     @Test("W6 a Prosody that cannot start says why")
