@@ -4,73 +4,23 @@ import Testing
 import XMPPTestKit
 
 @Suite struct ProsodyServerTests {
-    private let folder: TemporaryFolder
-    private let domain = "servers.test"
+    private let files: CertificateFolder
 
-    init() throws {
-        folder = try TemporaryFolder()
-        let openssl = try ChildProcess(
-            "openssl",
-            [
-                "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days",
-                "2",
-                "-subj", "/CN=\(domain)", "-addext", "subjectAltName=DNS:\(domain)", "-keyout",
-                "\(folder.path)/key.pem",
-                "-out", "\(folder.path)/certificate.pem",
-            ], errors: .null)
-        try #require(try openssl.waitUntilExit(deadline: .now + .seconds(20)).succeeded)
-    }
+    init() throws { files = try CertificateFolder() }
 
     private var soon: ContinuousClock.Instant { .now + .seconds(20) }
 
-    private func server(_ name: String, options: ProsodyOptions = ProsodyOptions()) throws -> ProsodyServer {
-        try ProsodyServer(
-            folder: "\(folder.path)/\(name)", domain: domain,
-            certificateFile: "\(folder.path)/certificate.pem",
-            keyFile: "\(folder.path)/key.pem", options: options)
-    }
-
-    /// A client that is not ours: OpenSSL's own, which speaks STARTTLS for XMPP and checks the certificate.
-    private func client(port: UInt16, starttls: Bool) throws -> ChildProcess {
-        let upgrade = starttls ? ["-starttls", "xmpp", "-xmpphost", domain] : ["-alpn", "xmpp-client"]
-        let arguments = [
-            "s_client", "-quiet", "-connect", "127.0.0.1:\(port)", "-servername", domain, "-verify_hostname",
-            domain,
-            "-verify_return_error", "-CAfile", "\(folder.path)/certificate.pem",
-        ]
-        return try ChildProcess("openssl", arguments + upgrade, input: .pipe, output: .pipe, errors: .null)
-    }
-
-    private var header: String {
-        "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='\(domain)' "
-            + "from='romeo@\(domain)' version='1.0'>"
-    }
-
-    /// What the server says up to and with these words.
-    private func read(_ client: ChildProcess, until words: String) throws -> String {
-        try #require(client.output).readText(until: words, deadline: soon)
-    }
-
-    /// Logs in with SASL PLAIN over TLS; the server's answer.
-    private func logIn(_ user: String, _ password: String, to server: ProsodyServer) throws -> String {
-        let client = try client(port: server.directTLSPort, starttls: false)
-        try client.write(header)
-        _ = try read(client, until: "</stream:features>")
-        let secret = Data("\0\(user)\0\(password)".utf8).base64EncodedString()
-        try client.write("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>\(secret)</auth>")
-        return try read(client, until: ">")
+    private func client(_ server: ProsodyServer, starttls: Bool = false) throws -> RawClient {
+        try RawClient(server, certificate: files.certificate, starttls: starttls)
     }
 
     @Test("W6 Prosody starts, offers STARTTLS and direct TLS with its certificate, and names its version")
     func startsAndSpeaks() throws {
-        let server = try server("one")
+        let server = try files.prosody("one")
         try server.start()
         defer { server.close() }
         for starttls in [true, false] {
-            let port = starttls ? server.startTLSPort : server.directTLSPort
-            let client = try client(port: port, starttls: starttls)
-            try client.write(header)
-            let features = try read(client, until: "</stream:features>")
+            let features = try client(server, starttls: starttls).open()
             for expected in [
                 "SCRAM-SHA-256", "urn:xmpp:sasl:2", "urn:xmpp:bind:0", "urn:xmpp:sm:3", "urn:xmpp:fast:0",
             ] {
@@ -85,53 +35,52 @@ import XMPPTestKit
 
     @Test("W6 two Prosodys run side by side on their own ports with their own accounts")
     func sideBySide() throws {
-        let servers = [try server("one"), try server("two")]
+        let servers = [try files.prosody("one"), try files.prosody("two")]
         try servers[0].addAccount("romeo", password: "first")
         try servers[1].addAccount("romeo", password: "second")
         for server in servers { try server.start() }
         #expect(Set(servers.flatMap { [$0.startTLSPort, $0.directTLSPort, $0.componentPort] }).count == 6)
-        #expect(try logIn("romeo", "first", to: servers[0]).hasPrefix("<success"))
-        #expect(try logIn("romeo", "first", to: servers[1]).hasPrefix("<failure"))
-        #expect(try logIn("romeo", "second", to: servers[1]).hasPrefix("<success"))
+        #expect(try client(servers[0]).logIn("romeo", "first") == "success")
+        #expect(try client(servers[1]).logIn("romeo", "first") == "failure")
+        #expect(try client(servers[1]).logIn("romeo", "second") == "success")
     }
 
     @Test("W6 an account may be made while Prosody runs, with any password")
     func accountWhileRunning() throws {
-        let server = try server("one")
+        let server = try files.prosody("one")
         try server.start()
         let password = #"quote " backslash \ ]] ü"#
         try server.addAccount("a.b-c", password: password)
-        #expect(try logIn("a.b-c", password, to: server).hasPrefix("<success"))
-        #expect(try logIn("a.b-c", password, to: server).hasPrefix("<success"), "after it was hashed")
-        #expect(try logIn("a.b-c", "other", to: server).hasPrefix("<failure"))
+        #expect(try client(server).logIn("a.b-c", password) == "success")
+        #expect(try client(server).logIn("a.b-c", password) == "success", "after it was hashed")
+        #expect(try client(server).logIn("a.b-c", "other") == "failure")
     }
 
     @Test("W6 a closed Prosody leaves no process and no listener, and starts again on its data and ports")
     func closesAndRestarts() throws {
-        let server = try server("one")
+        let server = try files.prosody("one")
         try server.addAccount("romeo", password: "secret")
         try server.start()
         let ports = [server.startTLSPort, server.directTLSPort]
         let processID = try #require(server.processID)
-        #expect(try logIn("romeo", "secret", to: server).hasPrefix("<success"))
+        #expect(try client(server).logIn("romeo", "secret") == "success")
         server.close()
         #expect(server.processID == nil)
         #expect(Glibc.kill(processID, 0) != 0)
-        let refused = try client(port: ports[1], starttls: false)
-        #expect(try !refused.waitUntilExit(deadline: soon).succeeded)
+        #expect(throws: ChildProcessError.self) { try client(server).open() }
 
         try server.start()
         #expect([server.startTLSPort, server.directTLSPort] == ports)
-        #expect(try logIn("romeo", "secret", to: server).hasPrefix("<success"))
+        #expect(try client(server).logIn("romeo", "secret") == "success")
         server.kill()
         #expect(server.processID == nil)
         try server.start()
-        #expect(try logIn("romeo", "secret", to: server).hasPrefix("<success"))
+        #expect(try client(server).logIn("romeo", "secret") == "success")
     }
 
     @Test("W6 a dropped Prosody leaves no process")
     func dropped() throws {
-        var server: ProsodyServer? = try server("one")
+        var server: ProsodyServer? = try files.prosody("one")
         try server?.start()
         let processID = try #require(server?.processID)
         server = nil
@@ -140,18 +89,17 @@ import XMPPTestKit
 
     @Test("W6 a frozen Prosody keeps its connections, and answers when it thaws")
     func freezes() throws {
-        let server = try server("one")
+        let server = try files.prosody("one")
         try server.start()
-        let client = try client(port: server.directTLSPort, starttls: false)
-        try client.write(header)
-        _ = try read(client, until: "</stream:features>")
+        let client = try client(server)
+        _ = try client.open()
         server.freeze()
         try client.write("<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='NONE'/>")
         #expect(throws: ChildProcessError.self) {
-            _ = try client.output?.readText(until: "invalid-mechanism", deadline: .now + .milliseconds(100))
+            _ = try client.read(until: "invalid-mechanism", deadline: .now + .milliseconds(100))
         }
         server.thaw()
-        #expect(try read(client, until: "invalid-mechanism").contains("<failure"))
+        #expect(try client.read(until: "invalid-mechanism").contains("<failure"))
     }
 
     @Test("W6 the hash of the passwords and the modules follow the options")
@@ -159,11 +107,9 @@ import XMPPTestKit
         var options = ProsodyOptions()
         options.passwordHash = .sha1
         options.removedModules = ["sasl2_fast", "smacks", "sasl2_sm"]
-        let server = try server("one", options: options)
+        let server = try files.prosody("one", options: options)
         try server.start()
-        let client = try client(port: server.directTLSPort, starttls: false)
-        try client.write(header)
-        let features = try read(client, until: "</stream:features>")
+        let features = try client(server).open()
         #expect(features.contains("SCRAM-SHA-1<"))
         #expect(!features.contains("SCRAM-SHA-256"))
         #expect(!features.contains("urn:xmpp:sm:3"))
@@ -173,14 +119,14 @@ import XMPPTestKit
     @Test("W6 an external component connects with its secret")
     func component() throws {
         var options = ProsodyOptions()
-        options.components = ["push.\(domain)": "hush"]
-        let server = try server("one", options: options)
+        options.components = ["push.\(files.domain)": "hush"]
+        let server = try files.prosody("one", options: options)
         try server.start()
         // Bash speaks TCP without any other program; the handshake is that of XEP-0114 section 3.
         let script = """
             exec 3<>/dev/tcp/127.0.0.1/\(server.componentPort)
             printf "%s" "<stream:stream xmlns='jabber:component:accept' \
-            xmlns:stream='http://etherx.jabber.org/streams' to='push.\(domain)'>" >&3
+            xmlns:stream='http://etherx.jabber.org/streams' to='push.\(files.domain)'>" >&3
             read -r -d '>' declaration <&3
             read -r -d '>' header <&3
             id=$(sed -E "s/.* id='([^']*)'.*/\\1/" <<<"$header")
@@ -196,7 +142,7 @@ import XMPPTestKit
     func cannotStart() throws {
         var options = ProsodyOptions()
         options.addedConfiguration = "this is no Lua"
-        let server = try server("one", options: options)
+        let server = try files.prosody("one", options: options)
         let error = #expect(throws: TestServerError.self) { try server.start() }
         #expect(error?.code == .startFailed)
         #expect(error?.message.contains("prosody.cfg.lua") == true, "\(String(describing: error))")
@@ -205,7 +151,7 @@ import XMPPTestKit
 
     @Test("W6 a running Prosody is not started twice")
     func notTwice() throws {
-        let server = try server("one")
+        let server = try files.prosody("one")
         try server.start()
         let processID = server.processID
         let error = #expect(throws: TestServerError.self) { try server.start() }
