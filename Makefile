@@ -1,0 +1,50 @@
+# The commands of this repository. `make help` lists them; .ci/run runs `make test`.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check bench torture docs format lint clean
+
+FORMATTED := Package.swift Sources Tests
+TEST_EVENTS := .build/tests.json
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what building and testing need (Debian 12; root or sudo)
+	@scripts/setup.sh test
+
+build: ## build the release command .build/release/pushwake
+	@scripts/setup.sh build
+	@swift build -c release --static-swift-stdlib --product pushwake
+
+demo: build ## kill a client again and again and prove that nothing is lost
+	@.build/release/pushwake simulate
+
+test: ## build and run every test
+	@scripts/setup.sh test
+	@rm -f $(TEST_EVENTS)
+	@swift build --build-tests
+	@swift test --skip-build --disable-xctest --event-stream-output-path $(TEST_EVENTS)
+
+check: lint test ## what must hold before a merge: format, no warning, every test ran and passed
+	@scripts/check-test-count.sh $(TEST_EVENTS)
+
+bench: ## measure against floors and peers; ONLY=prefix for a part
+	@scripts/bench.sh $(ONLY)
+
+torture: ## the long kill tests
+	@scripts/torture.sh
+
+docs: ## build the documentation into .build/docs
+	@scripts/setup.sh build
+	@scripts/docs.sh
+
+lint: ## check the format
+	@swift format lint --strict --parallel --recursive $(FORMATTED)
+
+format: ## put the sources into the agreed format
+	@swift format --in-place --parallel --recursive $(FORMATTED)
+
+clean: ## remove what was built, not what setup installed
+	@swift package clean
+	@rm -rf .build/docs .build/docs-work .build/bench.json $(TEST_EVENTS)

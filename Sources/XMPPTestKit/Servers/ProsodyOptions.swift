@@ -1,0 +1,97 @@
+/// What of a ``ProsodyServer`` differs from one test to another.
+package struct ProsodyOptions: Hashable, Sendable {
+    /// The hash of stored passwords, which decides the SASL mechanisms offered.
+    package enum PasswordHash: String, Hashable, Sendable {
+        /// SCRAM-SHA-1 and SCRAM-SHA-1-PLUS.
+        case sha1 = "SHA-1"
+        /// SCRAM-SHA-256 and SCRAM-SHA-256-PLUS.
+        case sha256 = "SHA-256"
+    }
+
+    /// How long a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
+    package var hibernation: Duration = .seconds(600)
+    /// The hash of stored passwords.
+    package var passwordHash: PasswordHash = .sha256
+    /// How many stanzas the server keeps for one session until they are acknowledged.
+    package var queueSize = 100_000
+    /// Modules beyond the usual ones.
+    package var addedModules: [String] = []
+    /// Usual modules to be left out.
+    package var removedModules: Set<String> = []
+    /// External components (XEP-0114) that may connect: their domain and their secret.
+    package var components: [String: String] = [:]
+    /// Lua text that is added to the global section as it is.
+    package var addedConfiguration = ""
+
+    /// The usual options.
+    package init() {}
+
+    /// Everything that clients of today use. `limits` is left out: it would throttle each client to 10 kB/s.
+    package static let usualModules = [
+        "admin_shell", "blocklist", "bookmarks", "carbons", "cloud_notify", "csi_simple", "disco", "mam",
+        "offline", "pep",
+        "ping", "private", "register", "roster", "sasl2", "sasl2_bind2", "sasl2_fast", "sasl2_sm", "saslauth",
+        "smacks",
+        "time", "tls", "uptime", "vcard4", "vcard_legacy", "version",
+    ]
+
+    func configuration(
+        domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
+        directTLSPort: UInt16, componentPort: UInt16
+    ) -> String {
+        let modules = Self.usualModules.filter { !removedModules.contains($0) } + addedModules
+        let external = components.sorted { $0.key < $1.key }.map { name, secret in
+            "Component \(Self.quoted(name))\n    component_secret = \(Self.quoted(secret))\n"
+        }
+        return """
+            run_as_root = true
+            pidfile = \(Self.quoted(folder + "/prosody.pid"))
+            data_path = \(Self.quoted(folder + "/data"))
+            admin_socket = \(Self.quoted(folder + "/prosody.sock"))
+            log = { info = \(Self.quoted(folder + "/prosody.log")) }
+            interfaces = { "127.0.0.1" }
+            c2s_ports = { \(startTLSPort) }
+            c2s_direct_tls_ports = { \(directTLSPort) }
+            component_ports = { \(components.isEmpty ? "" : String(componentPort)) }
+            s2s_ports = {}
+            s2s_direct_tls_ports = {}
+            http_ports = {}
+            https_ports = {}
+            modules_enabled = { \(modules.map(Self.quoted).joined(separator: ", ")) }
+            modules_disabled = { "limits", "s2s" }
+            authentication = "internal_hashed"
+            password_hash = "\(passwordHash.rawValue)"
+            storage = "internal"
+            allow_registration = false
+            c2s_require_encryption = true
+            smacks_hibernation_time = \(hibernation.components.seconds)
+            smacks_max_queue_size = \(queueSize)
+            ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
+            c2s_direct_tls_ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
+            \(addedConfiguration)
+
+            VirtualHost \(Self.quoted(domain))
+
+            Component \(Self.quoted("conference." + domain)) "muc"
+                restrict_room_creation = false
+
+            Component \(Self.quoted("pubsub." + domain)) "pubsub"
+
+            \(external.joined(separator: "\n"))
+            """
+    }
+
+    /// A Lua string literal.
+    static func quoted(_ text: String) -> String {
+        var literal = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"", "\\": literal += "\\\(scalar)"
+            case _ where scalar.value < 0x20:
+                literal += "\\x\(scalar.value < 16 ? "0" : "")\(String(scalar.value, radix: 16))"
+            default: literal.unicodeScalars.append(scalar)
+            }
+        }
+        return literal + "\""
+    }
+}

@@ -1,0 +1,47 @@
+import FoundationEssentials
+import Glibc
+
+/// A fresh folder that goes with its last reference.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() throws {
+        path = FileManager.default.temporaryDirectory.appending(component: "xmpp-test-kit-\(UUID())").path
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    func text(of name: String) throws -> String {
+        try String(contentsOfFile: "\(path)/\(name)", encoding: .utf8)
+    }
+
+    func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(path)/\(name)"))
+    }
+}
+
+/// Waits for something that only the kernel can tell and that has no event of its own.
+func becomesTrue(before deadline: ContinuousClock.Instant, _ condition: () -> Bool) -> Bool {
+    while !condition() {
+        if ContinuousClock.now >= deadline { return false }
+        usleep(1000)
+    }
+    return true
+}
+
+/// The name and the state letter of a process, from the kernel; nil when there is no such process.
+func kernelState(of processID: Int32) -> (name: String, state: Character)? {
+    // The name stands in parentheses and may hold any character, so the last closing one counts.
+    guard let line = try? String(contentsOfFile: "/proc/\(processID)/stat", encoding: .utf8),
+        let open = line.firstIndex(of: "("), let close = line.lastIndex(of: ")"),
+        let state = line[close...].dropFirst(2).first
+    else { return nil }
+    return (String(line[open..<close].dropFirst()), state)
+}
+
+/// Whether a process that is not our child ends in time (its new parent may not have reaped it yet).
+func hasEnded(_ processID: Int32, deadline: ContinuousClock.Instant) -> Bool {
+    becomesTrue(before: deadline) { kernelState(of: processID).map { $0.state == "Z" } ?? true }
+}

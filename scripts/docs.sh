@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Builds the documentation of the library products into .build/docs, with the toolchain's own DocC.
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+modules=(Handlers HandlerMacrosSupport XMPPCore IQTracker XMPPAccount PubSub Omemo XMPPTestKit)
+
+docc=$(command -v docc) || docc=$(dirname "$(readlink -f "$(command -v swift)")")/docc
+[ -x "$docc" ] || {
+    echo "docs: this toolchain has no docc." >&2
+    exit 1
+}
+
+work=.build/docs-work
+rm -rf "$work" .build/docs
+mkdir -p "$work"
+swift package dump-symbol-graph --skip-synthesized-members >"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    exit 1
+}
+graphs=$(sed -n 's/^Files written to //p' "$work/log")
+
+archives=()
+for module in "${modules[@]}"; do
+    mkdir "$work/$module"
+    # A module's own graph, and those of what it adds to others ("Module@Other").
+    cp "$graphs/$module.symbols.json" "$work/$module/"
+    for extension in "$graphs/$module@"*.symbols.json; do [ ! -e "$extension" ] || cp "$extension" "$work/$module/"; done
+    catalog=()
+    [ ! -d "Sources/$module/$module.docc" ] || catalog=("Sources/$module/$module.docc")
+    "$docc" convert "${catalog[@]}" --additional-symbol-graph-dir "$work/$module" --output-path "$work/$module.doccarchive" \
+        --fallback-display-name "$module" --fallback-bundle-identifier "$module" "$@"
+    archives+=("$work/$module.doccarchive")
+done
+"$docc" merge "${archives[@]}" --synthesized-landing-page-name "Durable Handlers" --output-path .build/docs
+rm -rf "$work"
+echo "The documentation is in .build/docs."

@@ -1,0 +1,222 @@
+#!/usr/bin/env bash
+# Installs what is needed to build (the default) or to test on Debian 12, as root or through sudo.
+# When everything is there it only looks: no network, no apt, no sudo.
+#
+#   scripts/setup.sh [build|test]
+
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+purpose=${1:-build}
+slixmpp=1.17.0
+peers=.build/peers
+own_source=/etc/apt/sources.list.d/durable-handlers-backports
+lock_seconds=120
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+case $purpose in
+    build) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev) ;;
+    test) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev sqlite3 strace openssl python3-venv) ;;
+    *) fail "unknown purpose '$purpose': say build or test." ;;
+esac
+
+# MARK: What is there
+
+installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Prosody 13 is needed: on older ones mod_sasl2 fails.
+prosody_installed() {
+    installed prosody && installed prosody-modules &&
+        dpkg --compare-versions "$(dpkg-query -W -f '${Version}' prosody)" ge 13
+}
+
+peers_installed() { [ -e "$peers/.slixmpp-$slixmpp" ] && [ -x "$peers/bin/python" ]; }
+
+# MARK: apt
+
+become_root() {
+    root=()
+    [ "$(id -u)" = 0 ] && return
+    command -v sudo >/dev/null ||
+        fail "packages must be installed ($*): run this as root, or install sudo."
+    root=(sudo)
+    sudo -n true 2>/dev/null && return
+    [ -t 0 ] || fail "packages must be installed ($*) and sudo asks for a password: run 'make setup' in a terminal."
+    say "sudo is needed to install: $*"
+}
+
+apt_get() {
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+        apt-get -qq -o DPkg::Lock::Timeout=$lock_seconds -o Acquire::Retries=3 "$@"
+}
+
+# The lock of the package lists, unlike dpkg's, has no timeout of its own.
+refresh_lists() {
+    local waited=0 output
+    while ! output=$(apt_get update 2>&1); do
+        if [[ $output != *"Could not get lock"* ]]; then
+            # A source that does not matter here may be broken; what does matter, the installation will tell.
+            printf '%s\n' "$output" >&2
+            return
+        fi
+        [ $waited -lt $lock_seconds ] || fail "another process has held apt's lock for $lock_seconds seconds: try again."
+        sleep 2
+        waited=$((waited + 2))
+    done
+}
+
+install_packages() {
+    say "installing $*"
+    apt_get install -y --no-install-recommends "$@" >"$log" 2>&1 || {
+        cat "$log" >&2
+        fail "apt could not install $*; see above. Without a network this cannot be done."
+    }
+}
+
+# MARK: bookworm-backports
+
+backports_configured() {
+    [ -n "$(apt-get indextargets --format '$(RELEASE)' 'Created-By: Packages' 'Release: bookworm-backports')" ]
+}
+
+# The machine's own entry for Debian's main archive, as "address file". A mirror may carry another label, so an entry
+# that merely has the right name is the second choice.
+archive_entry() {
+    local form='$(REPO_URI) $(SOURCESENTRY)' filters=('Created-By: Packages' 'Release: bookworm' 'Component: main')
+    {
+        apt-get indextargets --format "$form" "${filters[@]}" 'Label: Debian'
+        apt-get indextargets --format "$form" "${filters[@]}"
+    } | sed -n '1s/:[0-9]*$//p'
+}
+
+# Copies that entry with another suite, so that keys and options stay as they are.
+backports_entry() {
+    local address=${1%/} file=$2
+    case $file in
+        *.sources)
+            awk -v address="$address" '
+                BEGIN { RS = ""; FS = "\n" }
+                {
+                    uris = ""; suites = ""
+                    for (i = 1; i <= NF; i++) {
+                        if ($i ~ /^URIs:/) uris = $i " "
+                        if ($i ~ /^Suites:/) suites = $i " "
+                    }
+                    gsub(/\/ /, " ", uris)
+                    if (!index(uris, " " address " ") || suites !~ /[ :]bookworm[ \/]/) next
+                    for (i = 1; i <= NF; i++) {
+                        if ($i ~ /^#/) continue
+                        if ($i !~ /^[ \t]/) dropping = 0
+                        if ($i ~ /^(Types|URIs|Suites|Components|Enabled):/) { dropping = 1; continue }
+                        if (!dropping) kept = kept $i "\n"
+                    }
+                    printf "Types: deb\nURIs: %s\nSuites: bookworm-backports\nComponents: main\n%s", address, kept
+                    exit
+                }' "$file"
+            ;;
+        *)
+            awk -v address="$address" '
+                $1 == "deb" && index($0 " ", " " address " ") + index($0, " " address "/ ") {
+                    options = match($0, /\[[^]]*\]/) ? substr($0, RSTART, RLENGTH) " " : ""
+                    print "deb " options address " bookworm-backports main"
+                    exit
+                }' "$file"
+            ;;
+    esac
+}
+
+configure_backports() {
+    backports_configured && return
+    local address file entry kind=list
+    read -r address file <<<"$(archive_entry)" || true
+    [ -n "${file:-}" ] || fail "apt knows no Debian 12 archive (bookworm main): add one to /etc/apt and run 'apt-get update'."
+    entry=$(backports_entry "$address" "$file")
+    [ -n "$entry" ] || fail "the entry for bookworm in $file could not be understood: add bookworm-backports by hand."
+    [[ $file == *.sources ]] && kind=sources
+    say "adding bookworm-backports in $own_source.$kind"
+    printf '%s\n' "$entry" | "${root[@]}" tee "$own_source.$kind" >/dev/null
+    refresh_lists
+    backports_configured && return
+    "${root[@]}" rm -f "$own_source.$kind"
+    fail "the archive that this machine uses has no bookworm-backports, from which Prosody 13 comes."
+}
+
+# Debian starts a server when its package is installed. Here it must not: the tests run it as a child process.
+install_prosody() {
+    local policy=/usr/sbin/policy-rc.d own_policy='' had_prosody=''
+    installed prosody && had_prosody=yes
+    if [ ! -e $policy ]; then
+        own_policy=yes
+        trap '"${root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+        printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
+        "${root[@]}" chmod 755 $policy
+    fi
+    install_packages -t bookworm-backports prosody prosody-modules
+    if [ -n "$own_policy" ]; then
+        "${root[@]}" rm -f $policy
+        trap - EXIT
+    fi
+    [ -n "$had_prosody" ] && return
+    # Nor at the next boot. Who wants the service says 'systemctl enable prosody'.
+    "${root[@]}" update-rc.d prosody disable >/dev/null 2>&1 || true
+    if command -v systemctl >/dev/null; then
+        "${root[@]}" systemctl disable prosody >/dev/null 2>&1 || true
+    fi
+}
+
+# MARK: Python
+
+install_peers() {
+    say "installing slixmpp $slixmpp in $peers"
+    rm -rf "$peers"
+    mkdir -p .build
+    # Debian's own Python, for which python3-venv was installed, whatever else is first on PATH.
+    /usr/bin/python3 -m venv "$peers" >"$log" 2>&1 || {
+        cat "$log" >&2
+        fail "python3 could not make a virtual environment in $peers; see above."
+    }
+    "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --prefer-binary "slixmpp==$slixmpp" \
+        >"$log" 2>&1 || {
+        cat "$log" >&2
+        fail "pip could not install slixmpp $slixmpp; see above. Without a network this cannot be done."
+    }
+    touch "$peers/.slixmpp-$slixmpp"
+}
+
+# MARK: The steps
+
+command -v swift >/dev/null || fail "there is no swift on PATH: install the Swift 6.3 toolchain for Debian 12 first."
+
+missing=()
+for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
+want_prosody=''
+[ "$purpose" = test ] && ! prosody_installed && want_prosody=yes
+want_peers=''
+[ "$purpose" = test ] && ! peers_installed && want_peers=yes
+
+[ -n "${missing[*]-}$want_prosody$want_peers" ] || exit 0
+
+mkdir -p .build
+log=.build/setup.log
+if [ -n "${missing[*]-}$want_prosody" ]; then
+    wanted="${missing[*]-}${want_prosody:+ prosody prosody-modules}"
+    (. /etc/os-release 2>/dev/null && [ "${ID-}" = debian ] && [ "${VERSION_ID-}" = 12 ]) ||
+        fail "this is not Debian 12: install these by hand, then run this again: $wanted (Prosody 13 or newer)."
+    become_root "$wanted"
+    say "reading the package lists"
+    refresh_lists
+    [ -z "${missing[*]-}" ] || install_packages "${missing[@]}"
+    if [ -n "$want_prosody" ]; then
+        configure_backports
+        install_prosody
+    fi
+fi
+[ -z "$want_peers" ] || install_peers
+say "ready to $purpose"
