@@ -1,6 +1,8 @@
 #include "CHandlerRecords.h"
 
-// The linker defines both symbols when the section exists (ELF); weak, because a program may have no handler.
+#ifdef __ELF__
+
+// The linker defines both symbols when the section exists; weak, because a program may have no handler.
 extern const dh_handler_record __start_dh_handlers[] __attribute__((weak));
 extern const dh_handler_record __stop_dh_handlers[] __attribute__((weak));
 
@@ -9,3 +11,15 @@ int dh_handler_record_count(void) {
 }
 
 dh_handler_record dh_handler_record_at(int index) { return __start_dh_handlers[index]; }
+
+#else
+
+// @Handler leaves no records in other file formats: there a registry lists its handlers.
+int dh_handler_record_count(void) { return 0; }
+
+dh_handler_record dh_handler_record_at(int index) {
+    (void)index;
+    return 0;
+}
+
+#endif

@@ -1,9 +1,22 @@
 public import SwiftSyntax
 public import SwiftSyntaxMacros
 
+/// `@Handler`: turns a function into a handler that outlives the process.
+///
+///     AttributeSyntax + FunctionDeclSyntax ─▶ HandlerDeclaration ─▶ HandlerExpansion ─▶ [DeclSyntax]
+///                                                   └─▶ diagnostics, and then no expansion
 public struct HandlerMacro: PeerMacro {
     public static func expansion(
         of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,
         in context: some MacroExpansionContext
-    ) throws -> [DeclSyntax] { [] }
+    ) throws -> [DeclSyntax] {
+        var report = HandlerReport()
+        let handler = HandlerDeclaration(
+            attribute: node, declaration: DeclSyntax(declaration), lexicalContext: context.lexicalContext,
+            location: context.location(of: node, at: .afterLeadingTrivia, filePathMode: .fileID),
+            report: &report)
+        for diagnostic in report.diagnostics { context.diagnose(diagnostic) }
+        guard let handler, report.diagnostics.isEmpty else { return [] }
+        return HandlerExpansion(handler).peers
+    }
 }

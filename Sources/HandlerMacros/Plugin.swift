@@ -1,31 +1,32 @@
 import SwiftSyntaxMacros
 
 #if SWIFT_SYNTAX_PACKAGE
-import SwiftCompilerPlugin
+    import SwiftCompilerPlugin
 
-@main struct Plugin: CompilerPlugin {
-    let providingMacros: [any Macro.Type] = [HandlerMacro.self]
-}
+    @main struct Plugin: CompilerPlugin {
+        let providingMacros: [any Macro.Type] = [HandlerMacro.self]
+    }
 #else
-@_spi(PluginMessage) import SwiftCompilerPluginMessageHandling
+    @_spi(PluginMessage) import SwiftCompilerPluginMessageHandling
 
-/// The toolchain has no `SwiftCompilerPlugin` module, so the plugin speaks to the compiler itself.
-@main struct Plugin: PluginProvider {
-    struct UnknownMacro: Error, CustomStringConvertible {
-        let description: String
-    }
-
-    let macros: [String: any Macro.Type] = ["HandlerMacro": HandlerMacro.self]
-
-    func resolveMacro(moduleName: String, typeName: String) throws -> any Macro.Type {
-        guard let macro = macros[typeName] else {
-            throw UnknownMacro(description: "the plugin \(moduleName) has no macro \(typeName)")
+    /// The toolchain has no `SwiftCompilerPlugin` module, so the plugin speaks to the compiler itself.
+    @main struct Plugin: PluginProvider {
+        struct UnknownMacro: Error, CustomStringConvertible {
+            let description: String
         }
-        return macro
-    }
 
-    static func main() throws {
-        try CompilerPluginMessageListener(connection: StandardIOMessageConnection(), provider: Plugin()).main()
+        let macros: [String: any Macro.Type] = ["HandlerMacro": HandlerMacro.self]
+
+        func resolveMacro(moduleName: String, typeName: String) throws -> any Macro.Type {
+            guard let macro = macros[typeName] else {
+                throw UnknownMacro(description: "the plugin \(moduleName) has no macro \(typeName)")
+            }
+            return macro
+        }
+
+        static func main() throws {
+            try CompilerPluginMessageListener(connection: StandardIOMessageConnection(), provider: Plugin())
+                .main()
+        }
     }
-}
 #endif

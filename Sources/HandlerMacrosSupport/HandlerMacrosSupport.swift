@@ -1,1 +1,57 @@
-// Filled by its own commit.
+// HandlerMacrosSupport: `@Handler`, the short way to write a handler.
+//
+//     @Handler("id") func f(_ call:, a:) ──▶ struct Handler_f: Handler      what is stored
+//                                        ──▶ static func f(a:) -> Durable   what binds it
+//                                        ──▶ a record in the program file   what finds it after a restart
+
+@_exported public import Handlers
+
+/// Makes a function a handler: a callback that is stored with its arguments and may be called by another process.
+///
+/// ```swift
+/// final class OmemoService: Sendable {
+///     @Handler("omemo.bundle-fetched", on: "account.omemo")
+///     func bundleFetched(
+///         _ call: borrowing Call<PubSubFetch>, device: UInt32, then: Durable<OmemoReady>? = nil
+///     ) throws { … }
+/// }
+///
+/// try await account.pubsub.fetch(node, from: jid, then: OmemoService.bundleFetched(device: 42))
+/// ```
+///
+/// The first parameter is what the call supplies: `_ call: borrowing Call<X>`. The labelled ones after it are the
+/// **bound** arguments: Codable and Sendable, and stored under their labels. Calling the function's name with the
+/// first one left out binds the others and gives a `Durable<X>`. An optional or defaulted argument may be missing
+/// where the handler is read again.
+///
+/// The function runs inside the step, so it is synchronous, returns nothing and may throw; see ``Handlers/Handler``
+/// for what that promises. It stands in a type without generic parameters, under a name that no other handler in
+/// that type has. Actors and types on the main actor declare it `nonisolated`.
+///
+/// Beside the function `f` this adds
+/// - `struct Handler_f: Handler`, the plain form with the same access level, to be listed in a ``HandlerRegistry``;
+/// - `static func f(…) throws(HandlerError) -> Durable<X>`, which binds it;
+/// - on ELF platforms, a record in the program file, through which ``HandlerRegistry/discovered(and:file:line:)``
+///   finds it.
+///
+/// - Parameters:
+///   - id: The name that is stored: a plain string literal, unique in the program. It must never change.
+///   - version: The version of the argument list, from 1. Raise it when the arguments change incompatibly.
+///   - aliases: Former ids, as plain string literals: rows that wait under them still find the handler.
+///   - path: For a function of an instance: how the call finds that instance, as source relative to
+///     ``Call/context``, such as `"account.omemo"` or `"account?.omemo"`. It is looked up when the handler is
+///     called; nil is then a ``HandlerError`` with code `missingInstance`.
+///   - upcast: Turns arguments stored by an older version into those of the next one, as
+///     ``Handler/upcast(_:from:)`` does: `{ arguments, version in arguments.rename("deviceid", to: "device") }`.
+@attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
+public macro Handler(
+    _ id: String, version: Int = 1, aliases: [String] = [], on path: String? = nil,
+    upcast: ((inout Record, Int) throws -> Void)? = nil
+) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
+
+/// Never compiles: a handler needs an id that never changes. It exists so that the error says what to write.
+@attached(peer)
+public macro Handler(
+    version: Int = 1, aliases: [String] = [], on path: String? = nil,
+    upcast: ((inout Record, Int) throws -> Void)? = nil
+) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")

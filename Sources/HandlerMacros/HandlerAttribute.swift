@@ -1,0 +1,133 @@
+import SwiftDiagnostics
+import SwiftParser
+import SwiftSyntax
+
+/// The arguments of `@Handler(…)`, each as it will be pasted into the expansion.
+struct HandlerAttribute {
+    /// The string literal.
+    var id: ExprSyntax
+    /// What the literal says.
+    var idText: String
+    var version: ExprSyntax?
+    var aliases: ExprSyntax?
+    var upcast: ExprSyntax?
+    /// The argument `on:`, and the path in it.
+    var path: (argument: LabeledExprSyntax, text: String)?
+
+    /// Reads `attribute`; nil where there is no usable id.
+    init?(_ attribute: AttributeSyntax, report: inout HandlerReport) {
+        let arguments = attribute.arguments?.as(LabeledExprListSyntax.self) ?? []
+        guard let first = arguments.first, first.label == nil else {
+            report.error(.noID, at: attribute)
+            return nil
+        }
+        id = first.expression.trimmed
+        guard let text = id.plainString else {
+            report.error(.idNotLiteral, at: first.expression)
+            return nil
+        }
+        idText = text
+        if text.isEmpty { report.error(.emptyID, at: first.expression) }
+        for argument in arguments.dropFirst() where !argument.expression.is(NilLiteralExprSyntax.self) {
+            switch argument.label?.text {
+            case "version": readVersion(argument.expression, report: &report)
+            case "aliases": readAliases(argument.expression, report: &report)
+            case "upcast": upcast = argument.expression.trimmed
+            case "on": readPath(argument, report: &report)
+            default: break  // The compiler has refused it already.
+            }
+        }
+    }
+
+    private mutating func readVersion(_ expression: ExprSyntax, report: inout HandlerReport) {
+        version = expression.trimmed
+        if let number = expression.integer, number < 1 {
+            report.error(
+                .version(number), at: expression,
+                fixIts: [FixIt("Write 1", .replacing(expression, with: "1"))])
+        }
+    }
+
+    private mutating func readAliases(_ expression: ExprSyntax, report: inout HandlerReport) {
+        guard let array = expression.as(ArrayExprSyntax.self) else {
+            return report.error(.aliasesNotLiteral, at: expression)
+        }
+        var seen: Set<String> = []
+        for element in array.elements {
+            guard let alias = element.expression.plainString else {
+                report.error(.aliasesNotLiteral, at: element.expression)
+                continue
+            }
+            if alias.isEmpty {
+                report.error(.emptyAlias, at: element.expression)
+            } else if alias == idText {
+                report.error(.aliasIsID(alias), at: element.expression)
+            } else if !seen.insert(alias).inserted {
+                report.error(.repeatedAlias(alias), at: element.expression)
+            }
+        }
+        if !array.elements.isEmpty { aliases = expression.trimmed }
+    }
+
+    private mutating func readPath(_ argument: LabeledExprSyntax, report: inout HandlerReport) {
+        path = (argument, argument.expression.plainString ?? "")
+        guard let text = argument.expression.plainString else {
+            return report.error(.pathNotLiteral, at: argument.expression)
+        }
+        let source = "call.context." + text
+        var parser = Parser(source)
+        let expression = ExprSyntax.parse(from: &parser)
+        let isWhole = !expression.hasError && expression.description == source
+        guard isWhole, !expression.is(OptionalChainingExprSyntax.self), let unwraps = expression.pathUnwraps
+        else {
+            return report.error(.path(text), at: argument.expression)
+        }
+        if unwraps { report.error(.pathUnwraps, at: argument.expression) }
+    }
+
+    /// Removes `on:` from `attribute`.
+    static func removingPath(_ path: LabeledExprSyntax, from attribute: AttributeSyntax) -> FixIt {
+        let arguments = attribute.arguments?.as(LabeledExprListSyntax.self) ?? []
+        var changes: [FixIt.Change] = [.removing(path)]
+        // A comma is part of the argument before it.
+        if path == arguments.last, let comma = arguments.dropLast().last?.trailingComma {
+            changes.append(.removing(comma))
+        }
+        return FixIt(message: HandlerFixIt("Remove 'on:'"), changes: changes)
+    }
+
+    /// Adds `on:` to `attribute`, with a placeholder for the path.
+    static func addingPath(to attribute: AttributeSyntax) -> [FixIt] {
+        guard let end = attribute.rightParen else { return [] }
+        return [FixIt("Add 'on:'", .replacing(end, with: ", on: \"<#path#>\")"))]
+    }
+}
+
+extension ExprSyntax {
+    /// What a string literal without interpolation says.
+    fileprivate var plainString: String? {
+        self.as(StringLiteralExprSyntax.self)?.representedLiteralValue
+    }
+
+    /// What an integer literal says, with or without a minus sign before it.
+    fileprivate var integer: Int? {
+        if let minus = self.as(PrefixOperatorExprSyntax.self), minus.operator.text == "-" {
+            return minus.expression.integer.map { -$0 }
+        }
+        return self.as(IntegerLiteralExprSyntax.self)?.representedLiteralValue
+    }
+
+    /// Whether a path unwraps by force; nil where this is no path, that is anything but a chain of members,
+    /// `?`, `!`, calls and subscripts.
+    fileprivate var pathUnwraps: Bool? {
+        if self.is(DeclReferenceExprSyntax.self) { return false }
+        if let member = self.as(MemberAccessExprSyntax.self) { return member.base?.pathUnwraps }
+        if let chain = self.as(OptionalChainingExprSyntax.self) { return chain.expression.pathUnwraps }
+        if let call = self.as(FunctionCallExprSyntax.self) { return call.calledExpression.pathUnwraps }
+        if let item = self.as(SubscriptCallExprSyntax.self) { return item.calledExpression.pathUnwraps }
+        if let unwrap = self.as(ForceUnwrapExprSyntax.self) {
+            return unwrap.expression.pathUnwraps.map { _ in true }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,135 @@
+import SwiftDiagnostics
+import SwiftSyntax
+import SwiftSyntaxMacros
+
+/// A function that `@Handler` stands on, read and found to be a handler. It says nothing about how the expansion
+/// is written.
+struct HandlerDeclaration {
+    var attribute: HandlerAttribute
+    /// The function's base name, without backticks.
+    var name: String
+    var owner: HandlerOwner
+    var isStatic: Bool
+    var canThrow: Bool
+    /// As written on the function.
+    var access: AccessLevel?
+    /// `@available(…)`, which what the expansion adds must repeat.
+    var availability: [String]
+    var parameters: HandlerParameters
+    /// Where the attribute stands: `Module/File.swift` and the line.
+    var location: AbstractSourceLocation?
+
+    /// Reads a declaration and reports what is wrong with it; nil where there is too little to go on.
+    init?(
+        attribute node: AttributeSyntax, declaration: DeclSyntax, lexicalContext: [Syntax],
+        location: AbstractSourceLocation?, report: inout HandlerReport
+    ) {
+        guard let function = declaration.as(FunctionDeclSyntax.self) else {
+            report.error(.notAFunction, at: node)
+            return nil
+        }
+        guard case .identifier = function.name.tokenKind else {
+            report.error(.operatorFunction(function.name.text), at: function.name)
+            return nil
+        }
+        let owner = HandlerOwner(of: function, in: lexicalContext, report: &report)
+        let attribute = HandlerAttribute(node, report: &report)
+        isStatic = function.modifiers.contains { ["static", "class"].contains($0.name.text) }
+        Self.checkGenerics(of: function, report: &report)
+        Self.checkEffects(of: function, report: &report)
+        Self.checkModifiers(of: function, report: &report)
+        let parameters = HandlerParameters(of: function, owner: owner?.name ?? "Self", report: &report)
+        guard let owner, let attribute, let parameters else { return nil }
+        Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
+        Self.checkPath(of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
+
+        self.attribute = attribute
+        self.attribute.upcast = attribute.upcast?.replacingSelf(with: owner.name)
+        self.owner = owner
+        self.parameters = parameters
+        self.location = location
+        name = function.name.plainName
+        canThrow = function.signature.effectSpecifiers?.throwsClause?.throwsSomething ?? false
+        access = AccessLevel(function.modifiers)
+        availability = function.attributes.compactMap { element in
+            guard case .attribute(let attribute) = element,
+                attribute.attributeName.trimmedDescription == "available"
+            else { return nil }
+            return attribute.trimmedDescription
+        }
+    }
+}
+
+// MARK: - What a handler's function may not be
+
+extension HandlerDeclaration {
+    private static func checkGenerics(of function: FunctionDeclSyntax, report: inout HandlerReport) {
+        if let clause = function.genericParameterClause {
+            report.error(.genericFunction(function.name.text), at: clause)
+        }
+    }
+
+    private static func checkEffects(of function: FunctionDeclSyntax, report: inout HandlerReport) {
+        if let async = function.signature.effectSpecifiers?.asyncSpecifier {
+            report.error(.async, at: async, fixIts: [FixIt("Remove 'async'", .removing(async))])
+        }
+        if let result = function.signature.returnClause, !result.type.isVoid {
+            report.error(
+                .returnsValue(result.type.trimmedDescription), at: result.type,
+                fixIts: [FixIt("Remove the return type", .removing(result))])
+        }
+    }
+
+    private static func checkModifiers(of function: FunctionDeclSyntax, report: inout HandlerReport) {
+        guard let mutating = function.modifiers.first(where: { $0.name.text == "mutating" }) else { return }
+        report.error(
+            .mutating, at: mutating, fixIts: [FixIt("Remove 'mutating'", .removing(mutating))])
+    }
+
+    /// Only the isolation that can be seen: the compiler finds the rest, in the expansion.
+    private static func checkIsolation(
+        of function: FunctionDeclSyntax, isStatic: Bool, owner: HandlerOwner, report: inout HandlerReport
+    ) {
+        let isNonisolated = function.modifiers.contains { $0.name.text == "nonisolated" }
+        let inherited = isStatic && !owner.isolatesStatic ? nil : owner.actor
+        let actor = function.attributes.isMainActor ? "the main actor" : isNonisolated ? nil : inherited
+        guard let actor else { return }
+        let fixIt = FixIt("Add 'nonisolated'", .replacing(function.funcKeyword, with: "nonisolated func"))
+        // The attribute @MainActor would stay in its way, so then there is nothing to offer.
+        report.error(
+            .actorIsolated(actor), at: function.name,
+            fixIts: function.attributes.isMainActor ? [] : [fixIt])
+    }
+
+    private static func checkPath(
+        of function: FunctionDeclSyntax, isStatic: Bool, attribute node: AttributeSyntax,
+        read: HandlerAttribute,
+        report: inout HandlerReport
+    ) {
+        switch (isStatic, read.path) {
+        case (true, let path?):
+            report.error(
+                .pathOnStatic, at: path.argument,
+                fixIts: [HandlerAttribute.removingPath(path.argument, from: node)])
+        case (false, nil):
+            report.error(
+                .instanceWithoutPath(function.name.text), at: function.name,
+                fixIts: HandlerAttribute.addingPath(to: node))
+        case (true, nil), (false, _?): break
+        }
+    }
+}
+
+extension TypeSyntax {
+    fileprivate var isVoid: Bool {
+        if let tuple = self.as(TupleTypeSyntax.self) { return tuple.elements.isEmpty }
+        return ["Void", "Swift.Void", "Swift::Void"].contains(trimmedDescription)
+    }
+}
+
+extension ThrowsClauseSyntax {
+    /// False for `throws(Never)`: a `try` before such a call is a warning.
+    fileprivate var throwsSomething: Bool {
+        !["Never", "Swift.Never", "Swift::Never"].contains(type?.trimmedDescription)
+    }
+}

@@ -1,0 +1,185 @@
+import SwiftDiagnostics
+import SwiftSyntax
+
+/// The parameters of a handler's function: what the call supplies, then the bound arguments.
+struct HandlerParameters {
+    /// The first parameter's type without `borrowing`, as written: `Call<PubSubFetch>`.
+    var call: String
+    /// What that call supplies: `PubSubFetch`.
+    var context: String
+    var arguments: [HandlerArgument] = []
+
+    /// Reads the parameters of `function`, in which `Self` means `owner`.
+    init?(of function: FunctionDeclSyntax, owner: String, report: inout HandlerReport) {
+        let parameters = function.signature.parameterClause.parameters
+        let call = Self.readCall(in: function.signature.parameterClause, report: &report)
+        // Where the call is missing, the first parameter is most likely a bound argument, and not looked at.
+        for parameter in parameters.dropFirst() {
+            guard
+                let argument = HandlerArgument(
+                    parameter, after: arguments, owner: owner, report: &report)
+            else { continue }
+            arguments.append(argument)
+        }
+        for type in [call.map { Syntax($0.context) }] + parameters.dropFirst().map({ Syntax($0.type) }) {
+            guard let type, let name = type.hiddenName else { continue }
+            report.error(.hiddenName(name, owner), at: type)
+        }
+        guard let call else { return nil }
+        self.call = call.type.replacingSelf(with: owner).trimmedDescription
+        context = call.context.replacingSelf(with: owner).trimmedDescription
+    }
+
+    /// The type `Call<X>` of the first parameter, and the `X` in it.
+    private static func readCall(
+        in clause: FunctionParameterClauseSyntax, report: inout HandlerReport
+    ) -> (type: TypeSyntax, context: GenericArgumentSyntax)? {
+        guard let parameter = clause.parameters.first else {
+            report.error(.noCall, at: clause)
+            return nil
+        }
+        let attributed = parameter.type.as(AttributedTypeSyntax.self)
+        let type = attributed?.baseType ?? parameter.type
+        guard parameter.firstName.tokenKind == .wildcard, let arguments = type.callArguments else {
+            report.error(.noCall, at: parameter)
+            return nil
+        }
+        guard let context = arguments?.arguments.first, arguments?.arguments.count == 1 else {
+            report.error(.callWithoutContext, at: type)
+            return nil
+        }
+        let specifiers = attributed?.specifiers.map(\.trimmedDescription) ?? []
+        if specifiers != ["borrowing"] || parameter.ellipsis != nil {
+            let borrowing = "borrowing \(type.trimmedDescription)"
+            report.error(
+                .notBorrowing(type.trimmedDescription), at: parameter.type,
+                fixIts: [FixIt("Write 'borrowing'", .replacing(parameter.type, with: borrowing))])
+        }
+        return (type, context)
+    }
+}
+
+/// A labelled parameter: stored with the handler under its label.
+struct HandlerArgument {
+    /// As stored, without backticks.
+    var label: String
+    /// The property that holds it in the expansion: the label, where a property may be called so.
+    var property: String
+    /// Without specifiers, and with `Self` spelled out.
+    var type: String
+    /// With `Self` spelled out; nil where there is none.
+    var defaultValue: String?
+
+    /// Reads `parameter`, which stands after `others`; nil where it has no label.
+    init?(
+        _ parameter: FunctionParameterSyntax, after others: [HandlerArgument], owner: String,
+        report: inout HandlerReport
+    ) {
+        guard parameter.firstName.tokenKind != .wildcard else {
+            report.error(
+                .unlabeled(parameter.secondName?.text ?? "value"), at: parameter.firstName,
+                fixIts: Self.addingLabel(to: parameter))
+            return nil
+        }
+        label = parameter.firstName.plainName
+        if others.contains(where: { [label] in $0.label == label }) {
+            report.error(.repeatedLabel(label), at: parameter.firstName)
+        }
+        property = label
+        while Self.reserved.contains(property)
+            || others.contains(where: { [property] in $0.property == property })
+        {
+            property += "_"
+        }
+        Self.check(parameter, label: label, report: &report)
+        let type = parameter.type.as(AttributedTypeSyntax.self)?.baseType ?? parameter.type
+        self.type = type.replacingSelf(with: owner).trimmedDescription
+        defaultValue = parameter.defaultValue?.value.replacingSelf(with: owner).trimmedDescription
+    }
+
+    /// Names that mean something else after a dot, even in backticks.
+    private static let reserved: Set = ["self", "Self", "Type", "Protocol", "init"]
+
+    private static func addingLabel(to parameter: FunctionParameterSyntax) -> [FixIt] {
+        guard let name = parameter.secondName else { return [] }
+        return [FixIt("Make '\(name.text)' the label", .removing(parameter.firstName))]
+    }
+
+    /// Reports a type that cannot be bound, as far as its spelling shows it.
+    private static func check(
+        _ parameter: FunctionParameterSyntax, label: String, report: inout HandlerReport
+    ) {
+        let attributed = parameter.type.as(AttributedTypeSyntax.self)
+        let specifiers = attributed?.specifiers.map { $0 } ?? []
+        let type = attributed?.baseType ?? parameter.type
+        if let specifier = specifiers.first(where: { $0.trimmedDescription == "inout" }) {
+            report.error(
+                .inoutArgument(label), at: parameter.type,
+                fixIts: [FixIt("Remove 'inout'", .removing(specifier))])
+        }
+        let isIsolated = specifiers.contains { $0.trimmedDescription == "isolated" }
+        if isIsolated || parameter.modifiers.contains(where: { $0.name.text == "isolated" }) {
+            report.error(.isolatedArgument(label), at: parameter.type)
+        }
+        if let ellipsis = parameter.ellipsis {
+            let array = "[\(type.trimmedDescription)]"
+            report.error(
+                .variadicArgument(label, type.trimmedDescription), at: parameter.type,
+                fixIts: [FixIt("Write an array", .replacing(type, with: array), .removing(ellipsis))])
+        }
+        if let unwrapped = type.as(ImplicitlyUnwrappedOptionalTypeSyntax.self) {
+            report.error(
+                .implicitlyUnwrapped(label, unwrapped.wrappedType.trimmedDescription), at: type,
+                fixIts: [FixIt("Write '?'", .replacing(unwrapped.exclamationMark, with: "?"))])
+        }
+        if type.tokens(viewMode: .sourceAccurate).contains(where: { $0.tokenKind == .keyword(.some) }) {
+            report.error(.opaqueArgument(label), at: parameter.type)
+        } else if let message = type.uncodable(label) {
+            report.error(message, at: parameter.type)
+        }
+    }
+}
+
+extension Syntax {
+    /// A name in this type that means something else inside the type in the expansion, where it is not written
+    /// after a dot.
+    fileprivate var hiddenName: String? {
+        tokens(viewMode: .sourceAccurate).first { token in
+            ["CodingKeys", "Context"].contains(token.text)
+                && token.parent?.is(IdentifierTypeSyntax.self) == true
+        }?.text
+    }
+}
+
+extension TypeSyntax {
+    /// The generic arguments of `Call<…>`: nil where this is another type, `.some(nil)` where `Call` has none.
+    fileprivate var callArguments: GenericArgumentClauseSyntax?? {
+        if let type = self.as(IdentifierTypeSyntax.self), type.name.text == "Call" {
+            return .some(type.genericArgumentClause)
+        }
+        if let type = self.as(MemberTypeSyntax.self), type.name.text == "Call",
+            type.baseType.trimmedDescription == "Handlers"
+        {
+            return .some(type.genericArgumentClause)
+        }
+        return nil
+    }
+
+    /// Why a type of this shape is never Codable; nil where it may be.
+    fileprivate func uncodable(_ label: String) -> HandlerMessage? {
+        if let optional = self.as(OptionalTypeSyntax.self) { return optional.wrappedType.uncodable(label) }
+        if let attributed = self.as(AttributedTypeSyntax.self) { return attributed.baseType.uncodable(label) }
+        if let tuple = self.as(TupleTypeSyntax.self) {
+            if tuple.elements.count == 1, let only = tuple.elements.first {
+                return only.type.uncodable(label)
+            }
+            return .uncodableArgument(label, "a tuple")
+        }
+        if self.is(FunctionTypeSyntax.self) { return .closureArgument(label) }
+        if self.is(MetatypeTypeSyntax.self) { return .uncodableArgument(label, "a metatype") }
+        if self.is(SomeOrAnyTypeSyntax.self) || ["Any", "AnyObject"].contains(trimmedDescription) {
+            return .uncodableArgument(label, "a value of any type")
+        }
+        return nil
+    }
+}

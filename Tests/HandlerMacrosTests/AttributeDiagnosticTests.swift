@@ -1,0 +1,108 @@
+import Testing
+
+/// `▸` marks where the message must stand.
+@Suite("What @Handler says about its own arguments")
+struct AttributeDiagnosticTests {
+    private func type(_ attribute: String) -> String {
+        "enum Till { \(attribute) static func paid(_ call: borrowing Call<Reply>) {} }"
+    }
+
+    @Test("H10 a handler without an id is told to write one")
+    func noID() {
+        let message =
+            "a handler needs an id that never changes, because it is stored: write '@Handler(\"module.event\")'"
+        expectDiagnostic(type("▸@Handler"), message)
+        expectDiagnostic(type("▸@Handler()"), message)
+        expectDiagnostic(type("▸@Handler(version: 2)"), message)
+    }
+
+    @Test("H10 an id must be written out")
+    func idNotLiteral() {
+        let message =
+            "the id is stored and must never change by accident: write it out as one plain string, "
+            + "without interpolation"
+        expectDiagnostic(type("@Handler(▸names.paid)"), message)
+        expectDiagnostic(type("@Handler(▸\"till.\\(name)\")"), message)
+        expectDiagnostic(type("@Handler(▸\"till.\" + \"paid\")"), message)
+    }
+
+    @Test("H10 an id may not be empty")
+    func emptyID() {
+        expectDiagnostic(
+            type("@Handler(▸\"\")"), "an empty id names nothing: write one like \"module.event\"")
+    }
+
+    @Test("H10 versions count from one")
+    func version() {
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", version: ▸0)"),
+            "versions count from 1: write 'version: 1' or more instead of 0",
+            fixed: type("@Handler(\"till.paid\", version: 1)"))
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", version: ▸-2, aliases: [])"),
+            "versions count from 1: write 'version: 1' or more instead of -2",
+            fixed: type("@Handler(\"till.paid\", version: 1, aliases: [])"))
+    }
+
+    @Test("H10 aliases must be written out, differ from the id and from each other, and not be empty")
+    func aliases() {
+        let literal =
+            "an alias is an id that is stored: write the aliases out as plain strings, "
+            + "for example 'aliases: [\"old.id\"]'"
+        expectDiagnostic(type("@Handler(\"till.paid\", aliases: ▸oldNames)"), literal)
+        expectDiagnostic(type("@Handler(\"till.paid\", aliases: [\"a\", ▸\"\\(b)\"])"), literal)
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", aliases: [\"a\", ▸\"till.paid\"])"),
+            "the alias \"till.paid\" is the id itself: remove it, or write the old id")
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", aliases: [\"a\", ▸\"a\"])"),
+            "the alias \"a\" stands here twice: remove one")
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", aliases: [▸\"\"])"),
+            "an empty alias names nothing: remove it, or write the old id")
+    }
+
+    @Test("H10 a static function has no use for a path")
+    func pathOnStatic() {
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸on: \"till\", upcast: nil)"),
+            "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance",
+            fixed: type("@Handler(\"till.paid\", upcast: nil)"))
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸on: \"till\")"),
+            "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance",
+            fixed: type("@Handler(\"till.paid\")"))
+    }
+
+    private func instance(_ path: String) -> String {
+        "class Till { @Handler(\"till.paid\", on: \(path)) func paid(_ call: borrowing Call<Reply>) {} }"
+    }
+
+    @Test("H10 a path is one plain string")
+    func pathNotLiteral() {
+        let message =
+            "'on:' is pasted into the expansion: write the path as one plain string, for example 'on: \"account.omemo\"'"
+        expectDiagnostic(instance("▸\\.shop.till"), message)
+        expectDiagnostic(instance("▸\"shop.\\(till)\""), message)
+    }
+
+    @Test("H10 a path leads from member to member")
+    func noPath() {
+        for path in [
+            "", ".till", "till.", "till + 1", "till ?? other", "till; exit(0)", "till?", "shop till",
+        ] {
+            expectDiagnostic(
+                instance("▸\"\(path)\""),
+                "'\(path)' is no path from the call's context to an instance: write members joined by dots, "
+                    + "for example 'on: \"account.omemo\"'")
+        }
+    }
+
+    @Test("H10 a path may not unwrap by force")
+    func pathUnwraps() {
+        expectDiagnostic(
+            instance("▸\"shop!.till\""),
+            "'!' would crash where the instance is missing: write '?' instead, "
+                + "and the missing instance is an error that names this path")
+    }
+}
