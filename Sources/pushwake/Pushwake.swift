@@ -1,0 +1,70 @@
+// pushwake: shows and proves that handlers outlive the processes that bound them.
+//
+//     simulate ──spawns──▶ main ◀──stream──▶ server ◀──stream──▶ peer (keeps its own log)
+//         │                 ▲ one store, one session
+//         └──"push"─────▶ worker
+//     SIGKILL to either at any moment; at the end the store is compared with the peer's log.
+
+import Glibc
+
+@main
+struct Pushwake {
+    static func main() async {
+        // A broken pipe is an error of a write, not the end of the process.
+        signal(SIGPIPE, SIG_IGN)
+        let words = Array(CommandLine.arguments.dropFirst())
+        do {
+            exit(try await run(words))
+        } catch let error as UsageError {
+            Terminal.complain("\(error); see 'pushwake help'")
+            exit(64)
+        } catch {
+            Terminal.complain("\(error)")
+            exit(1)
+        }
+    }
+
+    /// - Returns: The exit status.
+    static func run(_ words: [String]) async throws -> Int32 {
+        let rest = Array(words.dropFirst())
+        switch words.first {
+        case "simulate": return try await SimulateCommand(rest).run()
+        case "main": return try await MainCommand(rest).run()
+        case "worker": return try await WorkerCommand(rest).run()
+        case "inspect": return try InspectCommand(rest).run()
+        case "failpoints": return FailpointsCommand.run()
+        case "help", "--help", "-h":
+            print(Self.help)
+            return 0
+        case nil:
+            print(Self.help)
+            return 64
+        case .some(let word): throw UsageError("there is no command '\(word)'")
+        }
+    }
+
+    static let help = """
+        usage: pushwake COMMAND [OPTIONS]
+
+        commands
+          simulate    run main, a worker and a peer, kill them at random, and prove what happened
+            --server embedded|prosody   the server between them (default embedded)
+            --rounds N                  how many times main and worker take turns (default 20)
+            --kills N                   how many SIGKILLs in all (default: one a round)
+            --seed N                    repeats a run's choices (default: random, printed)
+            --json                      print one JSON object on standard output instead of a summary
+            --keep FOLDER               leave the store and all logs in FOLDER
+          main        the main program of the simulation: connect, send, listen
+          worker      what a push wakes: take over, resume, drain, hand back, exit
+          inspect     show what a store holds
+            --store FILE  [--json]
+          failpoints  list the places at which a test can kill a process
+
+        main and worker take
+            --store FILE --jid USER@DOMAIN --peer FULLJID
+            --host HOST --port PORT [--direct-tls] [--ca FILE]
+          and the password from the environment variable PUSHWAKE_PASSWORD.
+
+        Exit status: 0 all went well; 1 something failed, was lost or repeated; 64 wrong usage.
+        """
+}

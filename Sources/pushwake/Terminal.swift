@@ -1,0 +1,48 @@
+import Glibc
+
+/// What a person at the terminal sees: complaints and progress go to standard error, results to standard output.
+enum Terminal {
+    static func complain(_ text: String) { writeError("pushwake: \(text)\n") }
+
+    static func writeError(_ text: String) {
+        var bytes = Array(text.utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+
+    /// Writes one line to standard output at once, also when it is a pipe.
+    static func say(_ line: String) {
+        var bytes = Array((line + "\n").utf8)[...]
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            bytes = bytes.dropFirst(count)
+        }
+    }
+
+    static let isInteractive = isatty(STDERR_FILENO) == 1
+}
+
+/// A bar on a terminal, a plain line now and then elsewhere.
+struct ProgressBar {
+    private let total: Int
+    private var lastPlain = -1
+
+    init(total: Int) { self.total = max(total, 1) }
+
+    mutating func show(_ done: Int, _ text: String) {
+        if Terminal.isInteractive {
+            let width = 30
+            let filled = min(width, done * width / total)
+            let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
+            Terminal.writeError("\r\u{1B}[K\(bar) \(done)/\(total) \(text)")
+            if done >= total { Terminal.writeError("\n") }
+        } else if done * 10 / total > lastPlain || done >= total {
+            lastPlain = done * 10 / total
+            Terminal.writeError("\(done)/\(total) \(text)\n")
+        }
+    }
+}
