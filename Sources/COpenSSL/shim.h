@@ -1,7 +1,48 @@
-// OpenSSL 3. Only macros that Swift cannot import stand here, each with its reason.
+// OpenSSL 3. Only what Swift cannot import stands here, each with its reason.
+#include <openssl/asn1.h>
+#include <openssl/bio.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <openssl/pem.h>
 #include <openssl/rand.h>
 #include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
+#include <sys/socket.h>
+
+// Function-like macros over SSL_ctrl and SSL_CTX_ctrl.
+static inline int dh_SSL_set_host_name_indication(SSL *ssl, const char *name) {
+    return (int)SSL_set_tlsext_host_name(ssl, name);
+}
+static inline int dh_SSL_has_extended_master_secret(SSL *ssl) { return (int)SSL_get_extms_support(ssl); }
+static inline int dh_SSL_CTX_set_versions(SSL_CTX *context, int minimum, int maximum) {
+    return SSL_CTX_set_min_proto_version(context, minimum) && SSL_CTX_set_max_proto_version(context, maximum);
+}
+
+// SSL_OP_* are macros over a 64 bit shift. Renegotiation would break channel binding (RFC 9266 section 4.2), and a
+// peer that closes the TCP connection without close_notify is an ordinary end of stream for XMPP.
+static inline void dh_SSL_CTX_set_fixed_options(SSL_CTX *context) {
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+}
+
+// Type-safe stack functions are macros.
+static inline int dh_GENERAL_NAMES_count(const GENERAL_NAMES *names) { return sk_GENERAL_NAME_num(names); }
+static inline const GENERAL_NAME *dh_GENERAL_NAMES_at(const GENERAL_NAMES *names, int index) {
+    return sk_GENERAL_NAME_value(names, index);
+}
+
+// EVP_EC_gen and X509V3_set_ctx are macros, the first over a variadic function.
+static inline EVP_PKEY *dh_make_p256_key(void) { return EVP_EC_gen("P-256"); }
+static inline X509_EXTENSION *dh_make_extension(X509 *issuer, X509 *subject, int nid, const char *value) {
+    X509V3_CTX context;
+    X509V3_set_ctx(&context, issuer, subject, NULL, NULL, 0);
+    return X509V3_EXT_conf_nid(NULL, &context, nid, value);
+}
+
+// glibc declares accept4 only under _GNU_SOURCE, which Swift's Glibc module is built without. Setting close-on-exec
+// in the same call matters: another thread may be starting a child process that must not inherit the connection.
+extern int accept4(int, struct sockaddr *restrict, socklen_t *restrict, int);
+static inline int dh_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }

@@ -1,0 +1,53 @@
+/// Why login did not come about.
+///
+/// `description` is one sentence that says what to do. Decide on `code`.
+public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// The code's name, stable across versions.
+        public let description: String
+
+        package init(_ name: String) { description = name }
+
+        /// The server offers no mechanism that this library uses.
+        public static let noCommonMechanism = Code("noCommonMechanism")
+        /// What the server offers contradicts itself, as if somebody had removed the stronger mechanisms.
+        public static let downgradeSuspected = Code("downgradeSuspected")
+        /// User name or password holds a character that SASL forbids, or is empty.
+        public static let forbiddenCredentials = Code("forbiddenCredentials")
+        /// A message of the exchange breaks its grammar, or comes at the wrong time.
+        public static let malformedMessage = Code("malformedMessage")
+        /// The nonce of the other side does not continue ours.
+        public static let nonceMismatch = Code("nonceMismatch")
+        /// The other side demands an extension that this library does not know (`m=`).
+        public static let unsupportedExtension = Code("unsupportedExtension")
+        /// The server wants the password hashed too few times to be safe.
+        public static let tooFewIterations = Code("tooFewIterations")
+        /// The server wants the password hashed so often that it would only burn this machine's time.
+        public static let tooManyIterations = Code("tooManyIterations")
+        /// The server could not prove that it knows the password: it may be an impostor.
+        public static let serverNotAuthenticated = Code("serverNotAuthenticated")
+        /// User name or password is wrong.
+        public static let notAuthorized = Code("notAuthorized")
+        /// The two sides see different channel bindings: somebody may sit between them.
+        public static let channelBindingFailed = Code("channelBindingFailed")
+        /// The server refused for another reason, given as cause.
+        public static let refused = Code("refused")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// One sentence for a person: what happened, and what to do about it.
+    public let message: String
+    /// What the server said, when it said something.
+    public let cause: String?
+
+    package init(_ code: Code, _ message: String, cause: String? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    /// The message, and the cause in parentheses.
+    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+}

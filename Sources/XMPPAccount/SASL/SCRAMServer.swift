@@ -1,0 +1,142 @@
+/// What a server keeps of a password (RFC 5802 section 3): enough to check a login, not enough to make one.
+package struct SCRAMVerifier: Hashable, Sendable {
+    package let hash: Crypto.Hash
+    package let salt: [UInt8]
+    package let iterations: Int
+    package let storedKey: [UInt8]
+    package let serverKey: [UInt8]
+
+    /// - Parameters:
+    ///   - salt: Random unless a test gives it.
+    ///   - iterations: 1 or more; clients refuse fewer than 4096.
+    package init(
+        hash: Crypto.Hash, password: String, salt: [UInt8] = Crypto.randomBytes(16), iterations: Int = 4096
+    ) throws(SASLError) {
+        let secret = Secret(try SASLprep.prepared(password, what: "password"))
+        let keys = SCRAMKeys(hash: hash, password: secret, salt: salt, iterations: iterations)
+        self.hash = hash
+        self.salt = salt
+        self.iterations = iterations
+        storedKey = keys.storedKey
+        serverKey = keys.serverKey.withBytes { Array($0) }
+    }
+}
+
+/// The server's side of one SCRAM login, for test servers.
+///
+/// It keeps to the protocol; a test that needs a server that does not writes the messages itself.
+package struct SCRAMServer: Sendable {
+    private enum State {
+        case waitingForClientFirst
+        case waitingForClientFinal(SCRAMVerifier, expected: String, authPrefix: String)
+        case ended
+    }
+
+    package let mechanism: SCRAMMechanism
+    /// The name the client gave, known after its first message.
+    package private(set) var user: String?
+
+    private let exporter: [UInt8]?
+    private let offersPlus: Bool
+    private let nonceSuffix: String
+    private var state = State.waitingForClientFirst
+
+    /// - Parameters:
+    ///   - exporter: The session's tls-exporter data, needed for a `-PLUS` mechanism.
+    ///   - offersPlus: Whether the server offered `-PLUS` mechanisms; a client that says `y` is then refused.
+    ///   - nonce: The server's part of the nonce; random unless a test gives it.
+    package init(
+        _ mechanism: SCRAMMechanism, exporter: [UInt8]? = nil, offersPlus: Bool = false, nonce: String? = nil
+    ) {
+        self.mechanism = mechanism
+        self.exporter = exporter
+        self.offersPlus = offersPlus
+        nonceSuffix = nonce ?? SCRAMMessage.makeNonce()
+    }
+
+    /// Takes the client's first message and gives the server's first.
+    ///
+    /// - Parameter lookup: The verifier of a user for ``mechanism``'s hash; nil when there is no such user.
+    /// - Throws: `SASLError` with `notAuthorized`, `malformedMessage`, `channelBindingFailed`,
+    ///   `unsupportedExtension`.
+    package mutating func receivedFirst(
+        _ message: some Collection<UInt8>, lookup: (String) -> SCRAMVerifier?
+    ) throws(SASLError) -> [UInt8] {
+        guard case .waitingForClientFirst = state else {
+            throw SCRAMMessage.malformed("a second first message")
+        }
+        state = .ended
+        guard let text = String(validating: message, as: UTF8.self) else {
+            throw SCRAMMessage.malformed("not UTF-8")
+        }
+        let parts = text.split(separator: ",", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[1].isEmpty || parts[1].hasPrefix("a=") else {
+            throw SCRAMMessage.malformed("no gs2 header")
+        }
+        try check(flag: parts[0])
+        let values = try SCRAMMessage(text: String(parts[2])).values("n", "r")
+        guard let user = SCRAMMessage.unescaped(values[0]), !user.isEmpty, SCRAMMessage.isNonce(values[1])
+        else {
+            throw SCRAMMessage.malformed("a user name or nonce that breaks the grammar")
+        }
+        self.user = user
+        guard let verifier = lookup(user), verifier.hash == mechanism.hash else {
+            throw SASLError(.notAuthorized, "There is no user \(user).", cause: "unknown-user")
+        }
+        let nonce = "\(values[1])\(nonceSuffix)"
+        let serverFirst = "r=\(nonce),s=\(Crypto.base64(verifier.salt)),i=\(verifier.iterations)"
+        let binding = Array("\(parts[0]),\(parts[1]),".utf8) + (mechanism.isPlus ? exporter ?? [] : [])
+        state = .waitingForClientFinal(
+            verifier, expected: "c=\(Crypto.base64(binding)),r=\(nonce)",
+            authPrefix: "\(parts[2]),\(serverFirst),")
+        return Array(serverFirst.utf8)
+    }
+
+    /// Takes the client's last message and gives the server's signature, for `<success/>`.
+    ///
+    /// - Throws: `SASLError` with `notAuthorized` for a wrong password, `channelBindingFailed`,
+    ///   `malformedMessage`.
+    package mutating func receivedFinal(_ message: some Collection<UInt8>) throws(SASLError) -> [UInt8] {
+        guard case .waitingForClientFinal(let verifier, let expected, let authPrefix) = state else {
+            throw SCRAMMessage.malformed("a last message at the wrong time")
+        }
+        state = .ended
+        let final = try SCRAMMessage(message)
+        guard let last = final.attributes.last, last.name == "p",
+            let proof = Crypto.bytes(base64: last.value),
+            proof.count == verifier.storedKey.count
+        else { throw SCRAMMessage.malformed("no proof") }
+        let withoutProof = final.text.dropLast(last.value.count + ",p=".count)
+        guard withoutProof == expected else { throw mismatch(final) }
+        let authMessage = Array("\(authPrefix)\(withoutProof)".utf8)
+        let signature = Crypto.hmac(verifier.hash, key: Secret(verifier.storedKey), authMessage)
+        let clientKey = zip(proof, signature).map { $0 ^ $1 }
+        guard Crypto.isEqual(Crypto.digest(verifier.hash, clientKey), verifier.storedKey) else {
+            throw SASLError(.notAuthorized, "The password is wrong.", cause: "invalid-proof")
+        }
+        let serverSignature = Crypto.hmac(verifier.hash, key: Secret(verifier.serverKey), authMessage)
+        return Array("v=\(Crypto.base64(serverSignature))".utf8)
+    }
+
+    private func check(flag: Substring) throws(SASLError) {
+        switch flag {
+        case "n" where !mechanism.isPlus: return
+        case "y" where !mechanism.isPlus && !offersPlus: return
+        case "p=tls-exporter" where mechanism.isPlus && exporter != nil: return
+        default:
+            throw SASLError(
+                .channelBindingFailed, "The client's channel binding \(flag) does not fit \(mechanism.name).",
+                cause: flag == "y"
+                    ? "server-does-support-channel-binding" : "unsupported-channel-binding-type")
+        }
+    }
+
+    private func mismatch(_ message: SCRAMMessage) -> SASLError {
+        guard case let names = message.attributes.prefix(2).map(\.name), names == ["c", "r"] else {
+            return SCRAMMessage.malformed("attributes are missing or out of order")
+        }
+        return SASLError(
+            .channelBindingFailed, "The client sees another channel binding or nonce than this server.",
+            cause: "channel-bindings-dont-match")
+    }
+}

@@ -1,0 +1,95 @@
+import COpenSSL
+import Glibc
+
+/// Makes a client session verify the server's certificate against a domain, and remembers why it was refused.
+///
+/// OpenSSL drops a certificate that it refuses, so its names and dates are noted while it is being looked at.
+final class CertificateVerification {
+    /// Why a certificate was refused.
+    struct Failure: Hashable {
+        /// X509_V_ERR_…
+        let code: Int32
+        /// The DNS names and addresses in the certificate.
+        var names: [String] = []
+        /// First and last moment of validity, in UTC.
+        var notBefore = "", notAfter = ""
+    }
+
+    private var noted: Failure?
+
+    /// Requires a certificate for `domain`: a host name (then also sent as server name indication) or an IP
+    /// address.
+    ///
+    /// The name must stand in the certificate's subjectAltName; the subject's common name is not looked at
+    /// and a wildcard stands only for a whole leftmost label (RFC 6125 sections 6.4.3 and 6.4.4, RFC 6120
+    /// section 13.7.2.1).
+    func requireName(_ domain: String, on ssl: OpaquePointer) throws(TransportError) {
+        ERR_clear_error()
+        let parameters = SSL_get0_param(ssl)
+        let flags = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
+        X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(flags))
+        let address =
+            domain.hasPrefix("[") && domain.hasSuffix("]") ? String(domain.dropFirst().dropLast()) : domain
+        if X509_VERIFY_PARAM_set1_ip_asc(parameters, address) != 1 {
+            ERR_clear_error()
+            let name = DomainName.ascii(domain)
+            guard !name.isEmpty, X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1,
+                dh_SSL_set_host_name_indication(ssl, name) == 1
+            else {
+                throw TransportError(
+                    .tlsFailed,
+                    "\"\(domain)\" cannot be a domain that a certificate names; check the "
+                        + "account's address.",
+                    cause: OpenSSLErrors.take())
+            }
+        }
+        SSL_set_ex_data(ssl, 0, Unmanaged.passUnretained(self).toOpaque())
+        SSL_set_verify(ssl, SSL_VERIFY_PEER) { isGood, store in
+            if isGood != 1, let store { CertificateVerification.note(store) }
+            return isGood  // Only noted: whether it is good is OpenSSL's decision.
+        }
+    }
+
+    /// Why verification failed; nil when it did not.
+    func failure(of ssl: OpaquePointer) -> Failure? {
+        let result = Int32(SSL_get_verify_result(ssl))
+        guard result != X509_V_OK else { return nil }
+        return noted?.code == result ? noted : Failure(code: result)
+    }
+
+    private static func note(_ store: OpaquePointer) {
+        guard let ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()),
+            let owner = SSL_get_ex_data(OpaquePointer(ssl), 0)
+        else { return }
+        var failure = Failure(code: X509_STORE_CTX_get_error(store))
+        if let certificate = X509_STORE_CTX_get_current_cert(store) {
+            failure.names = subjectNames(of: certificate)
+            failure.notBefore = text(of: X509_get0_notBefore(certificate))
+            failure.notAfter = text(of: X509_get0_notAfter(certificate))
+        }
+        Unmanaged<CertificateVerification>.fromOpaque(owner).takeUnretainedValue().noted = failure
+    }
+
+    private static func subjectNames(of certificate: OpaquePointer) -> [String] {
+        guard let extensions = X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) else {
+            return []
+        }
+        let names = OpaquePointer(extensions)
+        defer { GENERAL_NAMES_free(names) }
+        return (0..<dh_GENERAL_NAMES_count(names)).compactMap { index in
+            guard let name = dh_GENERAL_NAMES_at(names, index), name.pointee.type == GEN_DNS,
+                let text = name.pointee.d.dNSName, let bytes = ASN1_STRING_get0_data(text)
+            else { return nil }
+            let buffer = UnsafeBufferPointer(start: bytes, count: Int(ASN1_STRING_length(text)))
+            return String(decoding: buffer, as: UTF8.self)
+        }
+    }
+
+    private static func text(of time: UnsafePointer<ASN1_TIME>?) -> String {
+        var parts = tm()
+        guard ASN1_TIME_to_tm(time, &parts) == 1 else { return "an unreadable date" }
+        func padded(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }
+        return "\(parts.tm_year + 1900)-\(padded(parts.tm_mon + 1))-\(padded(parts.tm_mday)) "
+            + "\(padded(parts.tm_hour)):\(padded(parts.tm_min)) UTC"
+    }
+}

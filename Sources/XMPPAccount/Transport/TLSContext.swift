@@ -1,0 +1,150 @@
+import COpenSSL
+import Glibc
+
+/// A version of TLS.
+package enum TLSVersion: Int, Comparable, Sendable {
+    case tls10 = 0x0301
+    case tls11 = 0x0302
+    case tls12 = 0x0303
+    case tls13 = 0x0304
+
+    package static func < (one: TLSVersion, other: TLSVersion) -> Bool { one.rawValue < other.rawValue }
+}
+
+/// What TLS sessions have in common: whom to trust (client) or which certificate to show (server).
+///
+/// Made once and used for any number of connections, from any thread.
+///
+/// `@unchecked Sendable`: the pointer never changes, OpenSSL counts references to an SSL_CTX atomically and
+/// locks its inner tables; nothing here changes the settings after `init`.
+package final class TLSContext: @unchecked Sendable {
+    /// Which authorities a client trusts.
+    package enum Trust: Hashable, Sendable {
+        /// The system's store (the places that OpenSSL was built with, SSL_CERT_FILE and SSL_CERT_DIR).
+        case system
+        /// Only the certificates in this PEM file. Each of them is trusted as it is, so the file may also
+        /// hold an intermediate authority or a server's self-signed certificate.
+        case file(String)
+    }
+
+    let pointer: OpaquePointer
+    let isServer: Bool
+
+    /// The ALPN name for XMPP client streams (XEP-0368 section 3), with its length in front.
+    static let xmppClientProtocol: [UInt8] = [11] + Array("xmpp-client".utf8)
+
+    /// A context that verifies the server: TLS 1.2 or newer, certificate required.
+    ///
+    /// - Throws: `invalidCredentialFile` when the trust file cannot be read or holds no certificate.
+    package static func client(trust: Trust = .system) throws(TransportError) -> TLSContext {
+        let context = try TLSContext(isServer: false, versions: .tls12 ... .tls13)
+        try context.load(trust)
+        return context
+    }
+
+    /// A context for a server, which here only tests are.
+    ///
+    /// - Parameters:
+    ///   - certificateFile: PEM, the server's certificate first, then the intermediate ones.
+    ///   - keyFile: PEM, the private key of the first certificate.
+    ///   - versions: What the server speaks. Below TLS 1.2 the security level is lowered too, so that tests
+    ///     can be the outdated server that a client must refuse.
+    /// - Throws: `invalidCredentialFile` when a file cannot be read or the key does not fit.
+    package static func server(
+        certificateFile: String, keyFile: String, versions: ClosedRange<TLSVersion> = .tls12 ... .tls13
+    ) throws(TransportError) -> TLSContext {
+        let context = try TLSContext(isServer: true, versions: versions)
+        try context.load(certificateFile: certificateFile, keyFile: keyFile)
+        return context
+    }
+
+    private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(TransportError) {
+        ERR_clear_error()
+        guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
+            throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.take())
+        }
+        pointer = created
+        self.isServer = isServer
+        let newest = Int32(versions.upperBound.rawValue)
+        var isSet = dh_SSL_CTX_set_versions(created, Int32(versions.lowerBound.rawValue), newest) == 1
+        if versions.lowerBound < .tls12 {
+            isSet = isSet && SSL_CTX_set_cipher_list(created, "DEFAULT@SECLEVEL=0") == 1
+        }
+        guard isSet else {
+            throw TransportError(
+                .tlsFailed,
+                "This OpenSSL does not offer the TLS versions asked "
+                    + "for.", cause: OpenSSLErrors.take())
+        }
+        dh_SSL_CTX_set_fixed_options(created)
+        if isServer {
+            SSL_CTX_set_alpn_select_cb(created, selectXMPPClientProtocol, nil)
+        } else {
+            SSL_CTX_set_verify(created, SSL_VERIFY_PEER, nil)
+        }
+    }
+
+    deinit { SSL_CTX_free(pointer) }
+
+    private func load(_ trust: Trust) throws(TransportError) {
+        ERR_clear_error()
+        switch trust {
+        case .system:
+            guard SSL_CTX_set_default_verify_paths(pointer) == 1 else {
+                throw TransportError(
+                    .invalidCredentialFile,
+                    "The system's trusted certificates cannot be read; install the package ca-certificates.",
+                    cause: OpenSSLErrors.take())
+            }
+        case .file(let path):
+            guard SSL_CTX_load_verify_file(pointer, path) == 1 else {
+                throw TransportError(
+                    .invalidCredentialFile,
+                    "The file of trusted certificates \(path) cannot be used; it must be readable and hold "
+                        + "at least one certificate in PEM form.", cause: OpenSSLErrors.take())
+            }
+            X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(pointer), UInt(X509_V_FLAG_PARTIAL_CHAIN))
+        }
+    }
+
+    private func load(certificateFile: String, keyFile: String) throws(TransportError) {
+        ERR_clear_error()
+        guard SSL_CTX_use_certificate_chain_file(pointer, certificateFile) == 1 else {
+            throw TransportError(
+                .invalidCredentialFile,
+                "The certificate file \(certificateFile) cannot be used; it must be readable and in PEM "
+                    + "form.",
+                cause: OpenSSLErrors.take())
+        }
+        guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1,
+            SSL_CTX_check_private_key(pointer) == 1
+        else {
+            throw TransportError(
+                .invalidCredentialFile,
+                "The key file \(keyFile) cannot be used; it must be readable, in PEM form, without a "
+                    + "password, and fit the certificate in \(certificateFile).", cause: OpenSSLErrors.take())
+        }
+    }
+}
+
+/// Chooses "xmpp-client" when the client offers it; otherwise no protocol is chosen and the handshake goes
+/// on.
+private func selectXMPPClientProtocol(
+    _: OpaquePointer?, _ chosen: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ chosenLength: UnsafeMutablePointer<UInt8>?, _ offered: UnsafePointer<UInt8>?, _ offeredLength: UInt32,
+    _: UnsafeMutableRawPointer?
+) -> Int32 {
+    guard let chosen, let chosenLength, let offered else { return SSL_TLSEXT_ERR_NOACK }
+    let names = UnsafeBufferPointer(start: offered, count: Int(offeredLength))
+    var index = 0
+    while index < names.count {
+        let end = index + 1 + Int(names[index])
+        if end <= names.count, names[index..<end].elementsEqual(TLSContext.xmppClientProtocol) {
+            chosen.pointee = offered + index + 1
+            chosenLength.pointee = names[index]
+            return SSL_TLSEXT_ERR_OK
+        }
+        index = end
+    }
+    return SSL_TLSEXT_ERR_NOACK
+}

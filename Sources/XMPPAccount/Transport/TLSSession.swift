@@ -1,0 +1,176 @@
+import COpenSSL
+
+/// One TLS session, client or server, between two memory buffers.
+///
+///     socket ─▶ receive(_:) ─▶ [ciphertext] ─▶ read(into:) ─▶ plaintext
+///     socket ◀─ takeOutput(into:) ◀─ [ciphertext] ◀─ write(_:) ◀─ plaintext
+///
+/// It knows no socket and never blocks, so every rule of it can be tested in memory. ``Connection`` moves the
+/// bytes.
+package final class TLSSession {
+    /// What a read gave.
+    enum Plaintext: Equatable {
+        case bytes(Int)
+        /// More ciphertext is needed.
+        case needsInput
+        /// The peer ended TLS with close_notify.
+        case closed
+    }
+
+    private let ssl: OpaquePointer
+    /// Ciphertext from the peer; owned by `ssl`.
+    private let input: OpaquePointer
+    /// Ciphertext for the peer; owned by `ssl`.
+    private let output: OpaquePointer
+    /// Keeps the trust store alive as long as the session.
+    private let context: TLSContext
+    private let names: TLSPeerNames
+    private let verification = CertificateVerification()
+
+    /// A client session that accepts only a certificate for `names.domain`.
+    ///
+    /// - Parameter offersProtocol: Whether ALPN offers "xmpp-client" (direct TLS, XEP-0368).
+    convenience init(client context: TLSContext, names: TLSPeerNames, offersProtocol: Bool)
+        throws(TransportError)
+    {
+        try self.init(context, names)
+        SSL_set_connect_state(ssl)
+        try verification.requireName(names.domain, on: ssl)
+        guard
+            !offersProtocol
+                || SSL_set_alpn_protos(
+                    ssl, TLSContext.xmppClientProtocol, UInt32(TLSContext.xmppClientProtocol.count)) == 0
+        else { throw TLSSession.setUpFailure() }
+    }
+
+    /// A server session.
+    convenience init(server context: TLSContext, names: TLSPeerNames) throws(TransportError) {
+        try self.init(context, names)
+        SSL_set_accept_state(ssl)
+    }
+
+    private init(_ context: TLSContext, _ names: TLSPeerNames) throws(TransportError) {
+        ERR_clear_error()
+        guard let ssl = SSL_new(context.pointer) else { throw TLSSession.setUpFailure() }
+        guard let input = BIO_new(BIO_s_mem()), let output = BIO_new(BIO_s_mem()) else {
+            SSL_free(ssl)
+            throw TLSSession.setUpFailure()
+        }
+        SSL_set_bio(ssl, input, output)
+        self.ssl = ssl
+        self.input = input
+        self.output = output
+        self.context = context
+        self.names = names
+    }
+
+    deinit { SSL_free(ssl) }
+
+    // MARK: - Ciphertext
+
+    /// Takes in bytes from the socket.
+    func receive(_ ciphertext: UnsafeRawBufferPointer) throws(TransportError) {
+        let count = Int32(clamping: ciphertext.count)
+        guard BIO_write(input, ciphertext.baseAddress, count) == count else {
+            throw TLSSession.setUpFailure()
+        }
+    }
+
+    /// Moves what must go to the socket to the end of `buffer`.
+    func takeOutput(into buffer: inout OutputBuffer) {
+        while case let pending = BIO_ctrl_pending(output), pending > 0 {
+            let bytes = [UInt8](unsafeUninitializedCapacity: pending) { space, count in
+                count = Int(max(0, BIO_read(output, space.baseAddress, Int32(clamping: pending))))
+            }
+            if bytes.isEmpty { return }
+            buffer.append(bytes)
+        }
+    }
+
+    /// Whether a read may give something without more ciphertext.
+    var hasBufferedInput: Bool { SSL_has_pending(ssl) == 1 || BIO_ctrl_pending(input) > 0 }
+
+    // MARK: - Plaintext
+
+    /// Takes the handshake as far as the input allows.
+    ///
+    /// - Returns: Whether it is complete.
+    /// - Throws: The reason it failed. There may be output then: the alert for the peer.
+    func handshake() throws(TransportError) -> Bool {
+        ERR_clear_error()
+        let result = SSL_do_handshake(ssl)
+        if result == 1 { return true }
+        if SSL_get_error(ssl, result) == SSL_ERROR_WANT_READ { return false }
+        throw names.handshakeFailure(verification: context.isServer ? nil : verification.failure(of: ssl))
+    }
+
+    /// Decrypts into `buffer`.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(TransportError) -> Plaintext {
+        ERR_clear_error()
+        let result = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
+        if result > 0 { return .bytes(Int(result)) }
+        switch SSL_get_error(ssl, result) {
+        case SSL_ERROR_WANT_READ: return .needsInput
+        case SSL_ERROR_ZERO_RETURN: return .closed
+        default: throw names.sessionFailure()
+        }
+    }
+
+    /// Encrypts `plaintext`; all of it is taken, in records of at most 16 KiB.
+    func write(_ plaintext: UnsafeRawBufferPointer) throws(TransportError) -> Int {
+        guard !plaintext.isEmpty else { return 0 }
+        ERR_clear_error()
+        let result = SSL_write(ssl, plaintext.baseAddress, Int32(clamping: plaintext.count))
+        guard result > 0 else { throw names.sessionFailure() }
+        return Int(result)
+    }
+
+    /// Puts a close_notify alert into the output.
+    func closeNotify() {
+        ERR_clear_error()
+        _ = SSL_shutdown(ssl)
+        ERR_clear_error()
+    }
+
+    // MARK: - What was agreed
+
+    /// The version in OpenSSL's words, for instance `TLSv1.3`.
+    package var protocolVersion: String { String(cString: SSL_get_version(ssl)) }
+
+    /// The cipher suite, for instance `TLS_AES_256_GCM_SHA384`.
+    package var cipherSuite: String {
+        SSL_get_current_cipher(ssl).map { String(cString: SSL_CIPHER_get_name($0)) } ?? ""
+    }
+
+    /// The protocol that ALPN agreed on, nil when none.
+    package var negotiatedProtocol: String? {
+        var name: UnsafePointer<UInt8>?
+        var length: UInt32 = 0
+        SSL_get0_alpn_selected(ssl, &name, &length)
+        guard let name, length > 0 else { return nil }
+        return String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
+    }
+
+    /// Channel binding data of type tls-exporter: 32 bytes that both ends derive and nobody between them can.
+    ///
+    /// Nil before the handshake is done, and for TLS 1.2 without extended master secret, where the binding
+    /// would not be unique to the session (RFC 9266 section 4.2).
+    package var tlsExporterBinding: [UInt8]? {
+        guard SSL_is_init_finished(ssl) == 1 else { return nil }
+        guard SSL_version(ssl) >= TLS1_3_VERSION || dh_SSL_has_extended_master_secret(ssl) == 1 else {
+            return nil
+        }
+        let label = "EXPORTER-Channel-Binding"
+        var binding = [UInt8](repeating: 0, count: 32)
+        // The context is the empty string (RFC 9266 section 2); in TLS 1.3 that is the same as none, in TLS
+        // 1.2 not.
+        var emptyContext: UInt8 = 0
+        let result = SSL_export_keying_material(
+            ssl, &binding, binding.count, label, label.utf8.count, &emptyContext, 0, 1)
+        return result == 1 ? binding : nil
+    }
+
+    static func setUpFailure() -> TransportError {
+        TransportError(.tlsFailed, "A TLS session could not be set up.", cause: OpenSSLErrors.take())
+    }
+}

@@ -1,0 +1,85 @@
+import Glibc
+
+/// Why a connection could not be made or was lost.
+///
+/// `description` is one sentence that names the host and the domain and says what to do. Decide on `code`:
+///
+/// ```swift
+/// catch let error as TransportError where error.code == .certificateExpired { … }
+/// ```
+public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// The code's name, stable across versions.
+        public let description: String
+
+        init(_ name: String) { description = name }
+
+        /// The name does not exist in DNS.
+        public static let nameNotFound = Code("nameNotFound")
+        /// The name could not be looked up now; it may exist.
+        public static let lookupFailed = Code("lookupFailed")
+        /// The host answered that nothing listens on the port.
+        public static let refused = Code("refused")
+        /// No route to the host, or the network is down.
+        public static let unreachable = Code("unreachable")
+        /// The deadline passed.
+        public static let timedOut = Code("timedOut")
+        /// The interrupting file descriptor became readable: somebody asked to stop.
+        public static let interrupted = Code("interrupted")
+        /// The peer closed the connection before what was asked for was done.
+        public static let connectionClosed = Code("connectionClosed")
+        /// The connection broke (reset by the peer, or its acknowledgements stopped).
+        public static let connectionReset = Code("connectionReset")
+        /// The connection was closed on this side before the call.
+        public static let notConnected = Code("notConnected")
+        /// The server's certificate is past its last day.
+        public static let certificateExpired = Code("certificateExpired")
+        /// The server's certificate is not valid yet; most often this machine's clock is wrong.
+        public static let certificateNotYetValid = Code("certificateNotYetValid")
+        /// The server's certificate is for other names than the account's domain.
+        public static let certificateNameMismatch = Code("certificateNameMismatch")
+        /// The server's certificate signs itself and is not among the trusted ones.
+        public static let certificateSelfSigned = Code("certificateSelfSigned")
+        /// The server's certificate was issued by an authority that is not trusted.
+        public static let certificateUntrusted = Code("certificateUntrusted")
+        /// The server's certificate fails another rule (revoked, weak key, wrong purpose…).
+        public static let certificateInvalid = Code("certificateInvalid")
+        /// The server speaks only TLS 1.1 or older.
+        public static let tlsProtocolTooOld = Code("tlsProtocolTooOld")
+        /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).
+        public static let plaintextBeforeTLS = Code("plaintextBeforeTLS")
+        /// TLS failed in another way.
+        public static let tlsFailed = Code("tlsFailed")
+        /// A certificate, key or trust file could not be used.
+        public static let invalidCredentialFile = Code("invalidCredentialFile")
+        /// A system call failed, for instance because too many files are open.
+        public static let systemFailure = Code("systemFailure")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// One sentence for a person: what happened, and what to do about it.
+    public let message: String
+    /// What the system or OpenSSL said, when it said something.
+    public let cause: String?
+
+    package init(_ code: Code, _ message: String, cause: String? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    /// The message, and the cause in parentheses.
+    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+}
+
+/// The system's words for an error number, for `TransportError.cause`.
+func systemErrorText(_ number: Int32) -> String {
+    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
+        buffer.initialize(repeating: 0)
+        let result = strerror_r(number, buffer.baseAddress!, buffer.count)
+        guard result == 0 else { return "errno \(number)" }
+        return "\(String(cString: buffer.baseAddress!)), errno \(number)"
+    }
+}

@@ -1,0 +1,116 @@
+import Foundation
+import Synchronization
+import XMPPAccount
+
+/// A server for one connection on a loopback port, run by a thread of its own.
+///
+/// The script gets the accepted connection; its result, or its error, is given by `finish()`, which also waits until
+/// the thread is gone.
+final class LoopbackServer<Output: Sendable>: Sendable {
+    let port: UInt16
+    private let listener: Listener
+    private let result = Mutex<Result<Output, any Error>?>(nil)
+    private let ended = DispatchSemaphore(value: 0)
+
+    init(_ script: @escaping @Sendable (Connection) throws -> Output) throws {
+        listener = try Listener()
+        port = listener.port
+        Thread.detachNewThread { [self] in
+            let outcome = Result { try script(Connection(socket: try listener.accept(within: .seconds(20)))) }
+            result.withLock { $0 = outcome }
+            ended.signal()
+        }
+    }
+
+    @discardableResult
+    func finish() throws -> Output {
+        ended.wait()
+        defer { ended.signal() }
+        return try result.withLock { try $0!.get() }
+    }
+}
+
+/// A listening socket on a free loopback port.
+final class Listener: Sendable {
+    let fileDescriptor: Int32
+    let port: UInt16
+
+    /// - Parameter backlog: How many connections wait unaccepted.
+    init(backlog: Int32 = 8, isIPv6: Bool = false) throws {
+        fileDescriptor = socket(
+            isIPv6 ? AF_INET6 : AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var bound: UInt16 = 0
+        if isIPv6 {
+            var address = sockaddr_in6()
+            address.sin6_family = sa_family_t(AF_INET6)
+            address.sin6_addr = in6addr_loopback
+            bound = try Listener.bind(fileDescriptor, &address).sin6_port
+        } else {
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            bound = try Listener.bind(fileDescriptor, &address).sin_port
+        }
+        port = UInt16(bigEndian: bound)
+        guard listen(fileDescriptor, backlog) == 0 else { throw POSIXError(.EINVAL) }
+    }
+
+    deinit { close(fileDescriptor) }
+
+    func accept(within limit: Duration) throws -> Socket {
+        var entry = pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0)
+        let milliseconds = Int32(limit.components.seconds * 1000)
+        guard poll(&entry, 1, milliseconds) == 1, let socket = try Socket.accept(from: fileDescriptor) else {
+            throw POSIXError(.ETIMEDOUT)
+        }
+        return socket
+    }
+
+    private static func bind<Address>(_ descriptor: Int32, _ address: inout Address) throws -> Address {
+        var size = socklen_t(MemoryLayout<Address>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                Foundation.bind(descriptor, generic, size) == 0
+                    && getsockname(descriptor, generic, &size) == 0
+            }
+        }
+        guard result else { throw POSIXError(.EADDRINUSE) }
+        return address
+    }
+}
+
+/// A folder that exists for one test.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
+            "transport-" + UUID().uuidString)
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        path = folder.path
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+}
+
+/// The code of the `TransportError` that `body` throws; nil when it throws none.
+func transportError(_ body: () throws -> Void) -> TransportError? {
+    do {
+        try body()
+        return nil
+    } catch {
+        return error as? TransportError
+    }
+}
+
+extension Connection {
+    /// Reads until `count` bytes are there, the stream ends or the deadline passes.
+    func readExactly(_ count: Int, deadline: Deadline = .after(.seconds(20))) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        while bytes.count < count {
+            guard try wait(until: deadline) == .ready else { break }
+            if try read(into: &bytes) == .closed { break }
+        }
+        return bytes
+    }
+}
