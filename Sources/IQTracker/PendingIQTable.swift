@@ -60,7 +60,8 @@ public struct PendingIQTable: Sendable {
     ///   - deadline: When it times out, in milliseconds of the account's live time.
     /// - Throws: ``HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
-        stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64, in step: borrowing Step
+        stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
+        in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             "INSERT INTO request(account, stanza_id, peer, session, handler, deadline) VALUES (?, ?, ?, ?, ?, ?)",
@@ -75,7 +76,8 @@ public struct PendingIQTable: Sendable {
     /// - Throws: ``HandlerError`` when the store fails.
     public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step) else { return .unknown }
-        guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error) else {
+        guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
+        else {
             return .refused
         }
         try remove(request.stanzaID, in: step)
@@ -95,7 +97,9 @@ public struct PendingIQTable: Sendable {
     ///   - liveTime: The account's live time in milliseconds.
     ///   - limit: The most to return, so that a step stays short.
     /// - Complexity: In the number returned, not in the number that waits.
-    public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+    public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> [Request]
+    {
         let expired = try step.all(
             """
             SELECT stanza_id, peer, handler FROM request WHERE account = ? AND deadline <= ?
@@ -106,7 +110,9 @@ public struct PendingIQTable: Sendable {
     }
 
     /// Removes and returns requests that were sent in a session that is lost, oldest handler first.
-    public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+    public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> [Request]
+    {
         let lost = try step.all(
             """
             SELECT stanza_id, peer, handler FROM request WHERE account = ? AND session = ?
@@ -119,7 +125,8 @@ public struct PendingIQTable: Sendable {
     /// Removes and returns requests of any session, oldest handler first: the account is logged out.
     public func takeAny(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
         let requests = try step.all(
-            "SELECT stanza_id, peer, handler FROM request WHERE account = ? ORDER BY handler LIMIT ?", account, limit,
+            "SELECT stanza_id, peer, handler FROM request WHERE account = ? ORDER BY handler LIMIT ?",
+            account, limit,
             read: Self.read)
         for request in requests { try remove(request.stanzaID, in: step) }
         return requests
@@ -127,12 +134,14 @@ public struct PendingIQTable: Sendable {
 
     /// Lets a session carry the requests that none has carried yet.
     public func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
+        try step.execute(
+            "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
     /// The earliest deadline in milliseconds of live time, or nil when nothing waits.
     public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
-        try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) { (row) throws(HandlerError) in
+        try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
+            (row) throws(HandlerError) in
             row.optionalInteger(0)
         } ?? nil
     }
@@ -155,7 +164,8 @@ public struct PendingIQTable: Sendable {
             peer = if let text = row.optionalText(1) { try JID(text) } else { nil }
         } catch {
             throw HandlerError(
-                .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)", cause: error)
+                .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)",
+                cause: error)
         }
         return Request(stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)))
     }

@@ -17,7 +17,9 @@ extension Account {
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
     ) async throws {
-        try await perform { step in _ = try self.send(iq, then: then, orElse: orElse, timeout: timeout, in: step) }
+        try await perform { step in
+            _ = try self.send(iq, then: then, orElse: orElse, timeout: timeout, in: step)
+        }
     }
 
     /// Sends a request from inside a step, for example from a handler: it commits with the rest of the step.
@@ -27,7 +29,8 @@ extension Account {
         in step: borrowing Step
     ) throws -> HandlerID {
         guard iq.type.isRequest else {
-            throw AccountError(.invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
+            throw AccountError(
+                .invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
         }
         try checkRoom(in: step)
         let session = try sessions.live(in: step)
@@ -50,7 +53,9 @@ extension Account {
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     /// - Returns: The message's id.
     @discardableResult
-    public func send(_ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil) async throws -> String {
+    public func send(_ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil) async throws
+        -> String
+    {
         try await perform { step in try self.send(message, acknowledged: acknowledged, in: step) }
     }
 
@@ -65,7 +70,8 @@ extension Account {
         element["id"] = id
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
-            .message, id: id, xml: Serializer().bytes(element), session: sessions.live(in: step), handler: handler,
+            .message, id: id, xml: Serializer().bytes(element), session: sessions.live(in: step),
+            handler: handler,
             in: step)
         wakeAfterCommit(step)
         return id
@@ -75,7 +81,8 @@ extension Account {
     public func send(_ presence: Presence, in step: borrowing Step) throws {
         try checkRoom(in: step)
         try outbox.append(
-            .presence, id: presence.id, xml: Serializer().bytes(presence.element), session: sessions.live(in: step),
+            .presence, id: presence.id, xml: Serializer().bytes(presence.element),
+            session: sessions.live(in: step),
             in: step)
         wakeAfterCommit(step)
     }
@@ -93,7 +100,8 @@ extension Account {
     /// Answers an inbound request.
     func reply(_ iq: IQ, in step: borrowing Step) throws {
         try outbox.append(
-            .reply, id: iq.id, xml: Serializer().bytes(iq.element), session: sessions.live(in: step), in: step)
+            .reply, id: iq.id, xml: Serializer().bytes(iq.element), session: sessions.live(in: step), in: step
+        )
     }
 
     // MARK: Listening

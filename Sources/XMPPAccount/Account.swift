@@ -105,7 +105,9 @@ public final class Account: Sendable {
     ///
     /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost`, ``HandlerError`` when
     ///   the store fails.
-    public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws -> R {
+    public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws
+        -> R
+    {
         let box = ResultBox<R>()
         try await ask { completion in
             .step(StepCommand(run: { step in box.value = try body(step) }, finish: completion))
@@ -134,10 +136,14 @@ private final class ResultBox<R>: @unchecked Sendable {
 extension AccountConfiguration {
     func validate() throws(AccountError) {
         guard jid.local != nil else {
-            throw AccountError(.invalidConfiguration, "'\(jid)' has no user name; write the address as user@domain")
+            throw AccountError(
+                .invalidConfiguration, "'\(jid)' has no user name; write the address as user@domain")
         }
-        guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0, maximumOutbox > 0 else {
-            throw AccountError(.invalidConfiguration, "timeouts and limits of an account must be greater than 0")
+        guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
+            maximumOutbox > 0
+        else {
+            throw AccountError(
+                .invalidConfiguration, "timeouts and limits of an account must be greater than 0")
         }
     }
 }

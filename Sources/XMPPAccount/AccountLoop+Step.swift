@@ -90,7 +90,8 @@ extension AccountLoop {
 
     /// Ends requests whose time ran out with an error of our own making, from the address that was asked.
     private func expire(liveTime: Int64, in step: borrowing Step) throws {
-        for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step) {
+        for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step)
+        {
             try Failpoint.beforeTimeout.hit()
             let peer = request.peer ?? account.configuration.jid
             let error = StanzaError(.remoteServerTimeout)
@@ -132,7 +133,9 @@ extension AccountLoop {
     /// Without stream management nobody will acknowledge: what the socket took is all that can be known.
     private func forget(upTo seq: Int64, of stream: LiveStream) throws {
         _ = try account.store.step { step in
-            try step.execute("DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account.id, stream.session, seq)
+            try step.execute(
+                "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account.id,
+                stream.session, seq)
         }
     }
 
@@ -173,7 +176,10 @@ extension AccountLoop {
     private func giveUp(_ error: any Error, hasArrivals: Bool) {
         if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
         guard hasArrivals else { return }
-        drop(AccountError(.connectionFailed, "what arrived could not be stored: \(error); the server will send it again", cause: error))
+        drop(
+            AccountError(
+                .connectionFailed,
+                "what arrived could not be stored: \(error); the server will send it again", cause: error))
     }
 
     // MARK: A fault built in on purpose
@@ -182,11 +188,14 @@ extension AccountLoop {
     /// what was counted, which the kill tests must notice.
     private func countApart(_ events: [StreamParser.Event]) throws {
         guard case .live(let stream) = phase, stream.isManaged else { return }
-        let stanzas = events.count { if case .element(let element) = $0 { Stanza.isStanza(element) } else { false } }
+        let stanzas = events.count {
+            if case .element(let element) = $0 { Stanza.isStanza(element) } else { false }
+        }
         guard stanzas > 0 else { return }
         let count = stream.handled + stanzas
         try account.store.step { step in
-            try account.sessions.advance(handled: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
+            try account.sessions.advance(
+                handled: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
         }
     }
 }

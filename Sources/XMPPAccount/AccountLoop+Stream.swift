@@ -11,7 +11,8 @@ extension AccountLoop {
             if ownership == nil {
                 ownership = try Ownership.take(
                     account.ownerships, store: account.store, role: account.configuration.role,
-                    owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence)
+                    owner: "\(account.configuration.role.rawValue)",
+                    silence: account.configuration.ownerSilence)
                 isFenced = false
             }
         } catch {
@@ -118,7 +119,8 @@ extension AccountLoop {
             try adopt(session: state.number, in: step)
             if account.configuration.sendsInitialPresence {
                 try account.outbox.append(
-                    .presence, id: nil, xml: Serializer().bytes(Presence().element), session: state.number, in: step)
+                    .presence, id: nil, xml: Serializer().bytes(Presence().element), session: state.number,
+                    in: step)
             }
             return state
         }
@@ -151,7 +153,9 @@ extension AccountLoop {
         while !isDone {
             isDone = try fenced { step in
                 var settled = 0
-                for request in try account.requests.takeLost(session: state.number, limit: Self.settleLimit, in: step) {
+                for request in try account.requests.takeLost(
+                    session: state.number, limit: Self.settleLimit, in: step)
+                {
                     try step.invalidate(request.handler, reason: .sessionLost, environment: account)
                     settled += 1
                 }
@@ -169,9 +173,12 @@ extension AccountLoop {
     }
 
     /// XEP-0198 section 5: `<failed/>` may say how much had been handled; that much need not be sent again.
-    private func creditFailed(_ count: HandledCount, _ state: SessionTable.State, in step: borrowing Step) throws {
+    private func creditFailed(_ count: HandledCount, _ state: SessionTable.State, in step: borrowing Step)
+        throws
+    {
         var inbound = InboundStep(
-            account: account, own: state.fullJID ?? account.configuration.jid, session: state.number, isManaged: true,
+            account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
+            isManaged: true,
             flushMark: .max, handled: state.handled, acknowledged: state.acknowledged)
         do {
             try inbound.acknowledge(count, in: step)

@@ -71,7 +71,8 @@ final class AccountLoop {
         }
         if case .live(let stream) = phase {
             entries.append(
-                pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0))
+                pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0)
+            )
         }
         _ = poll(&entries, nfds_t(entries.count), timeout)
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
@@ -138,7 +139,9 @@ final class AccountLoop {
         } catch let error as StreamParserError {
             stream.connection.write(Serializer().bytes(error.streamError.element))
             _ = try? stream.connection.flush()
-            drop(AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
+            drop(
+                AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error)
+            )
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }
@@ -168,7 +171,8 @@ final class AccountLoop {
         let error = AccountError(.closed, "the account was closed; make a new one")
         switch command {
         case .step(let step): step.finish(.failure(error))
-        case .connect(let completion), .suspend(let completion), .logOut(let completion), .catchUp(let completion),
+        case .connect(let completion), .suspend(let completion), .logOut(let completion),
+            .catchUp(let completion),
             .close(let completion):
             completion(.failure(error))
         case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
@@ -177,11 +181,16 @@ final class AccountLoop {
 
     private func catchUp(_ completion: @escaping Completion) {
         guard case .live(let stream) = phase else {
-            return completion(.failure(AccountError(.connectionFailed, "there is no stream to catch up with; connect first")))
+            return completion(
+                .failure(
+                    AccountError(.connectionFailed, "there is no stream to catch up with; connect first")))
         }
         guard stream.isManaged else {
             return completion(
-                .failure(AccountError(.protocolViolation, "the server has no stream management; there is nothing to wait for")))
+                .failure(
+                    AccountError(
+                        .protocolViolation,
+                        "the server has no stream management; there is nothing to wait for")))
         }
         stream.requestAcknowledgement(now: now)
         stream.barriers.append(completion)
@@ -192,7 +201,9 @@ final class AccountLoop {
     private var isStepDue: Bool {
         guard case .live(let stream) = phase else { return false }
         if stream.hasMore && stream.connection.canTakeMore { return true }
-        guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else { return false }
+        guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else {
+            return false
+        }
         return deadline <= live
     }
 

@@ -46,7 +46,8 @@ extension Invalidation {
             guard let account = environment as? Account else {
                 throw HandlerError(
                     .missingInstance,
-                    "the handler '\(handler)' was invalidated without an account; invalidate it through its account")
+                    "the handler '\(handler)' was invalidated without an account; invalidate it through its account"
+                )
             }
             return account
         }

@@ -1,14 +1,14 @@
 import Glibc
 
 /// A thread that may block, outside Swift's cooperative pool, which may not.
-enum WorkerThread {
+package enum WorkerThread {
     private final class Body {
         let run: @Sendable () -> Void
         init(_ run: @escaping @Sendable () -> Void) { self.run = run }
     }
 
     /// Starts a thread that ends when `body` returns; nobody joins it.
-    static func start(_ body: @escaping @Sendable () -> Void) throws(AccountError) {
+    package static func start(_ body: @escaping @Sendable () -> Void) throws(AccountError) {
         var thread = pthread_t()
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
@@ -17,14 +17,17 @@ enum WorkerThread {
         pthread_attr_setstacksize(&attributes, 1 << 20)
         defer { pthread_attr_destroy(&attributes) }
         let pointer = Unmanaged.passRetained(Body(body)).toOpaque()
-        let code = pthread_create(&thread, &attributes, { pointer in
-            Unmanaged<Body>.fromOpaque(pointer!).takeRetainedValue().run()
-            return nil
-        }, pointer)
+        let code = pthread_create(
+            &thread, &attributes,
+            { pointer in
+                Unmanaged<Body>.fromOpaque(pointer!).takeRetainedValue().run()
+                return nil
+            }, pointer)
         guard code == 0 else {
             Unmanaged<Body>.fromOpaque(pointer).release()
             throw AccountError(
-                .invalidConfiguration, "no thread could be started (\(String(cString: strerror(code)))); raise the process's limits")
+                .invalidConfiguration,
+                "no thread could be started (\(String(cString: strerror(code)))); raise the process's limits")
         }
     }
 }
@@ -40,7 +43,8 @@ final class WakeSignal: Sendable {
         guard pipe(&ends) == 0 else {
             throw AccountError(
                 .invalidConfiguration,
-                "no pipe could be made (\(String(cString: strerror(errno)))); raise the process's limit of open files")
+                "no pipe could be made (\(String(cString: strerror(errno)))); raise the process's limit of open files"
+            )
         }
         for end in ends {
             _ = fcntl(end, F_SETFD, FD_CLOEXEC)

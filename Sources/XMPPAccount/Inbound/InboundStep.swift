@@ -41,7 +41,8 @@ struct InboundStep {
         } else if element.namespace == Namespaces.sm {
             try processManagement(element, in: step)
         } else if let error = StreamError(element) {
-            throw StreamFault(AccountError(.streamError, "the server ended the stream: \(error)", cause: error))
+            throw StreamFault(
+                AccountError(.streamError, "the server ended the stream: \(error)", cause: error))
         }
     }
 
@@ -65,7 +66,9 @@ struct InboundStep {
 
     /// 2. Match an answer to its request, 3. invoke the handler. An answer that matches nothing is never answered.
     private mutating func match(_ iq: IQ, in step: borrowing Step) throws {
-        guard case .request(let request) = try account.requests.take(answer: iq, own: own, in: step) else { return }
+        guard case .request(let request) = try account.requests.take(answer: iq, own: own, in: step) else {
+            return
+        }
         let outcome: Outcome
         let reply: IQReply.Outcome
         if let error = iq.error {
@@ -74,7 +77,8 @@ struct InboundStep {
             (outcome, reply) = (.result, .result(iq.payload))
         }
         let context = IQReply(account: account, iq: iq, outcome: reply)
-        let disposition = try step.end(request.handler, outcome, with: context, input: Serializer().bytes(iq.element))
+        let disposition = try step.end(
+            request.handler, outcome, with: context, input: Serializer().bytes(iq.element))
         note(disposition, of: "request \(iq.id)")
     }
 
@@ -83,7 +87,8 @@ struct InboundStep {
         guard try account.seen.isNew(message, own: own, in: step) else { return }
         let context = MessageReceived(account: account, message: message)
         for handler in try account.listeners.handlers(of: "message", in: step) {
-            let disposition = try step.call(handler, with: context, input: Serializer().bytes(message.element))
+            let disposition = try step.call(
+                handler, with: context, input: Serializer().bytes(message.element))
             note(disposition, of: "message \(message.id ?? "")")
         }
     }
@@ -99,7 +104,8 @@ struct InboundStep {
     private mutating func note(_ disposition: Disposition, of what: String) {
         switch disposition {
         case .ended: break
-        case .parked(let reason), .quarantined(let reason): events.append(.setAside(handler: what, reason: reason))
+        case .parked(let reason), .quarantined(let reason):
+            events.append(.setAside(handler: what, reason: reason))
         }
     }
 
@@ -134,7 +140,8 @@ struct InboundStep {
         for row in rows {
             guard let handler = row.handler else { continue }
             let context = StanzaAcknowledged(account: account, id: row.stanzaID)
-            note(try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanzaID ?? "")")
+            note(
+                try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanzaID ?? "")")
         }
     }
 }

@@ -23,9 +23,12 @@ struct SeenTable {
         return isNew
     }
 
-    private func note(peer: JID, id: String, digest: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
+    private func note(peer: JID, id: String, digest: Int64, in step: borrowing Step) throws(HandlerError)
+        -> Bool
+    {
         try step.execute(
-            "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, ?, ?)", account,
+            "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, ?, ?)",
+            account,
             peer.description, id, digest, step.now) == 1
     }
 

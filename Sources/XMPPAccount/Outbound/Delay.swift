@@ -12,7 +12,8 @@ enum Delay {
         let delay = marker + Array(" stamp='\(timestamp(milliseconds))'/>".utf8)
         if xml.suffix(2) == Array("/>".utf8)[...] {
             let name = xml.dropFirst().prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "/") }
-            return Array(xml[..<(xml.count - 2)]) + Array(">".utf8) + delay + Array("</".utf8) + name + Array(">".utf8)
+            return Array(xml[..<(xml.count - 2)]) + Array(">".utf8) + delay + Array("</".utf8) + name
+                + Array(">".utf8)
         }
         guard let end = xml.lastIndex(of: UInt8(ascii: "<")) else { return xml }
         return xml[..<end] + delay + xml[end...]

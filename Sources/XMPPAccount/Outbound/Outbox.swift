@@ -27,7 +27,8 @@ struct Outbox {
     }
 
     func append(
-        _ kind: Kind, id: String?, xml: [UInt8], session: Int64?, handler: HandlerID? = nil, in step: borrowing Step
+        _ kind: Kind, id: String?, xml: [UInt8], session: Int64?, handler: HandlerID? = nil,
+        in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -36,7 +37,9 @@ struct Outbox {
     }
 
     /// The next stanzas of a session after the flush mark, in order.
-    func next(session: Int64, after mark: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Stanza] {
+    func next(session: Int64, after mark: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> [Stanza]
+    {
         try step.all(
             "SELECT seq, xml FROM outbox WHERE account = ? AND seq > ? AND session = ? ORDER BY seq LIMIT ?",
             account, mark, session, limit
@@ -52,7 +55,8 @@ struct Outbox {
     /// - Returns: The removed rows in the order in which they were sent.
     /// - Throws: ``HandledCountError`` when more is acknowledged than was sent; nothing is removed.
     func acknowledge(
-        _ claimed: HandledCount, after last: HandledCount, session: Int64, upTo mark: Int64, in step: borrowing Step
+        _ claimed: HandledCount, after last: HandledCount, session: Int64, upTo mark: Int64,
+        in step: borrowing Step
     ) throws -> [Acknowledged] {
         let distance = Int(claimed.distance(from: last))
         guard distance > 0 else { return [] }
@@ -69,14 +73,16 @@ struct Outbox {
         _ = try Acknowledgement.covered(by: claimed, after: last, outstanding: rows.count)
         if let newest = rows.last {
             try step.execute(
-                "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account, session, newest.seq)
+                "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account, session,
+                newest.seq)
         }
         return rows
     }
 
     /// Lets a session carry the stanzas that none has carried yet.
     func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE outbox SET session = ? WHERE account = ? AND session IS NULL", session, account)
+        try step.execute(
+            "UPDATE outbox SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
     /// Removes and returns presence, requests and replies of a lost session: they meant a resource that is gone.
@@ -118,7 +124,8 @@ struct Outbox {
     /// Removes and returns everything: the account is logged out.
     func takeAll(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Acknowledged] {
         let rows = try step.all(
-            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? ORDER BY seq LIMIT ?", account, limit
+            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? ORDER BY seq LIMIT ?", account,
+            limit
         ) { (row) throws(HandlerError) in
             Acknowledged(
                 seq: row.integer(0), stanzaID: row.optionalText(1),
@@ -131,14 +138,17 @@ struct Outbox {
     /// Whether fewer than `limit` stanzas wait.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
         // Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-        let span = try step.first(
-            """
-            SELECT (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq DESC LIMIT 1)
-                - (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq LIMIT 1)
-            """, account
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        let span =
+            try step.first(
+                """
+                SELECT (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq DESC LIMIT 1)
+                    - (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq LIMIT 1)
+                """, account
+            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
         if span + 1 < limit { return true }
-        let count = try step.first("SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit) {
+        let count = try step.first(
+            "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit
+        ) {
             (row) throws(HandlerError) in Int(row.integer(0))
         }
         return (count ?? 0) < limit

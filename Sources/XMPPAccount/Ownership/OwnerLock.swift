@@ -13,7 +13,8 @@ final class OwnerLock {
         guard descriptor >= 0 else {
             throw AccountError(
                 .invalidConfiguration,
-                "the lock file \(path) cannot be opened (\(String(cString: strerror(errno)))); check the database's folder")
+                "the lock file \(path) cannot be opened (\(String(cString: strerror(errno)))); check the database's folder"
+            )
         }
     }
 

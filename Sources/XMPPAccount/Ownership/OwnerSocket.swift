@@ -23,14 +23,16 @@ final class OwnerSocket {
     /// Begins to listen, in the place of whoever listened there before.
     init(path: String) throws(AccountError) {
         self.path = path
-        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        let descriptor = socket(
+            AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         unlink(path)
         let bound = withSocketAddress(path) { Glibc.bind(descriptor, $0, $1) }
         guard descriptor >= 0, bound == 0, listen(descriptor, 8) == 0 else {
             let reason = String(cString: strerror(errno))
             if descriptor >= 0 { close(descriptor) }
             throw AccountError(
-                .invalidConfiguration, "the socket \(path) cannot be made (\(reason)); check the database's folder")
+                .invalidConfiguration,
+                "the socket \(path) cannot be made (\(reason)); check the database's folder")
         }
         chmod(path, 0o600)
         fileDescriptor = descriptor
@@ -77,7 +79,8 @@ private func waitReadable(_ descriptor: Int32, milliseconds: Int32) -> Bool {
 }
 
 /// Lends the address of a Unix socket. A path longer than the system's limit is reached through its open folder.
-private func withSocketAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+private func withSocketAddress(_ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32
+{
     var address = sockaddr_un()
     address.sun_family = sa_family_t(AF_UNIX)
     let capacity = MemoryLayout.size(ofValue: address.sun_path)
@@ -94,6 +97,8 @@ private func withSocketAddress(_ path: String, _ body: (UnsafePointer<sockaddr>,
     }
     withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: usable.utf8) }
     return withUnsafePointer(to: &address) {
-        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { body($0, socklen_t(MemoryLayout<sockaddr_un>.size)) }
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+            body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+        }
     }
 }

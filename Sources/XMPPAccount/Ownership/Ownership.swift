@@ -49,7 +49,8 @@ final class Ownership {
             switch OwnerSocket.ask(question, path: socketPath, milliseconds: Int32(clamping: left)) {
             case .keeping:
                 throw AccountError(
-                    .ownershipHeld, "another process is alive and keeps this account's stream; let it do the work")
+                    .ownershipHeld,
+                    "another process is alive and keeps this account's stream; let it do the work")
             case .releasing, nil:
                 // Letting go, starting or dying: the lock tells.
                 usleep(1000)

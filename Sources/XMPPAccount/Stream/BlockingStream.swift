@@ -33,7 +33,8 @@ final class BlockingStream {
         let features = try element()
         guard features.has(name: "features", namespace: Namespaces.stream) else {
             throw AccountError(
-                .protocolViolation, "the server sent <\(features.name)/> where its stream features must stand")
+                .protocolViolation, "the server sent <\(features.name)/> where its stream features must stand"
+            )
         }
         return features
     }
@@ -53,7 +54,8 @@ final class BlockingStream {
                 throw AccountError(.streamError, "the server ended the stream: \(error)", cause: error)
             }
             return element
-        case .closed: throw AccountError(.connectionFailed, "the server closed the stream while it was being opened")
+        case .closed:
+            throw AccountError(.connectionFailed, "the server closed the stream while it was being opened")
         case .opened: throw AccountError(.protocolViolation, "the server sent a second stream header")
         }
     }
@@ -70,13 +72,15 @@ final class BlockingStream {
         switch try connection.read(into: &input) {
         case .bytes: events = try ArraySlice(parser.parse(input))
         case .closed:
-            throw AccountError(.connectionFailed, "\(connection.peer) closed the connection while it was being opened")
+            throw AccountError(
+                .connectionFailed, "\(connection.peer) closed the connection while it was being opened")
         case .wouldBlock:
             switch try connection.wait(until: deadline, interrupt: interrupt) {
             case .ready: break
             case .timedOut:
                 throw AccountError(
-                    .timedOut, "\(connection.peer) did not answer in time; check the network, it is tried again")
+                    .timedOut,
+                    "\(connection.peer) did not answer in time; check the network, it is tried again")
             case .interrupted: throw AccountError(.closed, "connecting was stopped")
             }
         }
@@ -85,7 +89,9 @@ final class BlockingStream {
     /// Begins TLS after `<proceed/>`. Nothing may have come after it: it would have been sent in clear by someone else.
     func startTLS(_ context: TLSContext, domain: String) throws {
         guard events.isEmpty else {
-            throw AccountError(.protocolViolation, "the server sent data in clear after <proceed/>; the connection is not safe")
+            throw AccountError(
+                .protocolViolation,
+                "the server sent data in clear after <proceed/>; the connection is not safe")
         }
         try connection.startTLS(context, domain: domain, deadline: deadline, interrupt: interrupt)
     }

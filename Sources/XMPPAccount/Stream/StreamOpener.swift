@@ -68,7 +68,8 @@ struct StreamOpener: Sendable {
         try stream.send(Element("starttls", namespace: Namespaces.tls))
         let answer = try stream.element()
         guard answer.has(name: "proceed", namespace: Namespaces.tls) else {
-            throw AccountError(.tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
+            throw AccountError(
+                .tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
         }
         try stream.startTLS(context, domain: domain)
     }
@@ -77,12 +78,14 @@ struct StreamOpener: Sendable {
 
     private func authenticate(_ stream: BlockingStream) throws -> Element {
         let features = try stream.restart(to: domain, from: configuration.jid.description)
-        let offered = features.child("mechanisms", Namespaces.sasl)?.children("mechanism", Namespaces.sasl) ?? []
+        let offered =
+            features.child("mechanisms", Namespaces.sasl)?.children("mechanism", Namespaces.sasl) ?? []
         let bindings = features.child("sasl-channel-binding", Namespaces.saslChannelBinding)?.elements ?? []
         let choice = try SCRAMChoice.best(
             offered: offered.map(\.text), bindingTypes: bindings.compactMap { $0["type"] },
             exporter: stream.connection.tls?.tlsExporterBinding)
-        var scram = try SCRAMClient(choice, user: configuration.jid.local ?? "", password: configuration.password)
+        var scram = try SCRAMClient(
+            choice, user: configuration.jid.local ?? "", password: configuration.password)
         var reply = Element(
             "auth", namespace: Namespaces.sasl, attributes: ["mechanism": choice.mechanism.name],
             text: Crypto.base64(scram.initialResponse))
@@ -90,7 +93,8 @@ struct StreamOpener: Sendable {
             try stream.send(reply)
             let answer = try stream.element()
             guard answer.namespace == Namespaces.sasl else {
-                throw AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
+                throw AccountError(
+                    .protocolViolation, "the server sent <\(answer.name)/> during authentication")
             }
             switch answer.name {
             case "challenge":
@@ -102,7 +106,8 @@ struct StreamOpener: Sendable {
                 return try stream.restart(to: domain, from: configuration.jid.description)
             case "failure": throw refusal(answer)
             default:
-                throw AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
+                throw AccountError(
+                    .protocolViolation, "the server sent <\(answer.name)/> during authentication")
             }
         }
     }
@@ -121,11 +126,14 @@ struct StreamOpener: Sendable {
         let condition = failure.elements.first { $0.name != "text" }?.name ?? "failure"
         let text = failure.child("text", Namespaces.sasl).map { ": \($0.text)" } ?? ""
         if condition == "temporary-auth-failure" {
-            return AccountError(.connectionFailed, "\(domain) cannot authenticate anyone at the moment\(text); it is tried again")
+            return AccountError(
+                .connectionFailed,
+                "\(domain) cannot authenticate anyone at the moment\(text); it is tried again")
         }
         return AccountError(
             .notAuthorized,
-            "\(domain) refused the login of \(configuration.jid) (\(condition)\(text)); check the address and the password")
+            "\(domain) refused the login of \(configuration.jid) (\(condition)\(text)); check the address and the password"
+        )
     }
 
     // MARK: Session
@@ -143,7 +151,8 @@ struct StreamOpener: Sendable {
             let answer = try stream.element()
             if answer.has(name: "resumed", namespace: Namespaces.sm) {
                 guard answer["previd"] == resumption.id, let handled = HandledCount(answer["h"]) else {
-                    throw AccountError(.protocolViolation, "the server resumed another session than the one asked for")
+                    throw AccountError(
+                        .protocolViolation, "the server resumed another session than the one asked for")
                 }
                 return .resumed(handled)
             }
@@ -184,7 +193,9 @@ struct StreamOpener: Sendable {
         if answer.has(name: "enabled", namespace: Namespaces.sm) {
             session.isManaged = true
             // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
-            if let flag = answer["resume"], flag == "true" || flag == "1" { session.resumptionID = answer["id"] }
+            if let flag = answer["resume"], flag == "true" || flag == "1" {
+                session.resumptionID = answer["id"]
+            }
             session.location = answer["location"]
         } else if !answer.has(name: "failed", namespace: Namespaces.sm) {
             throw AccountError(.protocolViolation, "the server answered <enable/> with <\(answer.name)/>")

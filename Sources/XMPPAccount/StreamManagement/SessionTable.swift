@@ -41,7 +41,9 @@ struct SessionTable {
                 liveTime: row.integer(6))
         }
         guard let state else {
-            throw HandlerError(.databaseCorrupt, "the account \(account) has no session row; restore the database from a copy")
+            throw HandlerError(
+                .databaseCorrupt,
+                "the account \(account) has no session row; restore the database from a copy")
         }
         return state
     }
@@ -70,12 +72,14 @@ struct SessionTable {
     /// The session cannot be resumed any more.
     func lose(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET live = NULL, managed = 0, resumption_id = NULL, location = NULL WHERE account = ?", account)
+            "UPDATE session SET live = NULL, managed = 0, resumption_id = NULL, location = NULL WHERE account = ?",
+            account)
     }
 
     func advance(handled: HandledCount, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET handled = ?, live_time = ? WHERE account = ?", handled.rawValue, liveTime, account)
+            "UPDATE session SET handled = ?, live_time = ? WHERE account = ?", handled.rawValue, liveTime,
+            account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
@@ -90,7 +94,8 @@ struct SessionTable {
     }
 
     func liveTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first("SELECT live_time FROM session WHERE account = ?", account) { (row) throws(HandlerError) in
+        try step.first("SELECT live_time FROM session WHERE account = ?", account) {
+            (row) throws(HandlerError) in
             row.integer(0)
         } ?? 0
     }

@@ -22,9 +22,11 @@ struct AccountOptions {
         let jid = try Self.address(arguments, "--jid")
         var configuration = AccountConfiguration(jid: jid, password: password)
         if let host = arguments.value("--host") {
-            let port = try arguments.number("--port", in: 1...65535, default: arguments.has("--direct-tls") ? 5223 : 5222)
+            let port = try arguments.number(
+                "--port", in: 1...65535, default: arguments.has("--direct-tls") ? 5223 : 5222)
             configuration.server = .init(
-                host: host, port: UInt16(port), security: arguments.has("--direct-tls") ? .directTLS : .startTLS)
+                host: host, port: UInt16(port),
+                security: arguments.has("--direct-tls") ? .directTLS : .startTLS)
         }
         if let file = arguments.value("--ca") { configuration.trust = .file(path: file) }
         configuration.role = role
@@ -42,6 +44,7 @@ struct AccountOptions {
     }
 
     func openStore() throws -> HandlerStore {
-        try HandlerStore(path: store, registry: .discovered(), schemas: Account.schemas + [SimulationApp.schema])
+        try HandlerStore(
+            path: store, registry: .discovered(), schemas: Account.schemas + [SimulationApp.schema])
     }
 }

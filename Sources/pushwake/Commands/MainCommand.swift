@@ -1,13 +1,14 @@
 import Glibc
 import Handlers
+import Synchronization
 import XMPPAccount
 import XMPPCore
 
 /// `pushwake main`: the main program of the simulation.
 ///
 /// It connects, listens, and sends a numbered message and a numbered request every few milliseconds. Lines on standard
-/// input steer it: `stop` ends the sending, `settle` also waits until nothing is pending, `quit` ends the process. The
-/// end of the input means that whoever started it is gone, and ends it too.
+/// input steer it: `settle` ends the sending and waits until nothing is pending, `quit` ends the process. The end of
+/// the input means that whoever started it is gone, and ends it too.
 struct MainCommand {
     private let options: AccountOptions
     private let interval: Duration
@@ -28,17 +29,22 @@ struct MainCommand {
         defer { watcher.cancel() }
         try await account.connect()
         Terminal.say("connected")
-        for await line in Self.inputLines(every: interval) {
-            switch line {
-            case .tick: try await account.perform { try SimulationApp.sendNext(to: options.peer, from: account, in: $0) }
-            case .stop: Terminal.say("stopped")
-            case .settle:
+        let steering = Steering()
+        try steering.readInput()
+        var settled = false
+        while steering.mode != .quit {
+            switch steering.mode {
+            case .sending:
+                try await account.perform {
+                    try SimulationApp.sendNext(to: options.peer, from: account, in: $0)
+                }
+            case .settling where !settled:
                 try await settle(account)
+                settled = true
                 Terminal.say("settled")
-            case .quit:
-                await account.close()
-                return 0
+            case .settling, .quit: break
             }
+            try await Task.sleep(for: interval)
         }
         await account.close()
         return 0
@@ -65,36 +71,23 @@ struct MainCommand {
         }
     }
 
-    private enum Input: Sendable {
-        case tick, stop, settle, quit
+}
+
+/// What the lines on standard input have asked for last.
+private final class Steering: Sendable {
+    enum Mode {
+        case sending, settling, quit
     }
 
-    /// Ticks until told to stop, and the lines of standard input.
-    private static func inputLines(every interval: Duration) -> AsyncStream<Input> {
-        AsyncStream { continuation in
-            let ticker = Task {
-                while !Task.isCancelled {
-                    // A tick that comes while the last one is still being worked on is not repeated.
-                    if case .enqueued(let remaining) = continuation.yield(.tick), remaining < .max - 4 { continue }
-                    try? await Task.sleep(for: interval)
-                }
-            }
-            Thread.start {
-                while let line = readLine() {
-                    switch line {
-                    case "stop":
-                        ticker.cancel()
-                        continuation.yield(.stop)
-                    case "settle":
-                        ticker.cancel()
-                        continuation.yield(.settle)
-                    default: continuation.yield(.quit)
-                    }
-                }
-                ticker.cancel()
-                continuation.yield(.quit)
-                continuation.finish()
-            }
+    private let state = Mutex(Mode.sending)
+
+    var mode: Mode { state.withLock { $0 } }
+
+    /// Reads on a thread of its own, because reading blocks.
+    func readInput() throws {
+        try WorkerThread.start { [self] in
+            while let line = readLine() { state.withLock { $0 = line == "settle" ? .settling : .quit } }
+            state.withLock { $0 = .quit }
         }
     }
 }

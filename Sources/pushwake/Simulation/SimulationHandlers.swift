@@ -25,8 +25,10 @@ enum SimulationApp {
     @Handler("simulation.received")
     static func received(_ call: borrowing Call<MessageReceived>) throws {
         try call.step.execute(
-            "INSERT INTO sim_received(stanza_id, sender, body, role) VALUES (?, ?, ?, ?)", call.message.id ?? "",
-            call.message.from?.description ?? "", call.message.body ?? "", call.account.configuration.role.rawValue)
+            "INSERT INTO sim_received(stanza_id, sender, body, role) VALUES (?, ?, ?, ?)",
+            call.message.id ?? "",
+            call.message.from?.description ?? "", call.message.body ?? "",
+            call.account.configuration.role.rawValue)
     }
 
     /// Notes how a numbered request ended, and asks a second question in the same step for every tenth one.
@@ -53,9 +55,11 @@ enum SimulationApp {
         try call.step.execute("INSERT INTO sim_acknowledged(n) VALUES (?)", n)
     }
 
-    private static func note(_ n: Int, _ outcome: String, _ account: Account, in step: borrowing Step) throws {
+    private static func note(_ n: Int, _ outcome: String, _ account: Account, in step: borrowing Step) throws
+    {
         try step.execute(
-            "INSERT INTO sim_ending(n, outcome, role) VALUES (?, ?, ?)", n, outcome, account.configuration.role.rawValue)
+            "INSERT INTO sim_ending(n, outcome, role) VALUES (?, ?, ?)", n, outcome,
+            account.configuration.role.rawValue)
     }
 
     // MARK: Sending
@@ -76,9 +80,11 @@ enum SimulationApp {
         let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
         let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
         let handler = try account.send(
-            iq, then: answered(n: n), orElse: abandoned(n: n), timeout: want == "silence" ? 300 : 60_000, in: step)
+            iq, then: answered(n: n), orElse: abandoned(n: n), timeout: want == "silence" ? 300 : 60_000,
+            in: step)
         try step.execute(
-            "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler, want)
+            "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,
+            want)
     }
 
     private static func next(_ table: String, in step: borrowing Step) throws(HandlerError) -> Int {

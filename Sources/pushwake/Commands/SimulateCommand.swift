@@ -1,0 +1,77 @@
+import Foundation
+
+/// `pushwake simulate`: the whole story on one machine, with proof.
+struct SimulateCommand {
+    private let plan: Simulation.Plan
+    private let server: String
+    private let isJSON: Bool
+    private let folder: String?
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(
+            words, options: ["--server", "--rounds", "--kills", "--seed", "--keep"], flags: ["--json"])
+        let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
+        let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
+        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
+        plan = Simulation.Plan(rounds: rounds, kills: kills, seed: UInt64(seed))
+        server = arguments.value("--server") ?? "embedded"
+        guard ["embedded", "prosody"].contains(server) else {
+            throw UsageError("--server must be embedded or prosody, not '\(server)'")
+        }
+        isJSON = arguments.has("--json")
+        folder = arguments.value("--keep")
+    }
+
+    func run() async throws -> Int32 {
+        let workFolder = try makeFolder()
+        defer { if folder == nil { try? FileManager.default.removeItem(atPath: workFolder) } }
+        let world: any SimulationWorld = try ProsodyWorld(folder: workFolder)
+        defer { world.close() }
+        if !isJSON {
+            Terminal.writeError(
+                "\(world.name), seed \(plan.seed): \(plan.rounds) rounds, \(plan.kills) kills\n")
+        }
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let simulation = Simulation(plan, world: world, folder: workFolder, program: program)
+        var bar = ProgressBar(total: plan.rounds)
+        let verdict = try simulation.run { round, kills in
+            bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
+        }
+        Terminal.say(isJSON ? try json(verdict) : summary(verdict))
+        return verdict.isGood ? 0 : 1
+    }
+
+    private func makeFolder() throws -> String {
+        let path = folder ?? NSTemporaryDirectory() + "/pushwake-\(getpid())-\(plan.seed)"
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        guard !FileManager.default.fileExists(atPath: path + "/store.db") else {
+            throw CommandFailure("the folder \(path) holds an earlier run; name an empty one with --keep")
+        }
+        return path
+    }
+
+    private func json(_ verdict: Verdict) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(verdict), as: UTF8.self)
+    }
+
+    private func summary(_ verdict: Verdict) -> String {
+        let handlers = verdict.handlers
+        let messages = verdict.messages
+        return """
+            \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
+            the worker \(verdict.kills.worker) times.
+            \(handlers.bound) handlers were bound. Ended: \(handlers.result) with a result, \(handlers.error) with an error, \
+            \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
+            \(handlers.lost) were lost, \(handlers.repeated) repeated.
+            \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.
+            The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
+            \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
+            \(verdict.workerPeakMebibytes) MiB.
+            \(verdict.isGood ? "Every handler ended exactly once." : "THE PROMISE WAS BROKEN.") Seed \(verdict.seed), \(verdict.server).
+            """
+    }
+}

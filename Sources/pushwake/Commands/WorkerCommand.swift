@@ -1,0 +1,56 @@
+import Glibc
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// `pushwake worker`: what a push wakes.
+///
+/// It takes the stream over, resumes the session, runs the handlers of everything that waits, sends what they send,
+/// acknowledges, hands back and exits. If the main program is alive it leaves at once.
+struct WorkerCommand {
+    private let options: AccountOptions
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, options: AccountOptions.names, flags: AccountOptions.flags)
+        options = try AccountOptions(arguments, role: .worker)
+    }
+
+    func run() async throws -> Int32 {
+        let account = try Account(options.configuration, store: options.openStore())
+        do {
+            try await account.connect()
+            // Twice: the handlers of the first round may have asked something whose answer is on its way.
+            try await account.caughtUp()
+            try await account.caughtUp()
+        } catch let error as AccountError where error.code == .ownershipHeld {
+            await account.close()
+            Terminal.say("main is alive")
+            return 0
+        } catch {
+            await account.close()
+            throw error
+        }
+        await account.close()
+        Terminal.say("drained peak-kib=\(ProcessMemory.peakKibibytes)")
+        return 0
+    }
+}
+
+/// What this process has used.
+enum ProcessMemory {
+    /// The most physical memory so far, in KiB; 0 where the system does not tell.
+    static var peakKibibytes: Int {
+        // Not getrusage: after a fork its figure starts with the parent's.
+        guard let file = fopen("/proc/self/status", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        while fgets(&line, Int32(line.count), file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            guard text.hasPrefix("VmHWM:") else { continue }
+            return text.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap {
+                Int($0)
+            } ?? 0
+        }
+        return 0
+    }
+}

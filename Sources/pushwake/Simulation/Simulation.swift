@@ -1,0 +1,217 @@
+import Foundation
+import Handlers
+import HandlerMacrosSupport
+import XMPPAccount
+import XMPPTestKit
+
+/// Runs main and worker in turns, kills them at random moments, and lets the other one go on.
+final class Simulation {
+    struct Plan {
+        var rounds: Int
+        var kills: Int
+        var seed: UInt64
+    }
+
+    private let plan: Plan
+    private let world: any SimulationWorld
+    private let storePath: String
+    private let program: String
+    private let environment: [String: String]
+    private var random: SeededGenerator
+    private var main: ChildProcess?
+    private var verdict: Verdict
+    private var wakes: [Double] = []
+    private var peaks: [Int] = []
+
+    /// - Parameters:
+    ///   - program: The command that is run as main and worker.
+    ///   - environment: Variables for them beside the inherited ones.
+    init(
+        _ plan: Plan, world: any SimulationWorld, folder: String, program: String,
+        environment: [String: String] = [:]
+    ) {
+        self.plan = plan
+        self.world = world
+        storePath = folder + "/store.db"
+        self.program = program
+        self.environment = environment.merging(["PUSHWAKE_PASSWORD": world.password]) { $1 }
+        random = SeededGenerator(seed: plan.seed)
+        verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
+    }
+
+    /// - Parameter progress: Told after every round how many are done and how many kills there were.
+    func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
+        defer { main?.killAndWait() }
+        try startMain(untilConnected: true)
+        try world.startSending()
+        for round in 0..<plan.rounds {
+            try self.round(kills: kills(in: round))
+            progress(round + 1, verdict.kills)
+        }
+        try settle()
+        return try judge()
+    }
+
+    // MARK: Rounds
+
+    /// Spreads the kills evenly over the rounds.
+    private func kills(in round: Int) -> Int {
+        plan.kills * (round + 1) / plan.rounds - plan.kills * round / plan.rounds
+    }
+
+    /// Main works for a while and goes (killed, or by itself); a push wakes workers, of which all but the last are
+    /// killed; main comes back.
+    private func round(kills: Int) throws {
+        pause(milliseconds: 20...100)
+        var left = kills
+        if left > 0, Bool.random(using: &random) {
+            try killMain()
+            left -= 1
+        } else {
+            try quitMain()
+        }
+        if Int.random(in: 0..<8, using: &random) == 0 { _ = try world.expireSession() }
+        while left > 0 {
+            if Int.random(in: 0..<4, using: &random) == 0 {
+                try startMain(untilConnected: false)
+                pause(milliseconds: 0...60)
+                try killMain()
+                left -= 1
+            } else if try killWorker() {
+                left -= 1
+            }
+        }
+        try runWorker()
+        try startMain(untilConnected: true)
+    }
+
+    private func startMain(untilConnected: Bool) throws {
+        let process = try ChildProcess(
+            program, arguments("main"), environment: .inheriting(environment), input: .pipe, output: .pipe)
+        main = process
+        guard untilConnected else { return }
+        do {
+            while let line = try process.output?.readLine(deadline: .now + .seconds(30)) {
+                if line == "connected" { return }
+            }
+        } catch {
+            throw CommandFailure("main did not connect: \(error)")
+        }
+        throw CommandFailure("main ended before it had connected; its complaint stands above")
+    }
+
+    private func killMain() throws {
+        guard let process = main else { return }
+        main = nil
+        process.signal(SIGKILL)
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        guard ending.signal == SIGKILL else {
+            throw CommandFailure("main ended by itself (\(ending)); its complaint stands above")
+        }
+        verdict.kills.main += 1
+    }
+
+    private func quitMain() throws {
+        guard let process = main else { return }
+        main = nil
+        try process.write("quit\n")
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        guard ending.status == 0 else { throw CommandFailure("main failed when told to quit: \(ending)") }
+    }
+
+    private func startWorker() throws -> ChildProcess {
+        try ChildProcess(
+            program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
+            endsWithParent: false)
+    }
+
+    /// - Returns: False when the worker was done before the kill came.
+    private func killWorker() throws -> Bool {
+        let process = try startWorker()
+        pause(milliseconds: 0...40)
+        process.signal(SIGKILL)
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        if ending.signal == SIGKILL {
+            verdict.kills.worker += 1
+            return true
+        }
+        guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
+        return false
+    }
+
+    private func runWorker() throws {
+        let process = try startWorker()
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        guard ending.status == 0 else {
+            throw CommandFailure("the worker failed: \(ending); its complaint stands above")
+        }
+        wakes.append(ending.elapsed / .milliseconds(1))
+        while let line = try process.output?.readLine(deadline: .now + .seconds(5)) {
+            if let peak = line.split(separator: "peak-kib=").last.flatMap({ Int($0) }) { peaks.append(peak) }
+        }
+    }
+
+    private func arguments(_ command: String) -> [String] {
+        [
+            command, "--store", storePath, "--jid", world.account.description, "--peer",
+            world.peer.description,
+            "--host", world.host, "--port", String(world.port), "--ca", world.authorityFile,
+        ]
+    }
+
+    private func pause(milliseconds: ClosedRange<Int>) {
+        usleep(
+            UInt32(
+                Int.random(
+                    in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000), using: &random)))
+    }
+
+    // MARK: The end
+
+    /// Nothing new is sent any more; everything under way arrives.
+    private func settle() throws {
+        try world.stopSending()
+        guard let main else { return }
+        try main.write("settle\n")
+        do {
+            while let line = try main.output?.readLine(deadline: .now + .seconds(60)) {
+                if line == "settled" { break }
+            }
+        } catch {
+            // What still waits shows as pending or lost in the verdict.
+            Terminal.complain("main did not settle: \(error)")
+        }
+        try quitMain()
+        // Whatever arrived while main closed.
+        try runWorker()
+    }
+
+    private func judge() throws -> Verdict {
+        let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
+        try Judge(store: store, sightings: world.sightings()).judge(&verdict)
+        verdict.wakeMilliseconds = .init(p50: percentile(50), p99: percentile(99))
+        verdict.workerPeakMebibytes = (Double(peaks.max() ?? 0) / 1024 * 10).rounded() / 10
+        return verdict
+    }
+
+    private func percentile(_ percent: Int) -> Double {
+        let sorted = wakes.sorted()
+        guard !sorted.isEmpty else { return 0 }
+        return (sorted[min(sorted.count - 1, sorted.count * percent / 100)] * 10).rounded() / 10
+    }
+}
+
+/// Random numbers that a seed repeats (SplitMix64).
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,44 @@
+import XMPPCore
+
+/// The server between us and the peer, and the peer with a log of its own: all that the verdict trusts.
+protocol SimulationWorld: AnyObject {
+    /// For the report: `embedded`, `prosody 13.0.1`.
+    var name: String { get }
+    /// The account of the simulation.
+    var account: JID { get }
+    var password: String { get }
+    /// The peer's full address: requests are addressed to it.
+    var peer: JID { get }
+    var host: String { get }
+    var port: UInt16 { get }
+    /// The certificate authority to trust.
+    var authorityFile: String { get }
+
+    /// Lets the peer send numbered messages to the account, some each second, until told to stop.
+    func startSending() throws
+    /// Stops it and returns when everything it sent has reached the server.
+    func stopSending() throws
+    /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
+    func expireSession() throws -> Bool
+    /// What the peer saw and sent.
+    func sightings() throws -> PeerSightings
+    func close()
+}
+
+/// What the peer wrote down.
+struct PeerSightings {
+    struct Arrival: Hashable {
+        let id: String
+        /// The full address it came from: a new one for every session of ours.
+        let from: String
+    }
+
+    /// Messages that reached the peer, in order, copies included.
+    var messages: [Arrival] = []
+    /// Requests that reached the peer, in order, copies included.
+    var requests: [Arrival] = []
+    /// Ids of requests that the peer answered.
+    var answered: Set<String> = []
+    /// Ids of messages that the peer sent.
+    var sent: [String] = []
+}

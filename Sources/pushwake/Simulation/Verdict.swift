@@ -1,0 +1,185 @@
+import Handlers
+
+/// What happened, counted from the store and compared with what the peer wrote down.
+struct Verdict: Codable {
+    struct Kills: Codable {
+        var main = 0
+        var worker = 0
+    }
+
+    struct HandlerCounts: Codable {
+        var bound = 0
+        var result = 0
+        var error = 0
+        var timeout = 0
+        var invalidated = 0
+        var pending = 0
+        var lost = 0
+        var repeated = 0
+    }
+
+    struct MessageCounts: Codable {
+        var sent = 0
+        var stored = 0
+        var lost = 0
+        var repeated = 0
+        var resentAfterLoss = 0
+
+        enum CodingKeys: String, CodingKey {
+            case sent, stored, lost, repeated
+            case resentAfterLoss = "resent_after_loss"
+        }
+    }
+
+    struct Percentiles: Codable {
+        var p50 = 0.0
+        var p99 = 0.0
+    }
+
+    var server: String
+    var seed: UInt64
+    var rounds: Int
+    var kills = Kills()
+    var handlers = HandlerCounts()
+    var messages = MessageCounts()
+    var resumed = 0
+    var rebound = 0
+    var wakeMilliseconds = Percentiles()
+    var workerPeakMebibytes = 0.0
+
+    enum CodingKeys: String, CodingKey {
+        case server, seed, rounds, kills, handlers, messages, resumed, rebound
+        case wakeMilliseconds = "wake_ms"
+        case workerPeakMebibytes = "worker_peak_rss_mib"
+    }
+
+    /// Whether nothing was lost, repeated or left waiting.
+    var isGood: Bool {
+        handlers.lost == 0 && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
+            && messages.repeated == 0
+    }
+}
+
+/// Compares the store with the peer's log.
+struct Judge {
+    private struct Sent {
+        let n: Int64
+        let stanzaID: String
+        let handler: Int64
+    }
+
+    let store: HandlerStore
+    let sightings: PeerSightings
+
+    func judge(_ verdict: inout Verdict) throws {
+        verdict = try store.step { step in
+            var verdict = verdict
+            try countHandlers(&verdict, in: step)
+            try countMessages(&verdict, in: step)
+            let sessions = try step.first("SELECT sum(resumed_count), sum(bound_count) FROM session") {
+                (row) throws(HandlerError) in (Int(row.integer(0)), Int(row.integer(1)))
+            }
+            verdict.resumed = sessions?.0 ?? 0
+            verdict.rebound = max(0, (sessions?.1 ?? 0) - 1)
+            return verdict
+        }
+    }
+
+    // MARK: Handlers
+
+    /// Every request and every message bound one handler, in the step that wrote its row.
+    private func countHandlers(_ verdict: inout Verdict, in step: borrowing Step) throws {
+        var counts = Verdict.HandlerCounts()
+        let requests = try step.all("SELECT n, stanza_id, handler FROM sim_request") {
+            (row) throws(HandlerError) in
+            Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2))
+        }
+        let messages = try numbers("SELECT n FROM sim_message", in: step)
+        counts.bound = requests.count + messages.count
+        counts.result = try ended(.result, in: step)
+        counts.error = try ended(.error, in: step)
+        counts.timeout = try ended(.timeout, in: step)
+        counts.invalidated = try ended(.invalidated, in: step)
+        // Set aside is not ended: parked and quarantined rows count as pending too.
+        counts.pending =
+            try numbers("SELECT count(*) FROM handler WHERE kind = 0", in: step).first.map(Int.init) ?? 0
+        let ends = counts.result + counts.error + counts.timeout + counts.invalidated
+        counts.lost = max(0, counts.bound - ends - counts.pending)
+        counts.repeated = max(0, ends + counts.pending - counts.bound)
+        try compareEffects(requests, messages, &counts, in: step)
+        counts.repeated += repeatedInOneSession(sightings.requests)
+        verdict.handlers = counts
+    }
+
+    /// A handler's effect must be there exactly as often as its ending, and agree with what the peer did.
+    private func compareEffects(
+        _ requests: [Sent], _ messages: [Int64], _ counts: inout Verdict.HandlerCounts,
+        in step: borrowing Step
+    ) throws {
+        let endings = try step.all("SELECT n, outcome FROM sim_ending") { (row) throws(HandlerError) in
+            (n: row.integer(0), outcome: row.text(1))
+        }
+        let outcomes = Dictionary(grouping: endings, by: \.n)
+        for request in requests {
+            let found = outcomes[request.n] ?? []
+            let isEnded = try step.ending(of: HandlerID(rawValue: request.handler)) != nil
+            if isEnded && found.isEmpty { counts.lost += 1 }
+            counts.repeated += max(0, found.count - 1)
+            // The peer answered within the session, so the answer was ours to deliver.
+            if found.first?.outcome == "timeout", sightings.answered.contains(request.stanzaID) {
+                counts.lost += 1
+            }
+            // An outcome that claims an answer needs one that the peer gave.
+            if let outcome = found.first?.outcome, outcome == "result" || outcome == "error",
+                !sightings.answered.contains(request.stanzaID)
+            {
+                counts.repeated += 1
+            }
+        }
+        let acknowledged = Dictionary(
+            grouping: try numbers("SELECT n FROM sim_acknowledged", in: step), by: { $0 })
+        for n in messages {
+            let count = acknowledged[n]?.count ?? 0
+            if count == 0 && counts.pending == 0 { counts.lost += 1 }
+            counts.repeated += max(0, count - 1)
+        }
+    }
+
+    private func ended(_ outcome: Outcome, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT count(*) FROM ending WHERE outcome = ?", outcome.rawValue) {
+            (row) throws(HandlerError) in
+            Int(row.integer(0))
+        } ?? 0
+    }
+
+    // MARK: Messages
+
+    private func countMessages(_ verdict: inout Verdict, in step: borrowing Step) throws {
+        var counts = Verdict.MessageCounts()
+        let ours = try step.all("SELECT stanza_id FROM sim_message") { (row) throws(HandlerError) in
+            row.text(0)
+        }
+        let stored = try step.all("SELECT stanza_id FROM sim_received ORDER BY row") {
+            (row) throws(HandlerError) in
+            row.text(0)
+        }
+        let atPeer = Set(sightings.messages.map(\.id))
+        let atUs = Set(stored)
+        counts.sent = ours.count + sightings.sent.count
+        counts.stored = atUs.count + atPeer.count
+        counts.lost = ours.count { !atPeer.contains($0) } + sightings.sent.count { !atUs.contains($0) }
+        counts.repeated = stored.count - atUs.count + repeatedInOneSession(sightings.messages)
+        counts.resentAfterLoss =
+            sightings.messages.count - atPeer.count - repeatedInOneSession(sightings.messages)
+        verdict.messages = counts
+    }
+
+    /// Copies that the peer got from one full address, which stands for one session.
+    private func repeatedInOneSession(_ arrivals: [PeerSightings.Arrival]) -> Int {
+        arrivals.count - Set(arrivals).count
+    }
+
+    private func numbers(_ sql: String, in step: borrowing Step) throws(HandlerError) -> [Int64] {
+        try step.all(sql) { (row) throws(HandlerError) in row.integer(0) }
+    }
+}
