@@ -78,7 +78,7 @@ package enum Failpoint: String, CaseIterable, Sendable {
             }
         }
     #else
-        @inline(__always) package func hit() {}
+        @inline(__always) package func hit() throws {}
     #endif
 }
 
