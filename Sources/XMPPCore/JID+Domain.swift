@@ -42,20 +42,13 @@ extension JIDPreparation {
         }
     }
 
-    /// Letters, digits and marks of any script; the joiners and dots that RFC 5892 appendix A allows in context.
-    /// The underscore is no host name character, but names with it are in use inside private networks.
+    /// Letters, digits and marks of any script (RFC 5892 section 2). The underscore is no host name character, but
+    /// names with it are in use inside private networks.
     private static func isAllowedInDomain(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar {
-        case "a"..."z", "0"..."9", "-", "_", ".": return true
-        case "\u{0}"..."\u{7F}": return false
-        case "\u{B7}", "\u{375}", "\u{5F3}", "\u{5F4}", "\u{30FB}", "\u{200C}", "\u{200D}": return true
-        default: break
-        }
-        switch scalar.properties.generalCategory {
-        case .lowercaseLetter, .otherLetter, .modifierLetter, .nonspacingMark, .spacingMark, .decimalNumber:
-            return true
-        case .unassigned: return !scalar.properties.isNoncharacterCodePoint
-        default: return false
+        case "a"..."z", "0"..."9", "-", "_", ".": true
+        case "\u{0}"..."\u{7F}": false
+        default: isLetterOrDigit(scalar)
         }
     }
 

@@ -40,19 +40,29 @@ enum JIDPreparation {
         }
     }
 
-    /// The excluded ASCII of RFC 7622 section 3.3.1, and what can neither be seen nor typed.
+    /// Everything outside IdentifierClass (RFC 8264 section 4.2), and the excluded ASCII of RFC 7622 section 3.3.1.
     private static func isForbiddenInLocal(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar {
-        case "\"", "&", "'", "/", ":", "<", ">", "@": return true
-        case "!"..."~": return false
-        // CONTEXTJ of RFC 5892 appendix A: joiners are needed to write several scripts.
-        case "\u{200C}", "\u{200D}": return false
+        case "\"", "&", "'", "/", ":", "<", ">", "@": true
+        case "!"..."~": false
+        default: !isLetterOrDigit(scalar)
+        }
+    }
+
+    /// LetterDigits of RFC 8264 section 9.1, what RFC 5892 appendix A allows in context (without the context), and
+    /// code points that this Unicode version does not know.
+    static func isLetterOrDigit(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar {
+        case "\u{200C}", "\u{200D}", "\u{B7}", "\u{375}", "\u{5F3}", "\u{5F4}", "\u{30FB}": return true
         default: break
         }
+        if scalar.properties.isDefaultIgnorableCodePoint { return false }
         switch scalar.properties.generalCategory {
-        case .control, .format, .privateUse, .surrogate, .spaceSeparator, .lineSeparator, .paragraphSeparator:
+        case .lowercaseLetter, .uppercaseLetter, .otherLetter, .modifierLetter, .nonspacingMark, .spacingMark,
+            .decimalNumber:
             return true
-        default: return scalar.properties.isNoncharacterCodePoint
+        case .unassigned: return !scalar.properties.isNoncharacterCodePoint
+        default: return false
         }
     }
 

@@ -11,15 +11,17 @@
 /// `evil.org/x@victim.com` is the domain `evil.org` with the resource `x@victim.com`. A part that cannot be
 /// prepared is an error; no other JID is ever put in its place.
 ///
-/// What is prepared (a subset of PRECIS that needs no tables; RFC 8264, RFC 8265):
-/// - localpart: lower case, fullwidth ASCII to ASCII; refused are `" & ' / : < > @`, white space, control,
-///   format and private-use characters, noncharacters. Unassigned code points pass, so that a peer with newer
-///   Unicode tables is still understood.
-/// - domainpart: lower case, one trailing dot removed, `。` to `.`, labels of letters, digits, `-` and `_` up to 63
-///   octets, or an IPv6 address in brackets. A-labels (`xn--…`) are kept as they are.
-/// - resourcepart: Unicode spaces to the ASCII space; refused are control characters and noncharacters.
+/// What is prepared, a subset of PRECIS that needs no tables of its own (RFC 8264, RFC 8265):
+/// - localpart: lower case, fullwidth ASCII to ASCII; letters, digits and marks of any script and ASCII without
+///   `" & ' / : < > @` and space. Symbols, other spaces, control, format and private-use characters are refused.
+///   Unassigned code points pass, so that a peer with newer Unicode tables is still understood.
+/// - domainpart: lower case, fullwidth ASCII to ASCII, `。` to `.`, one trailing dot removed; labels of letters,
+///   digits, `-` and `_`, at most 63 octets each; or an IPv6 address in brackets. A-labels (`xn--…`) stay as
+///   they are.
+/// - resourcepart: Unicode spaces to the ASCII space; control characters and noncharacters are refused.
+/// - Not done: the contextual rules of RFC 5892, the Bidi rule, and the refusal of compatibility characters.
 /// - Normalization: parts keep the form they came in. Comparing and hashing follow canonical equivalence, as
-///   Swift's `String` does, so NFC and NFD of one address are the same JID.
+///   Swift's `String` does, so NFC and NFD of one address are the same JID; their texts differ in bytes.
 ///
 /// Source: RFC 7622 section 3.
 public struct JID: Hashable, Sendable {

@@ -2,10 +2,12 @@ import CXML2
 
 /// The owner of one libxml2 push parser. Its callbacks write into a `TreeBuilder` that outlives it.
 ///
-/// The builder is lent as a raw pointer, because a C callback has nothing else to find it by; `StreamParser` owns
-/// both and frees the builder last.
+/// libxml2 hands its own context to every callback, and the context's private field leads to the builder. A
+/// callback cannot throw through C frames: it parks its error in the builder and stops the parser, and whoever
+/// called `parse` throws the error then. Freeing the context calls nothing back, so the order of that is free.
 final class ParserContext {
     private let context: xmlParserCtxtPtr
+    private let builder: UnsafeMutablePointer<TreeBuilder>
 
     /// libxml2 wants one call before threads may use it; a global constant is made once and under a lock.
     private static let isLibraryReady: Bool = {
@@ -16,10 +18,12 @@ final class ParserContext {
     init(builder: UnsafeMutablePointer<TreeBuilder>) throws(StreamParserError) {
         _ = Self.isLibraryReady
         var handler = Self.handler()
-        guard let context = xmlCreatePushParserCtxt(&handler, builder, nil, 0, nil) else {
+        guard let context = xmlCreatePushParserCtxt(&handler, nil, nil, 0, nil) else {
             throw StreamParserError(.outOfMemory, "libxml2 has no memory for a parser.")
         }
         self.context = context
+        self.builder = builder
+        context.pointee._private = UnsafeMutableRawPointer(builder)
         // NOENT: without it libxml2 leaves "&amp;" in attribute values as "&#38;". There is nothing else to
         // substitute, because the scanner refuses every DTD. HUGE stays off, so libxml2's own limits hold too.
         xmlCtxtUseOptions(context, Int32(XML_PARSE_NOENT.rawValue | XML_PARSE_NONET.rawValue))
@@ -35,8 +39,16 @@ final class ParserContext {
         let characters = bytes.assumingMemoryBound(to: CChar.self)
         let status = xmlParseChunk(context, characters.baseAddress, Int32(characters.count), 0)
         if status != 0 || context.pointee.wellFormed == 0 {
-            Self.builder(context.pointee.userData)?.pointee.fail(Self.error(code: Int(context.pointee.errNo)))
+            builder.pointee.fail(Self.error(code: Int(context.pointee.errNo)))
+        } else if !isIdle {
+            builder.pointee.fail(StreamParserError(.notWellFormed, "libxml2 found no end to the last tag."))
         }
+    }
+
+    /// Whether libxml2 has used all it was given. What it holds back would be beyond the scanner's limits.
+    private var isIdle: Bool {
+        guard let input = context.pointee.input else { return true }
+        return input.pointee.cur == input.pointee.end
     }
 
     /// Whether libxml2's dictionary of names has grown so much that the parser should be replaced.
@@ -51,28 +63,36 @@ final class ParserContext {
 
     // MARK: Callbacks
 
-    private static func builder(_ pointer: UnsafeMutableRawPointer?) -> UnsafeMutablePointer<TreeBuilder>? {
-        pointer?.assumingMemoryBound(to: TreeBuilder.self)
+    /// Lends the builder to a callback, and stops the parser when an error was parked.
+    @inline(__always)
+    private static func withBuilder(
+        _ pointer: UnsafeMutableRawPointer?, _ body: (inout TreeBuilder) -> Void
+    ) {
+        guard let context = pointer?.assumingMemoryBound(to: xmlParserCtxt.self) else { return }
+        guard let builder = context.pointee._private?.assumingMemoryBound(to: TreeBuilder.self) else {
+            return
+        }
+        if builder.pointee.failure == nil { body(&builder.pointee) }
+        if builder.pointee.failure != nil { xmlStopParser(context) }
     }
 
     private static func handler() -> xmlSAXHandler {
         var handler = xmlSAXHandler()
         handler.initialized = UInt32(XML_SAX2_MAGIC)
         handler.startElementNs = { pointer, name, _, namespace, _, _, count, _, attributes in
-            ParserContext.builder(pointer)?.pointee.start(
-                name: name, namespace: namespace, attributes: attributes.map { UnsafePointer($0) },
-                count: Int(count))
+            ParserContext.withBuilder(pointer) {
+                $0.start(
+                    name: name, namespace: namespace, attributes: attributes.map { UnsafePointer($0) },
+                    count: Int(count))
+            }
         }
-        handler.endElementNs = { pointer, _, _, _ in ParserContext.builder(pointer)?.pointee.end() }
+        handler.endElementNs = { pointer, _, _, _ in ParserContext.withBuilder(pointer) { $0.end() } }
         handler.characters = ParserContext.text
         // The same function as for other text, else libxml2 tries to tell the two apart.
         handler.ignorableWhitespace = ParserContext.text
         handler.cdataBlock = ParserContext.text
-        handler.serror = { pointer, error in
-            guard let error, ParserContext.isFailure(error.pointee) else { return }
-            ParserContext.builder(pointer)?.pointee.fail(ParserContext.error(code: Int(error.pointee.code)))
-        }
-        // The scanner lets none of these through; they stay refused here so that one error does not become two.
+        handler.serror = ParserContext.report
+        // The scanner lets none of these through. They stay refused here: two locks, should one ever be opened.
         handler.internalSubset = { pointer, _, _, _ in ParserContext.restricted(pointer) }
         handler.comment = { pointer, _ in ParserContext.restricted(pointer) }
         handler.processingInstruction = { pointer, _, _ in ParserContext.restricted(pointer) }
@@ -82,11 +102,24 @@ final class ParserContext {
 
     private static let text: charactersSAXFunc = { pointer, bytes, count in
         guard let bytes else { return }
-        ParserContext.builder(pointer)?.pointee.append(UnsafeBufferPointer(start: bytes, count: Int(count)))
+        ParserContext.withBuilder(pointer) { $0.append(UnsafeBufferPointer(start: bytes, count: Int(count))) }
+    }
+
+    /// Parks only: libxml2 reports in the middle of its work on a tag and must not lose its buffer there. It stops
+    /// by itself at errors of well-formedness, and at the next callback after errors of namespaces.
+    private static let report: xmlStructuredErrorFunc = { pointer, error in
+        guard let error, ParserContext.isFailure(error.pointee) else { return }
+        guard let context = pointer?.assumingMemoryBound(to: xmlParserCtxt.self) else { return }
+        guard let builder = context.pointee._private?.assumingMemoryBound(to: TreeBuilder.self) else {
+            return
+        }
+        builder.pointee.fail(ParserContext.error(code: Int(error.pointee.code)))
     }
 
     private static func restricted(_ pointer: UnsafeMutableRawPointer?) {
-        builder(pointer)?.pointee.fail(StreamParserError(.restrictedXML, "The XML is more than XMPP allows."))
+        withBuilder(pointer) {
+            $0.fail(StreamParserError(.restrictedXML, "The XML is more than XMPP allows."))
+        }
     }
 
     // MARK: Errors

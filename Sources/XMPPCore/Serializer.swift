@@ -75,7 +75,9 @@ public struct Serializer: Sendable {
 
     private func append(_ element: Element, inside outer: String, to bytes: inout [UInt8]) {
         let prefix = prefix(of: element.namespace)
-        let inner = prefix == nil ? element.namespace : outer
+        // Nothing may be in the namespace of declarations (Namespaces in XML 1.0, section 3): none is taken instead.
+        let namespace = element.namespace == Namespaces.xmlns ? "" : element.namespace
+        let inner = prefix == nil ? namespace : outer
         bytes.append(UInt8(ascii: "<"))
         appendName(element.name, prefix: prefix, to: &bytes)
         if inner != outer {

@@ -47,6 +47,8 @@ public final class StreamParser {
     private var pending: [UInt8] = []
     /// The stream header's start tag, for replacing a worn libxml2 parser.
     private var header: [UInt8] = []
+    /// Whether libxml2's buffers have grown beyond `largeBytes`.
+    private var isSwollen = false
     private var isDead = false
 
     /// Bytes looked at in one go. Small enough to stay in the processor's cache between scanner and libxml2.
@@ -137,19 +139,15 @@ public final class StreamParser {
         pending.append(contentsOf: window[fed...])
     }
 
-    /// Gives libxml2 what is complete, in two parts where a worn parser can be replaced in between.
-    private func feedComplete(_ window: UnsafeRawBufferPointer, _ cut: StreamScanner.Cut)
-        throws(StreamParserError) -> Int
-    {
-        if cut.complete == 0 { return 0 }
-        let isLarge = pending.count > Self.largeBytes
-        if cut.boundary > 0, isLarge || context.isWorn {
+    /// Gives libxml2 what is complete. In front of the unfinished stanza a worn parser can be replaced.
+    private func feedComplete(
+        _ window: UnsafeRawBufferPointer, _ cut: StreamScanner.Cut
+    ) throws(StreamParserError) -> Int {
+        if cut.boundary > 0 {
             try feed(window[..<cut.boundary])
-            try replaceContext()
-            try feed(window[cut.boundary..<cut.complete])
-        } else {
-            try feed(window[..<cut.complete])
+            if isSwollen || context.isWorn { try replaceContext() }
         }
+        try feed(window[cut.boundary..<cut.complete])
         return cut.complete
     }
 
@@ -159,6 +157,7 @@ public final class StreamParser {
             context.parse(UnsafeRawBufferPointer(rebasing: slice))
         } else {
             pending.append(contentsOf: slice)
+            isSwollen = isSwollen || pending.count > Self.largeBytes
             pending.withUnsafeBytes { context.parse($0) }
             pending.removeAll(keepingCapacity: pending.count <= Self.windowBytes)
         }
@@ -180,6 +179,7 @@ public final class StreamParser {
         builder.pointee.isReplayingHeader = true
         header.withUnsafeBytes { context.parse($0) }
         builder.pointee.isReplayingHeader = false
+        isSwollen = false
         if let failure = builder.pointee.failure { throw failure }
     }
 }

@@ -23,6 +23,8 @@ struct StreamScanner {
         case bang
         /// In a CDATA section.
         case cdata
+        /// Behind `&` in character data, or in a value.
+        case textReference, valueReference
         /// In the XML declaration.
         case declaration
     }
@@ -74,7 +76,7 @@ struct StreamScanner {
             var index = 0
             while index < bytes.count { try step(bytes, &index, &cut) }
             if !isBetweenStanzas { try checkStanza(endingAt: bytes.count) }
-            if state == .quoted || state == .text || state == .cdata { try checkRun(endingAt: bytes.count) }
+            if isInRun { try checkRun(endingAt: bytes.count) }
             offset += bytes.count
             itemStart -= bytes.count
             runStart -= bytes.count
@@ -89,6 +91,9 @@ struct StreamScanner {
     ) throws(StreamParserError) {
         if state == .quoted || (state == .text && depth > 1), !utf8.isInside { skipPlain(bytes, &index) }
         guard index < bytes.count else { return }
+        // Before the byte is judged, so that the first thing wrong is reported however the bytes were cut.
+        if !isBetweenStanzas { try checkStanza(endingAt: index + 1) }
+        if isInRun { try checkRun(endingAt: index) }
         let byte = bytes[index]
         if byte >= 0x80 || utf8.isInside {
             try checkMultibyte(byte)
@@ -105,7 +110,8 @@ struct StreamScanner {
         var position = index
         while position < bytes.count {
             let byte = bytes[position]
-            if byte == stop || byte == UInt8(ascii: "<") || byte < 0x20 || byte >= 0x80 { break }
+            if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
+            if byte < 0x20 || byte >= 0x80 { break }
             position += 1
         }
         index = position
@@ -121,6 +127,8 @@ struct StreamScanner {
         case .endTag: try inEndTag(byte, at: index, &cut)
         case .bang: try behindBang(byte, at: index)
         case .cdata: inCDATA(byte)
+        case .textReference: try inReference(byte, then: .text)
+        case .valueReference: try inReference(byte, then: .quoted)
         case .declaration: try inDeclaration(byte, at: index, &cut)
         }
     }
@@ -129,12 +137,27 @@ struct StreamScanner {
 
     private mutating func inText(_ byte: UInt8, at index: Int) throws(StreamParserError) {
         if byte == UInt8(ascii: "<") {
-            if depth > 1 { try checkRun(endingAt: index) }
             if depth <= 1 { beginItem(at: index) }
             isOpenFirst = offset + index == 0
             state = .open
         } else if depth <= 1, byte > 0x20 {
             throw textOutsideStanza()
+        } else if byte == UInt8(ascii: "&") {
+            state = .textReference
+        }
+    }
+
+    /// libxml2's push parser waits for a `;` however far it is, so that this must be settled here. What the name
+    /// means is left to libxml2.
+    private mutating func inReference(_ byte: UInt8, then next: State) throws(StreamParserError) {
+        switch byte {
+        case UInt8(ascii: ";"): state = next
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "#"),
+            UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: ":"):
+            break
+        default:
+            throw StreamParserError(.notWellFormed, "A '&' that begins no reference; write &amp; instead.")
         }
     }
 
@@ -216,10 +239,11 @@ struct StreamScanner {
 
     private mutating func inValue(_ byte: UInt8, at index: Int) throws(StreamParserError) {
         if byte == quote {
-            try checkRun(endingAt: index)
             state = .startTag
         } else if byte == UInt8(ascii: "<") {
             throw StreamParserError(.notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
+        } else if byte == UInt8(ascii: "&") {
+            state = .valueReference
         }
     }
 
@@ -235,7 +259,6 @@ struct StreamScanner {
         state = .text
         runStart = index + 1
         let end = index + 1
-        try checkStanza(endingAt: end)
         if !isHeaderSeen { cut.header = itemStart..<end }
         isHeaderSeen = true
         cut.complete = end
@@ -292,10 +315,17 @@ struct StreamScanner {
 
     // MARK: Checks
 
-    private func checkRun(endingAt end: Int) throws(StreamParserError) {
-        if end - runStart > limits.textBytes, depth > 1 || state == .quoted {
-            throw exceeded("textBytes", limits.textBytes)
+    /// Whether the bytes now read belong to a run of character data or to a value.
+    private var isInRun: Bool {
+        switch state {
+        case .quoted, .valueReference, .cdata, .textReference: true
+        case .text: depth > 1
+        default: false
         }
+    }
+
+    private func checkRun(endingAt end: Int) throws(StreamParserError) {
+        if end - runStart > limits.textBytes { throw exceeded("textBytes", limits.textBytes) }
     }
 
     private func checkStanza(endingAt end: Int) throws(StreamParserError) {

@@ -1,0 +1,25 @@
+extension Element {
+    /// Reads the standalone form that `serialized(defaultNamespace:)` writes, such as a stanza kept in a database.
+    ///
+    /// ```swift
+    /// let copy = try Element(parsing: element.serialized())      // == element
+    /// ```
+    /// - Parameters:
+    ///   - text: exactly one element, without XML declaration; white space around it is allowed.
+    ///   - defaultNamespace: the default namespace that was in force where the text stood.
+    ///   - limits: what the text may make the parser hold.
+    /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits.
+    public init(
+        parsing text: String, defaultNamespace: String = "", limits: ParserLimits = .standard
+    ) throws(StreamParserError) {
+        // The text stands in a stream of its own, so that the same rules hold for it as for what a peer sends.
+        let parser = try StreamParser(limits: limits)
+        var events = try parser.parse(Serializer.streamHeader(to: nil, contentNamespace: defaultNamespace))
+        events += try parser.parse(text)
+        events += try parser.parse(Serializer.streamEnd)
+        guard events.count == 3, case .element(let element) = events[1], events[2] == .closed else {
+            throw StreamParserError(.badFormat, "The text is not exactly one element.")
+        }
+        self = element
+    }
+}

@@ -1,0 +1,224 @@
+import Testing
+import XMPPCore
+
+#if canImport(Glibc)
+    import Glibc
+#endif
+
+/// Every limit has a name, a test at its edge, and a test that memory stays flat behind it.
+@Suite(.serialized) struct StreamParserLimitTests {
+    private func limits(_ change: (inout ParserLimits) -> Void) -> ParserLimits {
+        var limits = ParserLimits()
+        change(&limits)
+        return limits
+    }
+
+    private func message(of count: Int) -> String {
+        "<message>" + String(repeating: "x", count: count - "<message></message>".count) + "</message>"
+    }
+
+    @Test("X3 a stanza may have as many bytes as the limit says and not one more")
+    func stanzaBytes() throws {
+        let limits = limits { $0.stanzaBytes = 200 }
+        #expect(
+            try ParserVerifier.verify([testHeader, message(of: 200)], limits: limits).elements.count == 1)
+        let outcome = try ParserVerifier.verify(
+            [testHeader, "<presence/>", message(of: 201)], limits: limits)
+        #expect(outcome.condition == .policyViolation)
+        #expect(outcome.elements.count == 1)
+    }
+
+    @Test("X3 the limit on stanza bytes counts attributes, nesting and CDATA, finished or not")
+    func stanzaBytesEverywhere() throws {
+        let limits = limits { $0.stanzaBytes = 100 }
+        let long = String(repeating: "y", count: 120)
+        for stanza in [
+            "<message id='\(long)", "<message><\(long)", "<message><![CDATA[\(long)", "<\(long)",
+            "<message></\(long)",
+            "<message \(long)", String(repeating: "<a>", count: 40),
+            "<message>" + String(repeating: "<a/>", count: 40),
+        ] {
+            let outcome = try ParserVerifier.verify([testHeader, stanza], limits: limits)
+            #expect(outcome.condition == .policyViolation, "\(stanza)")
+        }
+    }
+
+    @Test("X3 elements may nest as deep as the limit says, the header counted")
+    func depth() throws {
+        let limits = limits { $0.depth = 5 }
+        let four = String(repeating: "<a>", count: 4) + String(repeating: "</a>", count: 4)
+        #expect(try ParserVerifier.verify([testHeader, four, four], limits: limits).elements.count == 2)
+        let five = String(repeating: "<a>", count: 4) + "<a/>"
+        #expect(try ParserVerifier.verify([testHeader, five], limits: limits).condition == .policyViolation)
+    }
+
+    @Test("X3 a depth of 10 000 is refused at the standard limit")
+    func greatDepth() throws {
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader)
+        do {
+            _ = try parser.parse(String(repeating: "<a>", count: 10_000))
+            Issue.record("10 000 elements inside each other were accepted")
+        } catch {
+            #expect(error.code == .limitExceeded)
+            #expect(error.message.contains("depth"))
+            #expect(error.message.contains("64"))
+        }
+    }
+
+    @Test("X3 an element may have as many attributes as the limit says, declarations counted")
+    func attributes() throws {
+        let limits = limits { $0.attributes = 4 }
+        let stream = "<s:stream xmlns:s='http://etherx.jabber.org/streams'>"
+        let outcome = try ParserVerifier.verify(
+            [stream, "<a xmlns='u' b='1' c='2' d='3'/><a xmlns='u' b='1' c='2' d='3' e='4'/>"], limits: limits
+        )
+        #expect(outcome.elements.count == 1)
+        #expect(outcome.condition == .policyViolation)
+    }
+
+    @Test("X3 a stanza may have as many elements as the limit says, itself counted")
+    func elements() throws {
+        let limits = limits { $0.elements = 3 }
+        let outcome = try ParserVerifier.verify(
+            [testHeader, "<a><b/><c/></a>", "<a><b><c/></b></a>", "<a><b/><c/><d/></a>"], limits: limits)
+        #expect(outcome.elements.count == 2)
+        #expect(outcome.condition == .policyViolation)
+    }
+
+    @Test("X3 text, CDATA and values may be as long as the limit says")
+    func textBytes() throws {
+        let limits = limits { $0.textBytes = 40 }
+        let edge = String(repeating: "x", count: 40)
+        let fine = "<a b='\(edge)'>\(edge)<c/>\(edge)</a><a><![CDATA[\(edge.dropFirst(3))]]></a>"
+        #expect(try ParserVerifier.verify([testHeader, fine], limits: limits).elements.count == 2)
+        for stanza in ["<a b='\(edge)x'/>", "<a>\(edge)x</a>", "<a><![CDATA[\(edge)x]]></a>", "<a>\(edge)x"] {
+            let outcome = try ParserVerifier.verify([testHeader, stanza], limits: limits)
+            #expect(outcome.condition == .policyViolation, "\(stanza)")
+        }
+    }
+
+    @Test("X3 a stream header may have as many bytes as the limit says")
+    func headerBytes() throws {
+        let declaration = "<?xml version='1.0'?>".utf8.count
+        let size = testHeader.utf8.count - declaration
+        #expect(try ParserVerifier.verify([testHeader], limits: limits { $0.headerBytes = size }).code == nil)
+        let outcome = try ParserVerifier.verify([testHeader], limits: limits { $0.headerBytes = size - 1 })
+        #expect(outcome.condition == .policyViolation)
+        let endless = try StreamParser()
+        #expect(throws: StreamParserError.self) {
+            try endless.parse("<?xml " + String(repeating: " ", count: 1 << 20))
+        }
+    }
+
+    // MARK: Memory
+
+    /// Feeds pieces until the parser refuses, and returns how many bytes it took.
+    private func feed(_ parser: StreamParser, upTo total: Int, _ piece: [UInt8]) -> Int {
+        var fed = 0
+        while fed < total {
+            do { _ = try parser.parse(piece) } catch { return fed }
+            fed += piece.count
+        }
+        return fed
+    }
+
+    @Test("X3 an attribute of 100 MB is refused near the limit on its bytes")
+    func hugeAttribute() throws {
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader + "<message id='")
+        let fed = feed(parser, upTo: 100_000_000, [UInt8](repeating: 0x78, count: 64 << 10))
+        #expect(fed <= 1 << 20)
+    }
+
+    @Test("X3 endless text, names, CDATA and declarations are refused near their limits")
+    func endlessTokens() throws {
+        for start in ["<message>", "<message><", "<message ", "<message><![CDATA[", "</"] {
+            let parser = try StreamParser()
+            _ = try parser.parse(testHeader + start)
+            #expect(
+                feed(parser, upTo: 100_000_000, [UInt8](repeating: 0x78, count: 64 << 10)) <= 1 << 20,
+                "\(start)")
+        }
+    }
+
+    @Test("X3 keep-alives without end cost no memory")
+    func keepAlives() throws {
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader)
+        let before = residentBytes()
+        for _ in 0..<200_000 { #expect(try parser.parse(" ").isEmpty) }
+        let blanks = [UInt8](repeating: 0x20, count: 1 << 20)
+        for _ in 0..<20 { _ = try parser.parse(blanks) }
+        #expect(residentBytes() - before < 8 << 20)
+        #expect(try parser.parse("<presence/>").count == 1)
+    }
+
+    @Test("X3 ever new names and namespaces do not grow the parser, and do not end the stream")
+    func everNewNames() throws {
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader)
+        var before = 0
+        for round in 0..<1500 {
+            let names = (0..<100).map { "<n\(round)x\($0) xmlns='urn:r\(round):\($0)' a\(round)x\($0)='1'/>" }
+            let events = try parser.parse("<message>" + names.joined() + "</message>")
+            guard case .element(let element) = events.first else {
+                Issue.record("no stanza in round \(round)")
+                return
+            }
+            #expect(element.namespace == Namespaces.client)
+            #expect(element.elements.last?["a\(round)x99"] == "1")
+            if round == 300 { before = residentBytes() }
+        }
+        #expect(residentBytes() - before < 8 << 20)
+    }
+
+    @Test("X3 a parser that is replaced inside a read keeps prefixes, open stanzas and the end of the stream")
+    func replacementInsideRead() throws {
+        let header =
+            "<s:stream xmlns:s='http://etherx.jabber.org/streams' xmlns='jabber:client' xmlns:q='urn:q'>"
+        var stream = header
+        for number in 0..<6000 { stream += "<q:n\(number)><s:m/></q:n\(number)>" }
+        stream += "</s:stream>"
+        for pieceSize in [100_000, 1000, 37] {
+            var pieces: [[UInt8]] = []
+            var rest = Array(stream.utf8)[...]
+            while !rest.isEmpty {
+                pieces.append(Array(rest.prefix(pieceSize)))
+                rest = rest.dropFirst(pieceSize)
+            }
+            let outcome = try ParserVerifier.outcome(of: pieces)
+            #expect(outcome.code == nil)
+            #expect(outcome.elements.count == 6000)
+            #expect(
+                outcome.elements.allSatisfy {
+                    $0.namespace == "urn:q" && $0.child("m", Namespaces.stream) != nil
+                })
+            #expect(outcome.events.last == .closed)
+            #expect(outcome.events.filter { if case .opened = $0 { true } else { false } }.count == 1)
+        }
+    }
+
+    @Test("X3 large stanzas do not leave large buffers behind")
+    func largeStanzas() throws {
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader)
+        let large = Array(message(of: 1 << 20).utf8)
+        for _ in 0..<3 { #expect(try parser.parse(large).count == 1) }
+        let before = residentBytes()
+        for _ in 0..<30 { #expect(try parser.parse(large).count == 1) }
+        #expect(residentBytes() - before < 16 << 20)
+        #expect(try parser.parse("<presence/></stream:stream>").count == 2)
+    }
+
+    /// Resident memory of this process, from the kernel.
+    private func residentBytes() -> Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        guard fgets(&line, 256, file) != nil else { return 0 }
+        let fields = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            .split(separator: " ")
+        return (fields.count > 1 ? Int(fields[1]) ?? 0 : 0) * sysconf(Int32(_SC_PAGESIZE))
+    }
+}
