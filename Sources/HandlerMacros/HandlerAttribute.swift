@@ -32,7 +32,7 @@ struct HandlerAttribute {
             switch argument.label?.text {
             case "version": readVersion(argument.expression, report: &report)
             case "aliases": readAliases(argument.expression, report: &report)
-            case "upcast": upcast = argument.expression.trimmed
+            case "upcast": readUpcast(argument.expression, report: &report)
             case "on": readPath(argument, report: &report)
             default: break  // The compiler has refused it already.
             }
@@ -67,6 +67,14 @@ struct HandlerAttribute {
             }
         }
         if !array.elements.isEmpty { aliases = expression.trimmed }
+    }
+
+    private mutating func readUpcast(_ expression: ExprSyntax, report: inout HandlerReport) {
+        upcast = expression.trimmed
+        let name = expression.as(DeclReferenceExprSyntax.self)?.baseName.text
+        if let name, HandlerExpansion.members.contains(name) {
+            report.error(.hiddenMember(name), at: expression)
+        }
     }
 
     private mutating func readPath(_ argument: LabeledExprSyntax, report: inout HandlerReport) {
@@ -104,9 +112,12 @@ struct HandlerAttribute {
 }
 
 extension ExprSyntax {
-    /// What a string literal without interpolation says.
+    /// What a string literal on one line and without interpolation says.
     fileprivate var plainString: String? {
-        self.as(StringLiteralExprSyntax.self)?.representedLiteralValue
+        guard let literal = self.as(StringLiteralExprSyntax.self),
+            literal.openingQuote.tokenKind != .multilineStringQuote
+        else { return nil }
+        return literal.representedLiteralValue
     }
 
     /// What an integer literal says, with or without a minus sign before it.

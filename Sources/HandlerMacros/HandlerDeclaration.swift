@@ -103,8 +103,7 @@ extension HandlerDeclaration {
 
     private static func checkPath(
         of function: FunctionDeclSyntax, isStatic: Bool, attribute node: AttributeSyntax,
-        read: HandlerAttribute,
-        report: inout HandlerReport
+        read: HandlerAttribute, report: inout HandlerReport
     ) {
         switch (isStatic, read.path) {
         case (true, let path?):

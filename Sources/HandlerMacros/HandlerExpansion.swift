@@ -6,6 +6,11 @@ import SwiftSyntaxBuilder
 /// Names of other modules are written with their module (`Handlers::Durable`), so that a type of the user's
 /// which is called the same does no harm.
 struct HandlerExpansion {
+    /// The types that the added type declares, which hide the user's of the same name inside it.
+    static let types: Set = ["CodingKeys", "Context"]
+    /// The other names that hide the user's inside the added type, besides the arguments.
+    static let members: Set = ["aliases", "arguments", "decoder", "id", "run", "upcast", "version"]
+
     let handler: HandlerDeclaration
 
     init(_ handler: HandlerDeclaration) { self.handler = handler }

@@ -21,6 +21,13 @@ extension HandlerMessage {
                 + "or '<module>.\(name)' for a type outside of '\(owner)'")
     }
 
+    /// A member that the type in the expansion has too.
+    static func hiddenMember(_ name: String) -> Self {
+        .init(
+            "hidden-member",
+            "'\(name)' means something else in what @Handler expands to: write 'Self.\(name)'")
+    }
+
     static func unlabeled(_ name: String) -> Self {
         .init(
             "unlabeled-argument",

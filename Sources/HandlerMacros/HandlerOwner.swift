@@ -26,7 +26,8 @@ struct HandlerOwner {
             report.error(.genericOwner(syntax.typeName ?? name), at: function.name)
             return nil
         }
-        if let outermost = name.split(separator: ".").first, ["CodingKeys", "Context"].contains(outermost) {
+        let outermost = name.prefix { $0 != "." }
+        if HandlerExpansion.types.contains(String(outermost)) {
             report.error(.hiddenOwner(name), at: function.name)
         }
         self.name = name

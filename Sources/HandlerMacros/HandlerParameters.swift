@@ -25,6 +25,11 @@ struct HandlerParameters {
             guard let type, let name = type.hiddenName else { continue }
             report.error(.hiddenName(name, owner), at: type)
         }
+        let members = HandlerExpansion.members.union(arguments.map(\.property))
+        for value in parameters.dropFirst().compactMap(\.defaultValue?.value) {
+            guard let reference = value.reference(toAnyOf: members) else { continue }
+            report.error(.hiddenMember(reference.baseName.text), at: reference)
+        }
         guard let call else { return nil }
         self.call = call.type.replacingSelf(with: owner).trimmedDescription
         context = call.context.replacingSelf(with: owner).trimmedDescription
@@ -145,9 +150,21 @@ extension Syntax {
     /// after a dot.
     fileprivate var hiddenName: String? {
         tokens(viewMode: .sourceAccurate).first { token in
-            ["CodingKeys", "Context"].contains(token.text)
+            HandlerExpansion.types.contains(token.text)
                 && token.parent?.is(IdentifierTypeSyntax.self) == true
         }?.text
+    }
+}
+
+extension ExprSyntax {
+    /// The first of `names` in this expression that is not written after a dot.
+    fileprivate func reference(toAnyOf names: Set<String>) -> DeclReferenceExprSyntax? {
+        for token in tokens(viewMode: .sourceAccurate) where names.contains(token.plainName) {
+            guard let reference = token.parent?.as(DeclReferenceExprSyntax.self) else { continue }
+            let member = reference.parent?.as(MemberAccessExprSyntax.self)
+            if member?.declName != reference { return reference }
+        }
+        return nil
     }
 }
 

@@ -3,8 +3,8 @@
 // The expansion spells the type of an argument once, at its property, so that a type that cannot be stored is one
 // error which shows the argument, not one for each use. Everything else infers the type, through these functions.
 
-/// The type of a bound argument: anything that can be stored and sent. Used by the expansion of `@Handler` only.
-public typealias __BoundArgument<Value: Codable & Sendable> = Value
+/// The type of a bound argument: anything that can be stored. Used by the expansion of `@Handler` only.
+public typealias __BoundArgument<Value: Codable> = Value
 
 extension KeyedDecodingContainer {
     /// A mandatory argument. Called by the expansion of `@Handler` only.

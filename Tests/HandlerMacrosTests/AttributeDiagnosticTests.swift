@@ -24,6 +24,7 @@ struct AttributeDiagnosticTests {
         expectDiagnostic(type("@Handler(▸names.paid)"), message)
         expectDiagnostic(type("@Handler(▸\"till.\\(name)\")"), message)
         expectDiagnostic(type("@Handler(▸\"till.\" + \"paid\")"), message)
+        expectDiagnostic(type("@Handler(▸\"\"\"\ntill.paid\n\"\"\")"), message)
     }
 
     @Test("H10 an id may not be empty")
@@ -60,6 +61,16 @@ struct AttributeDiagnosticTests {
         expectDiagnostic(
             type("@Handler(\"till.paid\", aliases: [▸\"\"])"),
             "an empty alias names nothing: remove it, or write the old id")
+    }
+
+    @Test("H10 an upcast called as the one in the expansion must be written with Self")
+    func hiddenUpcast() {
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", version: 2, upcast: ▸upcast)"),
+            "'upcast' means something else in what @Handler expands to: write 'Self.upcast'")
+        expectExpansion(
+            type("@Handler(\"till.paid\", version: 2, upcast: Self.upcast)"),
+            contains: "-> Swift::Void = Till.upcast")
     }
 
     @Test("H10 a static function has no use for a path")

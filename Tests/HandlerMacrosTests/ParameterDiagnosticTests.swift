@@ -131,6 +131,17 @@ struct ParameterDiagnosticTests {
         }
     }
 
+    @Test("H10 a default value called as something in the expansion must be written with Self")
+    func hiddenMember() {
+        for name in ["version", "arguments", "a"] {
+            expectDiagnostic(
+                bound("a: Int, b: Int = 1 + ▸\(name)"),
+                "'\(name)' means something else in what @Handler expands to: write 'Self.\(name)'")
+        }
+        expectExpansion(
+            bound("a: Int, b: Int = Self.version + other.a"), contains: "default: Till.version + other.a")
+    }
+
     @Test("H10 a type called as something in the expansion must be written in full")
     func hiddenName() {
         let message =
