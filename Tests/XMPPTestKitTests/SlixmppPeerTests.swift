@@ -36,7 +36,8 @@ import XMPPTestKit
         #expect(try romeo.waitUntilSent(prefix: "paced", deadline: soon) == 20)
         #expect(try romeo.waitUntilSent(prefix: "burst", deadline: soon) == 300)
         #expect(romeo.close()?.succeeded == true)
-        // A message that the closing peer wrote is with the server; that it has arrived only the log can tell.
+        // A message that the closing peer wrote is with the server; that it has arrived only the log can
+        // tell.
         #expect(
             becomesTrue(before: soon) { (try? juliet.log().filter { $0.kind == .received }.count) == 320 })
         let sent = try romeo.log().filter { $0.kind == .sent }

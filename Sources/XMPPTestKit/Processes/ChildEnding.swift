@@ -16,8 +16,8 @@ package struct ChildEnding: Hashable, Sendable, CustomStringConvertible {
     package let systemTime: Duration
     /// The kernel's `ru_maxrss` in bytes: an upper bound only.
     ///
-    /// A spawned child begins with the peak of the process that spawned it, so the figure is never less than the
-    /// parent's own peak. A program that must know its own peak reads `VmHWM` in `/proc/self/status`.
+    /// A spawned child begins with the peak of the process that spawned it, so the figure is never less than
+    /// the parent's own peak. A program that must know its own peak reads `VmHWM` in `/proc/self/status`.
     package let peakResidentBytesBound: Int
     /// From before the process was made to the moment it was seen to have ended.
     package let elapsed: Duration

@@ -1,8 +1,8 @@
 import Glibc
 import Synchronization
 
-// Two GNU functions of <spawn.h> that the Glibc module hides because it is imported without _GNU_SOURCE. They take
-// plain pointers and integers, for which Swift's and C's calling conventions are the same on Linux.
+// Two GNU functions of <spawn.h> that the Glibc module hides because it is imported without _GNU_SOURCE. They
+// take plain pointers and integers, for which Swift's and C's calling conventions are the same on Linux.
 @_silgen_name("posix_spawn_file_actions_addclosefrom_np")
 private func addCloseFrom(_ actions: UnsafeMutablePointer<posix_spawn_file_actions_t>, _ first: Int32)
     -> Int32

@@ -3,8 +3,9 @@ import Synchronization
 
 /// One child from spawn to reaping.
 ///
-/// A thread of its own spawns the child, sleeps until it ends and reaps it. It must be the same thread: the kernel's
-/// parent-death signal is sent when the *thread* that made the child ends, and a pool's thread may end at any time.
+/// A thread of its own spawns the child, sleeps until it ends and reaps it. It must be the same thread: the
+/// kernel's parent-death signal is sent when the *thread* that made the child ends, and a pool's thread may
+/// end at any time.
 final class ChildLife: Sendable {
     let processID: Int32
     private let state: SharedChildState
@@ -25,7 +26,8 @@ final class ChildLife: Sendable {
 
     deinit {
         killGroup()
-        // A killed process is gone within microseconds unless a device holds it; nothing could then be done here.
+        // A killed process is gone within microseconds unless a device holds it; nothing could then be done
+        // here.
         _ = waitUntilExit(deadline: .now + .seconds(10))
     }
 

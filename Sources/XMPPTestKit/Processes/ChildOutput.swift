@@ -3,8 +3,8 @@ import Synchronization
 
 /// The reading end of a child's standard output or standard error.
 ///
-/// A child that writes more than a pipe holds (64 KiB) waits until somebody reads; send the output to a file when
-/// nobody will.
+/// A child that writes more than a pipe holds (64 KiB) waits until somebody reads; send the output to a file
+/// when nobody will.
 package final class ChildOutput: Sendable {
     private struct State: ~Copyable {
         let descriptor: FileDescriptor
@@ -29,8 +29,8 @@ package final class ChildOutput: Sendable {
     /// The next line without its line end; nil after the last one.
     ///
     /// Bytes that are not UTF-8 are repaired. A last line without a line end counts as a line.
-    /// - Throws: ``ChildProcessError`` `timedOut` when no whole line came before the deadline (what came of it is
-    ///   kept for the next call), `readFailed` when the system could not read.
+    /// - Throws: ``ChildProcessError`` `timedOut` when no whole line came before the deadline (what came of
+    ///   it is kept for the next call), `readFailed` when the system could not read.
     package func readLine(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String? {
         try state.withLock { state throws(ChildProcessError) in
             while true {
@@ -43,7 +43,8 @@ package final class ChildOutput: Sendable {
 
     /// The first line that satisfies the condition; lines before it are dropped.
     ///
-    /// - Throws: ``ChildProcessError`` `timedOut` when none came in time, `streamClosed` when the output ended first.
+    /// - Throws: ``ChildProcessError`` `timedOut` when none came in time, `streamClosed` when the output
+    ///   ended first.
     package func readLine(
         deadline: ContinuousClock.Instant, where condition: (String) -> Bool
     ) throws(ChildProcessError) -> String {

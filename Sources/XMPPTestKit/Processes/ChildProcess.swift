@@ -9,8 +9,8 @@ import Synchronization
 ///     let ending = try child.waitUntilExit(deadline: .now + .seconds(5))
 ///
 /// The child leads its own process group. When it ends, what it left in that group is killed; when the last
-/// reference to this object and its outputs goes, the whole group is killed and the child is reaped. With `endsWithParent` the kernel
-/// kills the child when this process dies, be it by SIGKILL.
+/// reference to this object and its outputs goes, the whole group is killed and the child is reaped. With
+/// `endsWithParent` the kernel kills the child when this process dies, be it by SIGKILL.
 package final class ChildProcess: Sendable {
     /// Where a child's standard input comes from.
     package enum Input: Sendable {
@@ -59,9 +59,9 @@ package final class ChildProcess: Sendable {
     ///   - arguments: The arguments after the program's name.
     ///   - environment: The child's variables.
     ///   - folder: The child's working folder; nil means this process's own.
-    ///   - endsWithParent: Whether the kernel kills the child when this process dies. It costs one more exec (about
-    ///     1 ms, by util-linux's `setpriv`), so leave it out where the start is timed. Without `setpriv` on the
-    ///     machine the child starts without this protection.
+    ///   - endsWithParent: Whether the kernel kills the child when this process dies. It costs one more
+    ///     exec (about 1 ms, by util-linux's `setpriv`), so leave it out where the start is timed. Without
+    ///     `setpriv` on the machine the child starts without this protection.
     /// - Throws: ``ChildProcessError`` `programNotFound` or `startFailed`.
     package init(
         _ program: String, _ arguments: [String] = [], environment: Environment = .inheriting(),
@@ -91,7 +91,8 @@ package final class ChildProcess: Sendable {
     // MARK: - Feeding
 
     /// Writes to the child's standard input, waiting while the child does not read.
-    /// - Throws: ``ChildProcessError`` `streamClosed` when the input is no pipe, was closed, or is no longer read.
+    /// - Throws: ``ChildProcessError`` `streamClosed` when the input is no pipe, was closed, or is no
+    ///   longer read.
     package func write(_ text: String) throws(ChildProcessError) {
         try input.withLock { input throws(ChildProcessError) in
             guard let number = input?.number else {

@@ -1,6 +1,7 @@
 import Glibc
 
-/// One standard stream while a child is being started: the end that the child gets and the end that stays here.
+/// One standard stream while a child is being started: the end that the child gets and the end that stays
+/// here.
 struct ChildStream: ~Copyable {
     let child: FileDescriptor
     private var parent: FileDescriptor?

@@ -12,7 +12,8 @@ struct FileDescriptor: ~Copyable, Sendable {
     static func pipe() throws(ChildProcessError) -> DescriptorPair {
         var ends: [Int32] = [-1, -1]
         guard Glibc.pipe(&ends) == 0 else { throw systemRefused("a pipe") }
-        // Between the two calls another thread may start a program; ours are started with all but 0, 1 and 2 closed.
+        // Between the two calls another thread may start a program; ours are started with all but 0, 1 and 2
+        // closed.
         for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
         return DescriptorPair(reading: FileDescriptor(ends[0]), writing: FileDescriptor(ends[1]))
     }
@@ -54,7 +55,8 @@ func systemMessage(_ code: Int32) -> String {
 }
 
 extension ContinuousClock.Instant {
-    /// What `poll` wants: whole milliseconds from now, at least 0, rounded up so that no call spins before the end.
+    /// What `poll` wants: whole milliseconds from now, at least 0, rounded up so that no call spins before
+    /// the end.
     var pollTimeout: Int32 {
         let left = ContinuousClock.now.duration(to: self)
         guard left > .zero else { return 0 }

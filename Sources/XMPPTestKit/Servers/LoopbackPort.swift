@@ -2,9 +2,9 @@ import Glibc
 
 /// A TCP port on 127.0.0.1 that stays reserved as long as this object lives.
 ///
-/// The reserving socket is bound but does not listen, so that a server that sets `SO_REUSEADDR` (every one does) can
-/// bind and listen beside it, now and after each restart, while the system gives the port to nobody who asks for a
-/// free one.
+/// The reserving socket is bound but does not listen, so that a server that sets `SO_REUSEADDR` (every one
+/// does) can bind and listen beside it, now and after each restart, while the system gives the port to nobody
+/// who asks for a free one.
 package final class LoopbackPort: Sendable {
     /// The port, 1...65535.
     package let number: UInt16

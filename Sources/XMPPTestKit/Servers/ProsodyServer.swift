@@ -10,8 +10,8 @@ import Synchronization
 ///     try server.start()
 ///     defer { server.close() }
 ///
-/// Data and ports stay the same over ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody dies with this
-/// process, and with the last reference to this object.
+/// Data and ports stay the same over ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody dies
+/// with this process, and with the last reference to this object.
 package final class ProsodyServer: Sendable {
     /// The XMPP domain that it serves; `conference.` and `pubsub.` of it are components.
     package let domain: String
@@ -73,7 +73,8 @@ package final class ProsodyServer: Sendable {
     // MARK: - Life
 
     /// Starts it and waits until it accepts clients.
-    /// - Throws: ``TestServerError`` `notInstalled`, `wrongState` when it runs, `startFailed` with the end of its log.
+    /// - Throws: ``TestServerError`` `notInstalled`, `wrongState` when it runs, `startFailed` with the end
+    ///   of its log.
     package func start(deadline: ContinuousClock.Instant = .now + .seconds(30)) throws(TestServerError) {
         try process.withLock { process throws(TestServerError) in
             if let process, process.isRunning { throw TestServerError(.wrongState, "Prosody runs already.") }

@@ -13,8 +13,8 @@ import Synchronization
 ///     let sent = try peer.waitUntilSent(prefix: "m", deadline: .now + .seconds(10))
 ///     let records = try peer.log()
 ///
-/// It answers requests of the namespace `urn:durable-handlers:sim:0` (see the script) and writes down everything that
-/// it sends and receives, so that what we did can be compared with what it saw.
+/// It answers requests of the namespace `urn:durable-handlers:sim:0` (see the script) and writes down
+/// everything that it sends and receives, so that what we did can be compared with what it saw.
 package final class SlixmppPeer: Sendable {
     /// Everything of this peer: script, log, standard error.
     package let folder: String
@@ -72,8 +72,8 @@ package final class SlixmppPeer: Sendable {
     // MARK: - Life
 
     /// Starts it and waits until it is logged in and has sent its presence.
-    /// - Throws: ``TestServerError`` `notInstalled` without Python or slixmpp, `startFailed` with what it said,
-    ///   `wrongState` when it runs.
+    /// - Throws: ``TestServerError`` `notInstalled` without Python or slixmpp, `startFailed` with what it
+    ///   said, `wrongState` when it runs.
     package func start(deadline: ContinuousClock.Instant = .now + .seconds(30)) throws(TestServerError) {
         try state.withLock { state throws(TestServerError) in
             if state.process?.isRunning == true {
@@ -192,8 +192,9 @@ package final class SlixmppPeer: Sendable {
 
     // MARK: - Python
 
-    /// The Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` beside a folder above the running program
-    /// (`make setup` puts it into `.build`) or in `.build` of the current folder, or `python3` on `PATH`.
+    /// The Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` beside a folder above the
+    /// running program (`make setup` puts it into `.build`) or in `.build` of the current folder, or
+    /// `python3` on `PATH`.
     package static func locatePython() -> String {
         if let named = getenv("PUSHWAKE_PYTHON") { return String(cString: named) }
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
