@@ -1,4 +1,5 @@
-import Foundation
+import FoundationEssentials
+import Glibc
 
 /// `pushwake simulate`: the whole story on one machine, with proof.
 struct SimulateCommand {
@@ -42,7 +43,7 @@ struct SimulateCommand {
     }
 
     private func makeFolder() throws -> String {
-        let path = folder ?? NSTemporaryDirectory() + "/pushwake-\(getpid())-\(plan.seed)"
+        let path = folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         guard !FileManager.default.fileExists(atPath: path + "/store.db") else {
