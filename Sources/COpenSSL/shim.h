@@ -22,10 +22,9 @@ static inline int dh_SSL_CTX_set_versions(SSL_CTX *context, int minimum, int max
     return SSL_CTX_set_min_proto_version(context, minimum) && SSL_CTX_set_max_proto_version(context, maximum);
 }
 
-// SSL_OP_* are macros over a 64 bit shift. Renegotiation would break channel binding (RFC 9266 section 4.2), and a
-// peer that closes the TCP connection without close_notify is an ordinary end of stream for XMPP.
+// SSL_OP_* are macros over a 64 bit shift. Renegotiation would break channel binding (RFC 9266 section 4.2).
 static inline void dh_SSL_CTX_set_fixed_options(SSL_CTX *context) {
-    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_IGNORE_UNEXPECTED_EOF);
+    SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
 }
 
 // Type-safe stack functions are macros.

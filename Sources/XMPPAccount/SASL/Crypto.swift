@@ -48,15 +48,26 @@ package enum Crypto {
 
     /// HMAC (RFC 2104) with a secret key.
     package static func hmac(_ hash: Hash, key: Secret, _ message: [UInt8]) -> [UInt8] {
-        key.withBytes { hmac(hash, key: $0, message) }
+        [UInt8](unsafeUninitializedCapacity: hash.size) { code, count in
+            hmac(hash, key: key, message, into: code)
+            count = hash.size
+        }
     }
 
-    private static func hmac(_ hash: Hash, key: UnsafeRawBufferPointer, _ message: [UInt8]) -> [UInt8] {
-        var code = [UInt8](repeating: 0, count: hash.size)
-        let result = HMAC(
-            hash.function, key.baseAddress, Int32(key.count), message, message.count, &code, nil)
+    /// HMAC whose result is itself a secret.
+    package static func secretHMAC(_ hash: Hash, key: Secret, _ message: [UInt8]) -> Secret {
+        Secret(count: hash.size) { hmac(hash, key: key, message, into: $0) }
+    }
+
+    private static func hmac(
+        _ hash: Hash, key: Secret, _ message: [UInt8], into code: UnsafeMutableBufferPointer<UInt8>
+    ) {
+        let result = key.withBytes { key in
+            HMAC(
+                hash.function, key.baseAddress, Int32(key.count), message, message.count, code.baseAddress,
+                nil)
+        }
         precondition(result != nil, "OpenSSL offers no HMAC with \(hash.rawValue).")
-        return code
     }
 
     /// PBKDF2 with HMAC and an output of one digest: RFC 5802's `Hi(password, salt, iterations)`.
@@ -105,7 +116,10 @@ package enum Crypto {
     /// Decodes strictly: nil for white space, other characters, missing or wrong padding and for set bits
     /// that no byte holds, so that every byte string has exactly one text.
     package static func bytes(base64 text: some StringProtocol) -> [UInt8]? {
-        let input = Array(text.utf8)
+        bytes(base64: Array(text.utf8))
+    }
+
+    static func bytes(base64 input: some BidirectionalCollection<UInt8>) -> [UInt8]? {
         guard input.count % 4 == 0 else { return nil }
         let padding = input.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
         var output: [UInt8] = []

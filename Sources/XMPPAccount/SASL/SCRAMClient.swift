@@ -21,7 +21,8 @@ package struct SCRAMClient: Sendable {
     package let mechanism: SCRAMMechanism
     /// The first message, for the `<auth/>` element.
     package let initialResponse: [UInt8]
-    /// The keys that were used, once known; may be kept and given to the next login.
+    /// The keys that were used, once known. After ``finish(_:)`` they may be kept and given to the next
+    /// login.
     package private(set) var keys: SCRAMKeys?
 
     private let password: Secret
@@ -94,7 +95,9 @@ package struct SCRAMClient: Sendable {
         try SCRAMClient.checkForError(message)
         let values = try message.values("r", "s", "i")
         let serverNonce = values[0]
-        guard SCRAMMessage.isNonce(serverNonce), serverNonce.hasPrefix(nonce), serverNonce != nonce else {
+        guard SCRAMMessage.isNonce(serverNonce), serverNonce.starts(with: nonce.utf8),
+            serverNonce.count > nonce.utf8.count
+        else {
             throw SASLError(
                 .nonceMismatch,
                 "The server's answer does not belong to this login; somebody may be replaying an old one. "
@@ -105,10 +108,11 @@ package struct SCRAMClient: Sendable {
         }
         let keys = try derivedKeys(salt: salt, iterations: SCRAMClient.iterations(values[2]))
         self.keys = keys
-        let withoutProof = "c=\(Crypto.base64(Array(gs2Header.utf8) + bindingData)),r=\(serverNonce)"
-        let authMessage = Array("\(clientFirstBare),\(message.text),\(withoutProof)".utf8)
+        let binding = Crypto.base64(Array(gs2Header.utf8) + bindingData)
+        let withoutProof = Array("c=\(binding),r=".utf8) + serverNonce
+        let authMessage = Array("\(clientFirstBare),".utf8) + message.bytes + Array(",".utf8) + withoutProof
         state = .waitingForServerFinal(signature: keys.serverSignature(for: authMessage))
-        return Array("\(withoutProof),p=\(Crypto.base64(keys.proof(for: authMessage)))".utf8)
+        return withoutProof + Array(",p=\(Crypto.base64(keys.proof(for: authMessage)))".utf8)
     }
 
     private func derivedKeys(salt: [UInt8], iterations: Int) -> SCRAMKeys {
@@ -129,18 +133,18 @@ package struct SCRAMClient: Sendable {
     }
 
     /// A posit-number (RFC 5802 section 7) in the accepted range.
-    private static func iterations(_ text: Substring) throws(SASLError) -> Int {
-        guard text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let first = text.first, first != "0"
+    private static func iterations(_ digits: ArraySlice<UInt8>) throws(SASLError) -> Int {
+        guard digits.allSatisfy({ (0x30...0x39).contains($0) }), let first = digits.first, first != 0x30
         else {
             throw SCRAMMessage.malformed("an iteration count that is not a number")
         }
+        let text = String(decoding: digits, as: UTF8.self)
         let count = Int(text) ?? .max
         if count < acceptedIterations.lowerBound {
             throw SASLError(
                 .tooFewIterations,
                 "The server hashes passwords only \(count) times, fewer than the "
-                    + "\(acceptedIterations.lowerBound) that are safe; its operator must raise the iteration count."
-            )
+                    + "\(acceptedIterations.lowerBound) that are safe; its operator must raise it.")
         }
         if count > acceptedIterations.upperBound {
             throw SASLError(
@@ -153,14 +157,13 @@ package struct SCRAMClient: Sendable {
 
     /// Throws what an `e=` message says (RFC 5802 section 7, server-error-value).
     private static func checkForError(_ message: SCRAMMessage) throws(SASLError) {
-        guard let first = message.attributes.first, first.name == "e" else { return }
-        let value = String(first.value)
+        guard let first = message.attributes.first, first.name == UInt8(ascii: "e") else { return }
+        let value = String(decoding: first.value, as: UTF8.self)
         switch value {
         case "invalid-proof", "unknown-user", "invalid-username-encoding":
             throw SASLError(
-                .notAuthorized,
-                "The server does not accept the user name or the password; check "
-                    + "both.", cause: value)
+                .notAuthorized, "The server does not accept the user name or the password; check both.",
+                cause: value)
         case "channel-bindings-dont-match", "server-does-support-channel-binding",
             "channel-binding-not-supported", "unsupported-channel-binding-type":
             throw SASLError(
@@ -176,8 +179,8 @@ package struct SCRAMClient: Sendable {
     private static func impostor(_ cause: String) -> SASLError {
         SASLError(
             .serverNotAuthenticated,
-            "The server did not prove that it knows the password, so it may be an impostor; do not trust "
-                + "this connection.",
+            "The server did not prove that it knows the password, so it may be an "
+                + "impostor; do not trust this connection.",
             cause: cause)
     }
 }

@@ -15,8 +15,8 @@ package struct SCRAMKeys: Sendable {
         self.hash = hash
         self.salt = salt
         self.iterations = iterations
-        clientKey = Secret(Crypto.hmac(hash, key: salted, Array("Client Key".utf8)))
-        serverKey = Secret(Crypto.hmac(hash, key: salted, Array("Server Key".utf8)))
+        clientKey = Crypto.secretHMAC(hash, key: salted, Array("Client Key".utf8))
+        serverKey = Crypto.secretHMAC(hash, key: salted, Array("Server Key".utf8))
     }
 
     var storedKey: [UInt8] { clientKey.withBytes { Crypto.digest(hash, $0) } }

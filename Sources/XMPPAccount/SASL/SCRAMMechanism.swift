@@ -50,6 +50,11 @@ package struct SCRAMChoice: Hashable, Sendable {
     package let mechanism: SCRAMMechanism
     package let binding: ChannelBinding
 
+    package init(mechanism: SCRAMMechanism, binding: ChannelBinding = .unsupported) {
+        self.mechanism = mechanism
+        self.binding = binding
+    }
+
     /// The best of what the server offers. PLAIN and other mechanisms are never chosen.
     ///
     /// - Parameters:
@@ -82,8 +87,8 @@ package struct SCRAMChoice: Hashable, Sendable {
         guard let plain = known.first(where: { !$0.isPlus }) else {
             throw SASLError(
                 .noCommonMechanism,
-                "The server offers no way to log in that is safe and known here; it must offer SCRAM-SHA-256 "
-                    + "or SCRAM-SHA-1.",
+                "The server offers no way to log in that is safe and known here; "
+                    + "it must offer SCRAM-SHA-256 or SCRAM-SHA-1.",
                 cause: "offered: \(names.isEmpty ? "nothing" : names.joined(separator: ", "))")
         }
         let couldBind = exporter != nil && !offersPlus && types.isEmpty

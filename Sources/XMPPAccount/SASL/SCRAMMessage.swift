@@ -1,30 +1,28 @@
 /// The grammar of SCRAM messages (RFC 5802 section 7): `a=value,b=value`.
+///
+/// Read as bytes: a Swift `Character` may join a comma with the accent after it, and `String` equality takes
+/// different bytes for the same.
 struct SCRAMMessage {
     /// Attributes in their order.
-    let attributes: [(name: Character, value: Substring)]
+    let attributes: [(name: UInt8, value: ArraySlice<UInt8>)]
     /// The message as it was received.
-    let text: String
+    let bytes: [UInt8]
 
     /// A message that is longer than this is refused unread.
     static let longestMessage = 16 * 1024
 
     init(_ bytes: some Collection<UInt8>) throws(SASLError) {
-        guard bytes.count <= SCRAMMessage.longestMessage, let text = String(validating: bytes, as: UTF8.self)
+        guard bytes.count <= SCRAMMessage.longestMessage, String(validating: bytes, as: UTF8.self) != nil
         else {
             throw SCRAMMessage.malformed("not UTF-8, or too long")
         }
-        try self.init(text: text)
-    }
-
-    init(text: String) throws(SASLError) {
-        self.text = text
-        var attributes: [(Character, Substring)] = []
-        for part in text.split(separator: ",", omittingEmptySubsequences: false) {
-            let name = part.unicodeScalars.first
-            guard let name, name.properties.isASCIIHexDigit || (name.isASCII && name.properties.isAlphabetic),
-                part.unicodeScalars.dropFirst().first == "="
+        self.bytes = Array(bytes)
+        var attributes: [(UInt8, ArraySlice<UInt8>)] = []
+        for part in self.bytes.split(separator: UInt8(ascii: ","), omittingEmptySubsequences: false) {
+            guard let name = part.first, SCRAMMessage.isLetter(name),
+                part.dropFirst().first == UInt8(ascii: "=")
             else { throw SCRAMMessage.malformed("an attribute without a name") }
-            attributes.append((Character(name), Substring(part.unicodeScalars.dropFirst(2))))
+            attributes.append((name, part.dropFirst(2)))
         }
         self.attributes = attributes
     }
@@ -32,25 +30,25 @@ struct SCRAMMessage {
     /// The values, when the first attributes are exactly these; what follows are optional extensions,
     /// ignored.
     ///
-    /// - Throws: `unsupportedExtension` when the message begins with the mandatory extension `m=`.
-    func values(_ names: Character...) throws(SASLError) -> [Substring] {
-        if attributes.first?.name == "m" {
+    /// - Throws: `unsupportedExtension` when the message holds the mandatory extension `m=`.
+    func values(_ names: Unicode.Scalar...) throws(SASLError) -> [ArraySlice<UInt8>] {
+        if attributes.contains(where: { $0.name == UInt8(ascii: "m") }) {
             throw SASLError(
                 .unsupportedExtension,
-                "The other side demands a SCRAM extension that is not known here; use another mechanism or a newer version."
-            )
+                "The other side demands a SCRAM extension that is not known here; use "
+                    + "another mechanism or a newer version.")
         }
-        guard attributes.count >= names.count, zip(attributes, names).allSatisfy({ $0.name == $1 }) else {
-            throw SCRAMMessage.malformed("attributes are missing or out of order")
-        }
+        guard attributes.count >= names.count,
+            zip(attributes, names).allSatisfy({ $0.name == UInt8(ascii: $1) })
+        else { throw SCRAMMessage.malformed("attributes are missing or out of order") }
         return attributes.prefix(names.count).map(\.value)
     }
 
     static func malformed(_ what: String) -> SASLError {
         SASLError(
             .malformedMessage,
-            "The other side's SCRAM message breaks the protocol; its operator must be "
-                + "told.",
+            "The other side's SCRAM message breaks the protocol; "
+                + "its operator must be told.",
             cause: what)
     }
 
@@ -66,27 +64,31 @@ struct SCRAMMessage {
     }
 
     /// The reverse; nil when a `=` begins anything else.
-    static func unescaped(_ text: Substring) -> String? {
-        var pieces = text.split(separator: "=", omittingEmptySubsequences: false)[...]
-        var result = String(pieces.popFirst() ?? "")
-        for piece in pieces {
-            if piece.hasPrefix("2C") {
-                result += ","
-            } else if piece.hasPrefix("3D") {
-                result += "="
+    static func unescaped(_ text: ArraySlice<UInt8>) -> String? {
+        let pieces = text.split(separator: UInt8(ascii: "="), omittingEmptySubsequences: false)
+        var result = Array(pieces[0])
+        for piece in pieces.dropFirst() {
+            if piece.starts(with: "2C".utf8) {
+                result.append(UInt8(ascii: ","))
+            } else if piece.starts(with: "3D".utf8) {
+                result.append(UInt8(ascii: "="))
             } else {
                 return nil
             }
             result += piece.dropFirst(2)
         }
-        return result
+        return String(decoding: result, as: UTF8.self)
     }
 
     /// Whether the text is a nonce: one or more printable ASCII characters other than the comma.
-    static func isNonce(_ text: some StringProtocol) -> Bool {
-        !text.isEmpty && text.utf8.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }
+    static func isNonce(_ text: some Collection<UInt8>) -> Bool {
+        !text.isEmpty && text.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }
     }
 
     /// A nonce of 18 random bytes: 24 characters.
     static func makeNonce() -> String { Crypto.base64(Crypto.randomBytes(18)) }
+
+    private static func isLetter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+    }
 }

@@ -28,13 +28,16 @@ package struct SCRAMVerifier: Hashable, Sendable {
 package struct SCRAMServer: Sendable {
     private enum State {
         case waitingForClientFirst
-        case waitingForClientFinal(SCRAMVerifier, expected: String, authPrefix: String)
+        case waitingForClientFinal(SCRAMVerifier, expected: [UInt8], authPrefix: [UInt8])
         case ended
     }
 
     package let mechanism: SCRAMMechanism
     /// The name the client gave, known after its first message.
     package private(set) var user: String?
+
+    /// Whom the client wants to act as, when it said so; the server's owner decides whether it may.
+    package private(set) var authorizationIdentity: String?
 
     private let exporter: [UInt8]?
     private let offersPlus: Bool
@@ -66,30 +69,31 @@ package struct SCRAMServer: Sendable {
             throw SCRAMMessage.malformed("a second first message")
         }
         state = .ended
-        guard let text = String(validating: message, as: UTF8.self) else {
-            throw SCRAMMessage.malformed("not UTF-8")
-        }
-        let parts = text.split(separator: ",", maxSplits: 2, omittingEmptySubsequences: false)
-        guard parts.count == 3, parts[1].isEmpty || parts[1].hasPrefix("a=") else {
+        let comma = UInt8(ascii: ",")
+        let parts = Array(message).split(separator: comma, maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, parts[1].isEmpty || parts[1].starts(with: "a=".utf8) else {
             throw SCRAMMessage.malformed("no gs2 header")
         }
         try check(flag: parts[0])
-        let values = try SCRAMMessage(text: String(parts[2])).values("n", "r")
+        let values = try SCRAMMessage(parts[2]).values("n", "r")
         guard let user = SCRAMMessage.unescaped(values[0]), !user.isEmpty, SCRAMMessage.isNonce(values[1])
         else {
             throw SCRAMMessage.malformed("a user name or nonce that breaks the grammar")
         }
         self.user = user
+        authorizationIdentity = parts[1].isEmpty ? nil : SCRAMMessage.unescaped(parts[1].dropFirst(2))
         guard let verifier = lookup(user), verifier.hash == mechanism.hash else {
             throw SASLError(.notAuthorized, "There is no user \(user).", cause: "unknown-user")
         }
-        let nonce = "\(values[1])\(nonceSuffix)"
-        let serverFirst = "r=\(nonce),s=\(Crypto.base64(verifier.salt)),i=\(verifier.iterations)"
-        let binding = Array("\(parts[0]),\(parts[1]),".utf8) + (mechanism.isPlus ? exporter ?? [] : [])
+        let nonce = Array(values[1]) + nonceSuffix.utf8
+        let serverFirst =
+            Array("r=".utf8) + nonce + ",s=\(Crypto.base64(verifier.salt)),i=\(verifier.iterations)".utf8
+        let header = Array(parts[0]) + [comma] + parts[1] + [comma]
+        let binding = Crypto.base64(header + (mechanism.isPlus ? exporter ?? [] : []))
         state = .waitingForClientFinal(
-            verifier, expected: "c=\(Crypto.base64(binding)),r=\(nonce)",
-            authPrefix: "\(parts[2]),\(serverFirst),")
-        return Array(serverFirst.utf8)
+            verifier, expected: Array("c=\(binding),r=".utf8) + nonce,
+            authPrefix: Array(parts[2]) + [comma] + serverFirst + [comma])
+        return serverFirst
     }
 
     /// Takes the client's last message and gives the server's signature, for `<success/>`.
@@ -102,13 +106,12 @@ package struct SCRAMServer: Sendable {
         }
         state = .ended
         let final = try SCRAMMessage(message)
-        guard let last = final.attributes.last, last.name == "p",
-            let proof = Crypto.bytes(base64: last.value),
-            proof.count == verifier.storedKey.count
+        guard let last = final.attributes.last, last.name == UInt8(ascii: "p"),
+            let proof = Crypto.bytes(base64: last.value), proof.count == verifier.storedKey.count
         else { throw SCRAMMessage.malformed("no proof") }
-        let withoutProof = final.text.dropLast(last.value.count + ",p=".count)
-        guard withoutProof == expected else { throw mismatch(final) }
-        let authMessage = Array("\(authPrefix)\(withoutProof)".utf8)
+        let withoutProof = final.bytes.dropLast(last.value.count + ",p=".utf8.count)
+        guard withoutProof.elementsEqual(expected) else { throw mismatch(final) }
+        let authMessage = authPrefix + withoutProof
         let signature = Crypto.hmac(verifier.hash, key: Secret(verifier.storedKey), authMessage)
         let clientKey = zip(proof, signature).map { $0 ^ $1 }
         guard Crypto.isEqual(Crypto.digest(verifier.hash, clientKey), verifier.storedKey) else {
@@ -118,7 +121,8 @@ package struct SCRAMServer: Sendable {
         return Array("v=\(Crypto.base64(serverSignature))".utf8)
     }
 
-    private func check(flag: Substring) throws(SASLError) {
+    private func check(flag bytes: ArraySlice<UInt8>) throws(SASLError) {
+        let flag = String(decoding: bytes, as: UTF8.self)
         switch flag {
         case "n" where !mechanism.isPlus: return
         case "y" where !mechanism.isPlus && !offersPlus: return
@@ -132,7 +136,7 @@ package struct SCRAMServer: Sendable {
     }
 
     private func mismatch(_ message: SCRAMMessage) -> SASLError {
-        guard case let names = message.attributes.prefix(2).map(\.name), names == ["c", "r"] else {
+        guard let names = try? message.values("c", "r"), !names.isEmpty else {
             return SCRAMMessage.malformed("attributes are missing or out of order")
         }
         return SASLError(

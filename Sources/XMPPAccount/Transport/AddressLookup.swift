@@ -25,12 +25,15 @@ final class AddressLookup: Sendable {
     static func addresses(
         of host: String, port: UInt16, deadline: Deadline, interrupt: Int32?
     ) throws(TransportError) -> [SocketAddress] {
-        let name = DomainName.ascii(host)
+        let name = DomainName.ascii(DomainName.withoutBrackets(host))
+        // A C string ends at a zero byte: what is looked up would not be what was asked for.
+        if name.isEmpty || name.utf8.contains(0) { throw failure(of: host, code: EAI_NONAME, systemError: 0) }
         if case .found(let addresses) = lookUp(name, "\(port)", flags: AI_NUMERICHOST) { return addresses }
         let lookup = try AddressLookup(name: name, port: port)
         try lookup.start()
         var entries = [pollfd(fd: lookup.readyEnd, events: Int16(POLLIN), revents: 0)]
-        switch try Poll.wait(&entries, until: deadline, interrupt: interrupt) {
+        let result = try Poll.wait(&entries, until: deadline, interrupt: interrupt)
+        switch result {
         case .ready: break
         case .timedOut:
             throw TransportError(
@@ -102,12 +105,12 @@ final class AddressLookup: Sendable {
         if code == EAI_NONAME || code == noAddress {
             return TransportError(
                 .nameNotFound,
-                "There is no host named \(host); check the name for a typing "
-                    + "error.", cause: cause)
+                "There is no host named \(host); check the "
+                    + "name for a typing error.", cause: cause)
         }
         return TransportError(
             .lookupFailed,
-            "The name \(host) could not be looked up; check the network and try "
-                + "again.", cause: cause)
+            "The name \(host) could not be looked up; check "
+                + "the network and try again.", cause: cause)
     }
 }

@@ -28,9 +28,7 @@ final class CertificateVerification {
         let parameters = SSL_get0_param(ssl)
         let flags = X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT
         X509_VERIFY_PARAM_set_hostflags(parameters, UInt32(flags))
-        let address =
-            domain.hasPrefix("[") && domain.hasSuffix("]") ? String(domain.dropFirst().dropLast()) : domain
-        if X509_VERIFY_PARAM_set1_ip_asc(parameters, address) != 1 {
+        if X509_VERIFY_PARAM_set1_ip_asc(parameters, DomainName.withoutBrackets(domain)) != 1 {
             ERR_clear_error()
             let name = DomainName.ascii(domain)
             guard !name.isEmpty, X509_VERIFY_PARAM_set1_host(parameters, name, name.utf8.count) == 1,
@@ -38,8 +36,8 @@ final class CertificateVerification {
             else {
                 throw TransportError(
                     .tlsFailed,
-                    "\"\(domain)\" cannot be a domain that a certificate names; check the "
-                        + "account's address.",
+                    "\"\(domain)\" cannot be a domain that a "
+                        + "certificate names; check the account's address.",
                     cause: OpenSSLErrors.take())
             }
         }

@@ -30,6 +30,8 @@ package final class Connection {
     static let readLimit = 64 * 1024
     /// One read from the socket or from TLS.
     private static let chunkSize = 16 * 1024
+    /// How much is encrypted at a time: several TLS records for one send(2).
+    private static let encryptionLimit = 64 * 1024
     /// Output above which ``canTakeMore`` is false.
     package static let outputHighWater = 256 * 1024
 
@@ -94,6 +96,7 @@ package final class Connection {
     ///   before the failure are given first; the next call throws.
     package func read(into bytes: inout [UInt8]) throws(TransportError) -> ReadResult {
         if let error = parkedError { throw error }
+        guard try continueHandshake() else { return .wouldBlock }
         let before = bytes.count
         isInputLeft = false
         do throws(TransportError) {
@@ -170,6 +173,8 @@ package final class Connection {
     /// Sends as much of the output as the socket takes now.
     ///
     /// - Returns: Whether everything has been sent.
+    /// - Throws: The reason the connection broke. Bytes that arrived before may still be read: perhaps the
+    ///   stream error that explains it.
     package func flush() throws(TransportError) -> Bool {
         guard let tls else {
             try send(&output)
@@ -181,7 +186,7 @@ package final class Connection {
             guard ciphertext.isEmpty else { return false }
             // During the handshake the output waits: it belongs to the protected stream.
             if output.isEmpty || isHandshaking { return output.isEmpty }
-            _ = try output.consume(upTo: Connection.chunkSize) { plaintext throws(TransportError) in
+            _ = try output.consume(upTo: Connection.encryptionLimit) { plaintext throws(TransportError) in
                 try tls.write(plaintext)
             }
         }
@@ -226,6 +231,15 @@ package final class Connection {
         interrupt: Int32? = nil
     ) throws(TransportError) {
         try flush(until: deadline, interrupt: interrupt)
+        try beginTLS(context, domain: domain, offersProtocol: offersProtocol)
+        try finishHandshake(until: deadline, interrupt: interrupt)
+    }
+
+    /// Begins TLS as the client without waiting; go on with ``continueHandshake()``. The output must be
+    /// flushed.
+    package func beginTLS(
+        _ context: TLSContext, domain: String, offersProtocol: Bool = false
+    ) throws(TransportError) {
         guard tls == nil, !socket.hasArrivedBytes() else {
             throw TransportError(
                 .plaintextBeforeTLS,
@@ -234,7 +248,8 @@ package final class Connection {
         }
         let names = TLSPeerNames(domain: domain, peer: peer)
         tls = try TLSSession(client: context, names: names, offersProtocol: offersProtocol)
-        try finishHandshake(until: deadline, interrupt: interrupt)
+        isHandshaking = true
+        isInputLeft = false
     }
 
     /// Protects the connection from here on, as the server.
@@ -250,6 +265,7 @@ package final class Connection {
     package func beginAcceptingTLS(_ context: TLSContext) throws(TransportError) {
         tls = try TLSSession(server: context, names: TLSPeerNames(domain: "a client", peer: peer))
         isHandshaking = true
+        isInputLeft = false
     }
 
     /// Takes the handshake as far as possible without waiting; returns whether it is complete.
@@ -261,7 +277,6 @@ package final class Connection {
     }
 
     private func finishHandshake(until deadline: Deadline, interrupt: Int32?) throws(TransportError) {
-        isHandshaking = true
         while try !continueHandshake() {
             try checkWait(wait(until: deadline, interrupt: interrupt), "The TLS handshake with \(peer)")
         }

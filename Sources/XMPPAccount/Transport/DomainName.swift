@@ -16,6 +16,11 @@ enum DomainName {
             .joined(separator: ".")
     }
 
+    /// An IP address without the brackets that an IPv6 address has in a JID; anything else as it is.
+    static func withoutBrackets(_ domain: String) -> String {
+        domain.hasPrefix("[") && domain.hasSuffix("]") ? String(domain.dropFirst().dropLast()) : domain
+    }
+
     /// The encoding procedure of RFC 3492 section 6.3.
     private static func punycode(_ scalars: [UInt32]) -> String {
         var output = scalars.filter { $0 < 0x80 }.map { UInt8($0) }

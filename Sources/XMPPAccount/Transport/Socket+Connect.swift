@@ -25,7 +25,7 @@ extension Socket {
 }
 
 /// The attempts of one connect call.
-private struct ConnectAttempts {
+struct ConnectAttempts {
     let host: String
     let port: UInt16
     /// Addresses not tried yet.

@@ -111,8 +111,8 @@ package final class Socket {
         case ETIMEDOUT:
             TransportError(
                 .connectionReset,
-                "The connection to \(peer) broke because the peer stopped answering; "
-                    + "reconnect.",
+                "The connection to \(peer) broke because "
+                    + "the peer stopped answering; reconnect.",
                 cause: systemErrorText(number))
         case ECONNRESET, EPIPE:
             TransportError(
@@ -133,8 +133,8 @@ package final class Socket {
     static func creationFailure(_ number: Int32) -> TransportError {
         TransportError(
             .systemFailure,
-            "No socket could be made; close other connections or raise the limit of open "
-                + "files.",
+            "No socket could be made; close other connections or raise "
+                + "the limit of open files.",
             cause: systemErrorText(number))
     }
 }

@@ -73,8 +73,8 @@ package final class TLSContext: @unchecked Sendable {
         guard isSet else {
             throw TransportError(
                 .tlsFailed,
-                "This OpenSSL does not offer the TLS versions asked "
-                    + "for.", cause: OpenSSLErrors.take())
+                "This OpenSSL does not offer "
+                    + "the TLS versions asked for.", cause: OpenSSLErrors.take())
         }
         dh_SSL_CTX_set_fixed_options(created)
         if isServer {
@@ -112,8 +112,8 @@ package final class TLSContext: @unchecked Sendable {
         guard SSL_CTX_use_certificate_chain_file(pointer, certificateFile) == 1 else {
             throw TransportError(
                 .invalidCredentialFile,
-                "The certificate file \(certificateFile) cannot be used; it must be readable and in PEM "
-                    + "form.",
+                "The certificate file \(certificateFile) cannot be used; it must be "
+                    + "readable and in PEM form.",
                 cause: OpenSSLErrors.take())
         }
         guard SSL_CTX_use_PrivateKey_file(pointer, keyFile, SSL_FILETYPE_PEM) == 1,

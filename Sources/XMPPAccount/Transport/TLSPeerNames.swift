@@ -75,8 +75,8 @@ struct TLSPeerNames: Hashable, Sendable {
             return TransportError(
                 .certificateUntrusted,
                 "The certificate of \(domain) at \(peer) was issued by an authority that is not trusted "
-                    + "here; install that authority's certificate, or give it as the trust "
-                    + "file.", cause: cause)
+                    + "here; install that authority's certificate, or give "
+                    + "it as the trust file.", cause: cause)
         default:
             return TransportError(
                 .certificateInvalid,

@@ -134,6 +134,9 @@ package final class TLSSession {
 
     // MARK: - What was agreed
 
+    /// Whether the peer ended TLS itself; false when the connection just broke off.
+    package var hasReceivedCloseNotify: Bool { SSL_get_shutdown(ssl) & SSL_RECEIVED_SHUTDOWN != 0 }
+
     /// The version in OpenSSL's words, for instance `TLSv1.3`.
     package var protocolVersion: String { String(cString: SSL_get_version(ssl)) }
 

@@ -4,8 +4,8 @@ import XMPPAccount
 
 /// A server for one connection on a loopback port, run by a thread of its own.
 ///
-/// The script gets the accepted connection; its result, or its error, is given by `finish()`, which also waits until
-/// the thread is gone.
+/// The script gets the accepted connection; its result, or its error, is given by `finish()`, which also waits
+/// until the thread is gone.
 final class LoopbackServer<Output: Sendable>: Sendable {
     let port: UInt16
     private let listener: Listener
