@@ -1,11 +1,12 @@
 import Foundation
 import Synchronization
+import Testing
 import XMPPAccount
 
 /// A server for one connection on a loopback port, run by a thread of its own.
 ///
-/// The script gets the accepted connection; its result, or its error, is given by `finish()`, which also waits
-/// until the thread is gone.
+/// The script gets the accepted connection; its result, or its error, is given by `finish()`, which also
+/// waits until the thread is gone.
 final class LoopbackServer<Output: Sendable>: Sendable {
     let port: UInt16
     private let listener: Listener
@@ -76,6 +77,35 @@ final class Listener: Sendable {
         }
         guard result else { throw POSIXError(.EADDRINUSE) }
         return address
+    }
+}
+
+/// Two connections joined by a socket pair, both used by the test's own thread.
+func makeConnectedPair() throws -> (client: Connection, server: Connection) {
+    let (one, other) = try Socket.pair()
+    return (Connection(socket: one), Connection(socket: other))
+}
+
+/// Does both sides' handshake in turn until both are done.
+func handshake(client: Connection, server: Connection) throws {
+    var isDone = false
+    for _ in 0..<10 where !isDone {
+        let isClientDone = try client.continueHandshake()
+        isDone = try server.continueHandshake() && isClientDone
+    }
+    #expect(isDone)
+}
+
+/// A descriptor that is readable from the beginning: an interruption that has already been asked for.
+final class AskedInterruption {
+    private let ends: (Socket, Socket)
+    var fileDescriptor: Int32 { ends.0.fileDescriptor }
+
+    init() throws {
+        ends = try Socket.pair()
+        let waker = Connection(socket: ends.1)
+        waker.write([1])
+        try waker.flush(until: .after(.seconds(5)))
     }
 }
 
