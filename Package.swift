@@ -18,7 +18,8 @@ func toolchainSwiftSyntax() -> String? {
     var candidates: [String] = []
     if let named = environment["HANDLERS_SWIFT_SYNTAX_HOST"] { candidates.append(named) }
     for folder in (environment["PATH"] ?? "").split(separator: ":") {
-        let swift = URL(fileURLWithPath: String(folder)).appendingPathComponent("swift").resolvingSymlinksInPath()
+        let swift = URL(fileURLWithPath: String(folder)).appendingPathComponent("swift")
+            .resolvingSymlinksInPath()
         let usr = swift.deletingLastPathComponent().deletingLastPathComponent()
         candidates.append(usr.appendingPathComponent("lib/swift/host").path)
     }
@@ -41,7 +42,9 @@ if let hostLibraries {
     macroSwiftSettings = [.unsafeFlags(["-I", hostLibraries])]
     macroLinkerSettings = [
         .unsafeFlags(
-            ["-L", hostLibraries] + swiftSyntaxModules.map { "-l" + $0 } + ["-Xlinker", "-rpath", "-Xlinker", hostLibraries])
+            ["-L", hostLibraries] + swiftSyntaxModules.map { "-l" + $0 } + [
+                "-Xlinker", "-rpath", "-Xlinker", hostLibraries,
+            ])
     ]
 } else {
     packageDependencies = [.package(url: "https://github.com/swiftlang/swift-syntax.git", from: "603.0.0")]
@@ -86,7 +89,10 @@ let package = Package(
         .target(name: "XMPPTestKit", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"]),
         .executableTarget(
             name: "pushwake",
-            dependencies: ["Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            dependencies: [
+                "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
+                "XMPPTestKit",
+            ],
             resources: [.embedInCode("Resources/slixmpp_peer.py")]),
 
         .testTarget(name: "HandlersTests", dependencies: ["Handlers", "HandlerMacrosSupport"]),

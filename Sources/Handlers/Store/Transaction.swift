@@ -77,7 +77,9 @@ package final class Transaction {
     }
 
     /// Runs `body`; when it fails for the handler's sake, undoes it and sets the handler aside.
-    private func attempt(_ id: HandlerID, input: () -> [UInt8], _ body: () throws -> Void) throws -> Disposition {
+    private func attempt(_ id: HandlerID, input: () -> [UInt8], _ body: () throws -> Void) throws
+        -> Disposition
+    {
         do {
             try undoingOnError(body)
             return .ended
@@ -115,7 +117,8 @@ package final class Transaction {
                     "SELECT name, version, arguments FROM handler WHERE id = ? AND kind = 1", [id], read)
                 guard let stored else { throw Self.noSuchHandler(id) }
                 try Failpoint.beforeHandler.hit()
-                try definition(of: stored).invoke(stored, overrides: overrides, context: context, transaction: self)
+                try definition(of: stored).invoke(
+                    stored, overrides: overrides, context: context, transaction: self)
                 try Failpoint.afterHandler.hit()
             }
             return .ended

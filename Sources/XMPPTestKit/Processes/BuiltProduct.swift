@@ -10,7 +10,8 @@ package enum BuiltProduct {
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
         let path = program.prefix(through: program.lastIndex(of: "/") ?? program.startIndex) + name
         guard FileManager.default.isExecutableFile(atPath: String(path)) else {
-            throw ChildProcessError(.programNotFound, "\(path) was not built: run 'swift build --product \(name)'.")
+            throw ChildProcessError(
+                .programNotFound, "\(path) was not built: run 'swift build --product \(name)'.")
         }
         return String(path)
     }

@@ -43,7 +43,8 @@ struct SimulateCommand {
     }
 
     private func makeFolder() throws -> String {
-        let path = folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
+        let path =
+            folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         guard !FileManager.default.fileExists(atPath: path + "/store.db") else {

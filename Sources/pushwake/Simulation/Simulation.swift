@@ -167,6 +167,78 @@ final class Simulation {
                     in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000), using: &random)))
     }
 
+    // MARK: Kills at named places
+
+    /// A place at which a process kills itself.
+    struct Target: Hashable, CustomStringConvertible {
+        var role: AccountRole
+        var failpoint: Failpoint
+        var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
+    }
+
+    /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
+    ///
+    /// - Returns: The verdict over all of it, and the places that were not reached.
+    func run(killingAt targets: [Target]) throws -> (Verdict, unreached: [Target]) {
+        defer { main?.killAndWait() }
+        var unreached: [Target] = []
+        try world.startSending()
+        for target in targets {
+            // A first process leaves work under way; the next one is the victim.
+            try startMain(untilConnected: true)
+            pause(milliseconds: 20...60)
+            try killMain()
+            if target.failpoint.needsLostSession { _ = try world.expireSession() }
+            if try !killItself(target) { unreached.append(target) }
+            if target.role == .main { try runWorker() }
+        }
+        try startMain(untilConnected: true)
+        try settle()
+        return (try judge(), unreached)
+    }
+
+    /// - Returns: False when the process never came to the place.
+    private func killItself(_ target: Target) throws -> Bool {
+        let nth = target.failpoint.comesOnce ? 1 : Int.random(in: 1...3, using: &random)
+        let process = try ChildProcess(
+            program, arguments(target.role.rawValue),
+            environment: .inheriting(
+                environment.merging(["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"]) { $1 }
+            ),
+            input: .pipe, output: .pipe)
+        if target.role == .main && target.failpoint == .beforeRelease {
+            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected"
+            {}
+            try process.write("quit\n")
+        }
+        guard let ending = try? process.waitUntilExit(deadline: .now + .seconds(5)) else {
+            process.killAndWait()
+            return false
+        }
+        guard ending.signal == SIGKILL else {
+            guard ending.status == 0 else {
+                throw CommandFailure("\(target.role.rawValue) failed before it reached \(target): \(ending)")
+            }
+            return false
+        }
+        if target.role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
+        return true
+    }
+
+    /// Freezes main, lets a worker take over, thaws main.
+    ///
+    /// - Returns: Main's exit status: 3 when it noticed that the stream is no longer its own.
+    func freezeAndTakeOver() throws -> Int32? {
+        try startMain(untilConnected: true)
+        pause(milliseconds: 20...60)
+        guard let frozen = main else { return nil }
+        main = nil
+        frozen.signal(SIGSTOP)
+        try runWorker()
+        frozen.signal(SIGCONT)
+        return try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+    }
+
     // MARK: The end
 
     /// Nothing new is sent any more; everything under way arrives.
@@ -214,5 +286,26 @@ struct SeededGenerator: RandomNumberGenerator {
         mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
         return mixed ^ (mixed >> 31)
+    }
+}
+
+extension Failpoint {
+    /// Whether it is reached only when the server does not know the session any more.
+    var needsLostSession: Bool {
+        switch self {
+        case .afterSessionLost, .afterBound, .beforeInvalidation: true
+        default: false
+        }
+    }
+
+    /// Whether one process comes by once at most.
+    var comesOnce: Bool {
+        switch self {
+        case .afterLock, .afterTakeover, .afterResumeSent, .afterResumed, .afterSessionLost, .afterBound,
+            .beforeRelease,
+            .beforeInvalidation, .beforeTimeout:
+            true
+        default: false
+        }
     }
 }

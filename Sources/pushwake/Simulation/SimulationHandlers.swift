@@ -21,7 +21,7 @@ enum SimulationApp {
             """
         ])
 
-    /// Stores every message that arrives.
+    /// Stores every message that arrives; some make it ask the sender something, in the same step.
     @Handler("simulation.received")
     static func received(_ call: borrowing Call<MessageReceived>) throws {
         try call.step.execute(
@@ -29,9 +29,12 @@ enum SimulationApp {
             call.message.id ?? "",
             call.message.from?.description ?? "", call.message.body ?? "",
             call.account.configuration.role.rawValue)
+        if let peer = call.message.from, let number = Int(call.message.body ?? ""), number % 5 == 0 {
+            try ask(try next("sim_request", in: call.step), of: peer, from: call.account, in: call.step)
+        }
     }
 
-    /// Notes how a numbered request ended, and asks a second question in the same step for every tenth one.
+    /// Notes how a numbered request ended.
     @Handler("simulation.answered")
     static func answered(_ call: borrowing Call<IQReply>, n: Int) throws {
         let outcome =

@@ -1,0 +1,55 @@
+import IQTracker
+import Testing
+import XMPPCore
+
+@Suite struct PeerRuleTests {
+    static let own = "me@example.org/phone"
+
+    struct Case: CustomTestStringConvertible, Sendable {
+        var asked: String?
+        var from: String?
+        var isError = false
+        var isTaken: Bool
+
+        var testDescription: String {
+            "asked \(asked ?? "nobody"), \(isError ? "error" : "result") from \(from ?? "nobody")"
+        }
+    }
+
+    static let cases: [Case] = [
+        // Nobody named: the own account answers, in whatever way servers have done it.
+        Case(asked: nil, from: nil, isTaken: true),
+        Case(asked: nil, from: "me@example.org", isTaken: true),
+        Case(asked: nil, from: "example.org", isTaken: true),
+        Case(asked: nil, from: "me@example.org/phone", isTaken: true),
+        Case(asked: nil, from: "me@example.org/tablet", isTaken: false),
+        Case(asked: nil, from: "you@example.org", isTaken: false),
+        // The own bare address.
+        Case(asked: "me@example.org", from: nil, isTaken: true),
+        Case(asked: "me@example.org", from: "me@example.org", isTaken: true),
+        Case(asked: "me@example.org", from: "example.org", isTaken: false),
+        Case(asked: "me@example.org", from: "me@example.org/phone", isTaken: false),
+        // The own server.
+        Case(asked: "example.org", from: "example.org", isTaken: true),
+        Case(asked: "example.org", from: nil, isTaken: true),
+        Case(asked: "example.org", from: "me@example.org", isTaken: false),
+        Case(asked: "example.org", from: "evil.example", isTaken: false),
+        // Anyone else: exactly that address.
+        Case(asked: "you@example.com/desk", from: "you@example.com/desk", isTaken: true),
+        Case(asked: "you@example.com/desk", from: "you@EXAMPLE.com/desk", isTaken: true),
+        Case(asked: "you@example.com/desk", from: "you@example.com/Desk", isTaken: false),
+        Case(asked: "you@example.com/desk", from: "you@example.com", isTaken: false),
+        Case(asked: "you@example.com/desk", from: "example.com", isTaken: false),
+        Case(asked: "you@example.com/desk", from: nil, isTaken: false),
+        Case(asked: "you@example.com/desk", from: nil, isError: true, isTaken: true),
+        Case(asked: "you@example.com/desk", from: "example.org", isError: true, isTaken: false),
+    ]
+
+    @Test("Q2 an answer is taken only from the address that was asked", arguments: cases)
+    func sender(_ example: Case) throws {
+        let isTaken = PeerRule.accepts(
+            from: try example.from.map { try JID($0) }, asked: try example.asked.map { try JID($0) },
+            account: try JID(Self.own), isError: example.isError)
+        #expect(isTaken == example.isTaken)
+    }
+}

@@ -1,0 +1,122 @@
+import FoundationEssentials
+import Handlers
+@testable import IQTracker
+import Testing
+import XMPPCore
+
+@Suite struct PendingIQTableTests {
+    struct Note: Handler {
+        static let id = "test.note"
+        func run(_ call: borrowing Call<Int>) throws {}
+    }
+
+    let folder: URL
+    let store: HandlerStore
+    let table = PendingIQTable(account: 7)
+    let own: JID
+    let peer: JID
+
+    init() throws {
+        folder = FileManager.default.temporaryDirectory.appending(path: "iq-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        store = try HandlerStore(
+            path: folder.appending(path: "store.db").path, registry: HandlerRegistry([Note.self]),
+            schemas: [PendingIQTable.schema])
+        own = try JID("me@example.org/phone")
+        peer = try JID("you@example.com/desk")
+    }
+
+    private func clean() { try? FileManager.default.removeItem(at: folder) }
+
+    @discardableResult
+    private func insert(_ id: String, session: Int64? = 1, deadline: Int64 = 100) throws -> HandlerID {
+        try store.step { step in
+            let handler = try step.bind(Note().durable)
+            try table.insert(
+                stanzaID: id, peer: peer, session: session, handler: handler, deadline: deadline, in: step)
+            return handler
+        }
+    }
+
+    private func answer(_ id: String, from: JID?, type: IQ.Kind = .result) throws -> PendingIQTable.Match {
+        let payload = type == .error ? StanzaError(.itemNotFound).element : nil
+        let iq = IQ(type: type, from: from, id: id, payload: payload)
+        return try store.step { step in try table.take(answer: iq, own: own, in: step) }
+    }
+
+    @Test("Q2 three wrong senders are refused and the right one is still taken")
+    func wrongSenders() throws {
+        defer { clean() }
+        let handler = try insert("q1")
+        for sender in ["you@example.com", "example.com", "other@example.com/desk"] {
+            #expect(try answer("q1", from: JID(sender)) == .refused)
+        }
+        #expect(try answer("q1", from: peer) == .request(.init(stanzaID: "q1", peer: peer, handler: handler)))
+    }
+
+    @Test("Q2 an id of another account matches nothing")
+    func otherAccount() throws {
+        defer { clean() }
+        try insert("q1")
+        let match = try store.step { step in
+            try PendingIQTable(account: 8).take(
+                answer: IQ(type: .result, from: peer, id: "q1", payload: nil), own: own, in: step)
+        }
+        #expect(match == .unknown)
+    }
+
+    @Test("Q3 an answer is taken once; the second finds nothing")
+    func repeatedAnswer() throws {
+        defer { clean() }
+        try insert("q1")
+        _ = try answer("q1", from: peer)
+        #expect(try answer("q1", from: peer) == .unknown)
+    }
+
+    @Test("Q1 a request of an id that waits already is refused and changes nothing")
+    func repeatedID() throws {
+        defer { clean() }
+        let first = try insert("q1")
+        #expect(throws: HandlerError.self) { try insert("q1") }
+        #expect(try answer("q1", from: peer) == .request(.init(stanzaID: "q1", peer: peer, handler: first)))
+    }
+
+    @Test("H16 requests expire in the order of their deadlines and not before")
+    func expiry() throws {
+        defer { clean() }
+        try insert("late", deadline: 300)
+        try insert("early", deadline: 100)
+        try insert("middle", deadline: 200)
+        let expired = try store.step { step in
+            try [99, 200, 1000].map { time in
+                try table.takeExpired(liveTime: Int64(time), limit: 10, in: step).map(\.stanzaID)
+            }
+        }
+        #expect(expired == [[], ["early", "middle"], ["late"]])
+    }
+
+    @Test("H16 the next deadline is the earliest and none when nothing waits")
+    func nextDeadline() throws {
+        defer { clean() }
+        #expect(try store.step { step in try table.nextDeadline(in: step) } == nil)
+        try insert("a", deadline: 300)
+        try insert("b", deadline: 100)
+        #expect(try store.step { step in try table.nextDeadline(in: step) } == 100)
+    }
+
+    @Test("Q3 a lost session takes its own requests and leaves those that were never sent")
+    func lostSession() throws {
+        defer { clean() }
+        try insert("sent", session: 3)
+        try insert("waiting", session: nil)
+        let lost = try store.step { step in
+            try table.takeLost(session: 3, limit: 10, in: step).map(\.stanzaID)
+        }
+        #expect(lost == ["sent"])
+        let adopted = try store.step { step in
+            try table.adopt(session: 4, in: step)
+            return try table.takeLost(session: 4, limit: 10, in: step).map(\.stanzaID)
+        }
+        #expect(adopted == ["waiting"])
+    }
+}

@@ -1,0 +1,46 @@
+import Testing
+import XMPPCore
+
+@testable import XMPPAccount
+
+@Suite struct DelayTests {
+    private func stamped(_ message: Message) throws -> Element? {
+        let xml = Delay.stamped(Serializer().bytes(message.element), milliseconds: 1_763_676_000_123)
+        let parser = try StreamParser()
+        _ = try parser.parse(Serializer.streamHeader(to: "example.org"))
+        guard case .element(let element) = try parser.parse(xml).first else { return nil }
+        return element
+    }
+
+    @Test("S9 a message that is sent again keeps its id and content and says when it was first sent")
+    func stamp() throws {
+        let element = try #require(try stamped(Message(to: JID("you@example.com"), id: "m1", body: "a < b")))
+        #expect(element["id"] == "m1")
+        #expect(try Message(element: element).body == "a < b")
+        #expect(element.child("delay", Namespaces.delay)?["stamp"] == "2025-11-20T22:00:00.123Z")
+    }
+
+    @Test("S9 a message without content is stamped too")
+    func emptyElement() throws {
+        let element = try #require(try stamped(Message(to: JID("you@example.com"), id: "m1")))
+        #expect(element.elements.count == 1)
+        #expect(element.child("delay", Namespaces.delay) != nil)
+    }
+
+    @Test("S9 a second loss does not add a second stamp")
+    func onlyOnce() throws {
+        let message = Message(to: try JID("you@example.com"), id: "m1", body: "hi")
+        let once = Delay.stamped(Serializer().bytes(message.element), milliseconds: 0)
+        #expect(Delay.stamped(once, milliseconds: 99_000) == once)
+    }
+
+    @Test(
+        "S9 the stamp is the UTC time of XEP-0082",
+        arguments: [
+            (0, "1970-01-01T00:00:00.000Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] as [(Int64, String)])
+    func timestamp(milliseconds: Int64, text: String) {
+        #expect(Delay.timestamp(milliseconds) == text)
+    }
+}
