@@ -1,0 +1,71 @@
+public import XMPPCore
+
+extension ScriptedServer {
+    /// An account that lives in the server: the independent peer of a test.
+    ///
+    /// Its messages pass through the same routing as those of clients, but it has no connection to lose.
+    public struct Bot: Sendable {
+        /// Its full address.
+        public let jid: JID
+        let server: Core
+
+        /// Sends a stanza from this address, now or later, from any thread, without waiting.
+        ///
+        /// Stanzas that one thread sends keep their order. The server puts in `from`.
+        public func send(_ stanza: Element) { server.submit(.stanza(stanza, from: jid)) }
+
+        /// Answers a request with success; does nothing with a result, an error or anything else.
+        public func answer(_ request: Element, payload: Element? = nil) {
+            guard let answer = (try? IQ(element: request))?.result(payload: payload) else { return }
+            send(answer.element)
+        }
+
+        /// Answers a request with an error; does nothing with a result, an error or anything else.
+        public func refuse(_ request: Element, _ error: StanzaError) {
+            guard let answer = (try? IQ(element: request))?.errorReply(error) else { return }
+            send(answer.element)
+        }
+    }
+
+    /// Gets every stanza for a bot, on the server's thread: it must not block.
+    public typealias BotHandler = @Sendable (_ stanza: Element, _ bot: Bot) -> Void
+
+    /// Adds a bot, or gives an existing one another handler. The account needs no password for it.
+    ///
+    /// ```swift
+    /// let peer = server.addBot(jid: try JID("peer@localhost/bot")) { stanza, bot in
+    ///     bot.answer(stanza, payload: Element("done", namespace: "urn:example:work"))
+    /// }
+    /// peer.send(Message(to: alice, id: "m1", body: "Hello").element)
+    /// ```
+    ///
+    /// A bot is always available: it gets messages to its bare address too, and at once those that wait for it. Its
+    /// handler should not hold the server, which holds the handler.
+    ///
+    /// - Parameters:
+    ///   - jid: A full address in the server's domain. A client's session with this address ends.
+    ///   - handler: Gets what is sent to the bot.
+    /// - Returns: The bot, to send from it.
+    @discardableResult
+    public func addBot(jid: JID, handler: @escaping BotHandler = { _, _ in }) -> Bot {
+        core.perform { loop in
+            loop.lasting.bots[jid] = handler
+            loop.lasting.domain.addBot(jid)
+        }
+        return Bot(jid: jid, server: core)
+    }
+
+    /// Removes a bot; requests to it are answered with `service-unavailable` from now on.
+    public func removeBot(jid: JID) {
+        core.perform { loop in
+            loop.lasting.bots[jid] = nil
+            loop.lasting.domain.removeBot(jid)
+        }
+    }
+
+    /// Sends a stanza from any address, a bot's or one that does not exist, without waiting.
+    ///
+    /// It is routed as usual: by its `to`, through offline store and queue. To put an element on a connection as it is,
+    /// use ``send(_:to:)``.
+    public func send(_ stanza: Element, from sender: JID) { core.submit(.stanza(stanza, from: sender)) }
+}

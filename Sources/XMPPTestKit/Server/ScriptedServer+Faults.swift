@@ -1,0 +1,172 @@
+public import XMPPCore
+
+extension ScriptedServer {
+    // MARK: Connections
+
+    /// Breaks connections now.
+    public func dropConnections(of target: ServerTarget = .everyone, _ ending: ConnectionEnding = .reset) {
+        core.perform { loop in
+            for connection in loop.connections(of: target) { loop.lose(connection, ending) }
+        }
+    }
+
+    /// Breaks connections as soon as this many more bytes of the stream were sent on each.
+    ///
+    /// - Parameters:
+    ///   - count: Bytes of XML, not of TLS; 0 or more. What is sent ends exactly there, in the midst of an element if
+    ///     need be.
+    ///   - ending: With `.finish` all of these bytes arrive; with `.reset` some may be lost.
+    public func dropConnections(
+        of target: ServerTarget = .everyone, afterSending count: Int, _ ending: ConnectionEnding = .finish
+    ) {
+        core.perform { loop in
+            for connection in loop.connections(of: target) {
+                connection.sendBudget = ServerConnection.Budget(bytes: count, ending: ending)
+            }
+        }
+    }
+
+    /// Breaks connections as soon as this many more bytes of the stream were received on each.
+    ///
+    /// What was complete in these bytes is handled and counted, but answers to the last of them are not sent any more.
+    ///
+    /// - Parameter count: Bytes of XML, not of TLS; 0 or more.
+    public func dropConnections(
+        of target: ServerTarget = .everyone, afterReceiving count: Int, _ ending: ConnectionEnding = .reset
+    ) {
+        core.perform { loop in
+            for connection in loop.connections(of: target) {
+                connection.receiveBudget = ServerConnection.Budget(bytes: count, ending: ending)
+            }
+        }
+    }
+
+    /// Breaks the next connection that comes, after so many bytes of XML in one of the directions. Called several
+    /// times, it concerns as many connections, one after the other.
+    public func dropNextConnection(
+        afterSending sent: Int? = nil, afterReceiving received: Int? = nil,
+        _ ending: ConnectionEnding = .finish
+    ) {
+        let fault = ServerLoop.UpcomingFault(
+            sending: sent.map { ServerConnection.Budget(bytes: $0, ending: ending) },
+            receiving: received.map { ServerConnection.Budget(bytes: $0, ending: ending) })
+        core.perform { $0.upcomingFaults.append(fault) }
+    }
+
+    /// Whether connections that come from now on are reset at once.
+    public func refuseConnections(_ isRefusing: Bool = true) {
+        core.perform { $0.refusesConnections = isRefusing }
+    }
+
+    /// Directions of a connection, seen from the server.
+    public struct Directions: OptionSet, Hashable, Sendable {
+        public let rawValue: Int
+        public init(rawValue: Int) { self.rawValue = rawValue }
+        /// From the client: nothing is read, so nothing is counted or answered, and the client's sending stalls at last.
+        public static let reading = Directions(rawValue: 1)
+        /// To the client: everything is held back in the server.
+        public static let writing = Directions(rawValue: 2)
+    }
+
+    /// Holds connections that exist now, as a network that lost its link does: nothing is closed.
+    public func pause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone) {
+        setPaused(true, directions, target)
+    }
+
+    /// Lets held connections go on; what was held back follows.
+    public func unpause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone)
+    {
+        setPaused(false, directions, target)
+    }
+
+    /// Sends nothing any more on the connections that exist now, while what they send is still handled.
+    public func freezeWrites(of target: ServerTarget = .everyone) { pause(.writing, of: target) }
+
+    private func setPaused(_ isPaused: Bool, _ directions: Directions, _ target: ServerTarget) {
+        core.perform { loop in
+            for connection in loop.connections(of: target) {
+                if directions.contains(.reading) { connection.isReadingPaused = isPaused }
+                if directions.contains(.writing) { connection.isWritingPaused = isPaused }
+            }
+        }
+    }
+
+    // MARK: Sessions
+
+    /// Ends sessions as if their time were over: they can be resumed no longer, and what was not acknowledged goes to the
+    /// offline store. A session that has a connection gets the stream error `conflict`.
+    public func expireSessions(of target: ServerTarget = .everyone) {
+        core.perform { $0.lasting.domain.expire(target) }
+    }
+
+    /// Refuses the next resumption with `item-not-found`; the session is over then.
+    ///
+    /// - Parameters:
+    ///   - account: Its localpart; nil for whoever comes next.
+    ///   - withCount: Whether `<failed/>` carries the count of the session, if it is known.
+    public func refuseNextResumption(of account: String? = nil, withCount: Bool = false) {
+        core.perform { $0.lasting.domain.refuseResumption(of: account, withCount: withCount) }
+    }
+
+    /// Changes how `<r/>` is answered in the sessions that exist now. For later ones see ``update(_:)``.
+    public func setAcknowledgements(
+        _ acknowledgements: ServerBehavior.Acknowledgements, of target: ServerTarget = .everyone
+    ) {
+        core.perform { $0.lasting.domain.setAcknowledgements(acknowledgements, of: target) }
+    }
+
+    /// Changes how the server behaves towards streams and sessions that begin after this call.
+    public func update(_ change: @escaping @Sendable (inout ServerBehavior) -> Void) {
+        core.perform { loop in
+            change(&loop.lasting.domain.behavior)
+            let mechanisms = loop.lasting.domain.behavior.mechanisms
+            // Cannot fail: a password that one hash took is taken by all.
+            try? loop.lasting.domain.credentials.prepare(for: mechanisms)
+        }
+    }
+
+    // MARK: Elements
+
+    /// Puts an element on connections as it is, without any check. A stanza is counted and kept until acknowledged, as
+    /// all are, also for a session that has no connection at the moment.
+    public func send(_ element: Element, to target: ServerTarget) {
+        core.perform { loop in
+            if Stanza.isStanza(element) {
+                for number in loop.lasting.domain.sessions(of: target) {
+                    loop.lasting.domain.deliver(element, to: number)
+                }
+            } else {
+                for connection in loop.connections(of: target) {
+                    loop.lasting.domain.send(element, onConnection: connection.number)
+                }
+            }
+        }
+    }
+
+    /// Puts text on connections as it is: half an element, or no XML at all. Nothing is counted or logged.
+    public func send(raw text: String, to target: ServerTarget) {
+        core.perform { loop in
+            for connection in loop.connections(of: target) { connection.output += text.utf8 }
+        }
+    }
+
+    /// Gives every element of a client to a script first; nil ends that.
+    public func setScript(_ script: Script?) {
+        core.perform { $0.lasting.script = script }
+    }
+
+    // MARK: Looking inside
+
+    /// The messages that wait for an account's next presence, oldest first. Empty while the server does not run.
+    public func offlineMessages(of account: String) -> [Element] {
+        core.ask { $0.lasting.domain.offlineMessages(of: account) } ?? []
+    }
+
+    /// The full addresses that have a session now, sorted; those that wait to be resumed included. Empty while the server
+    /// does not run.
+    public var boundAddresses: [JID] {
+        core.ask { loop in
+            loop.lasting.domain.sessions.values.map(\.jid).sorted { "\($0)" < "\($1)" }
+        } ?? []
+    }
+}

@@ -1,0 +1,39 @@
+/// Why a ``ScriptedServer`` could not be made or started.
+public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
+    /// What went wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+
+        /// The domain or an account's name cannot be part of an address.
+        public static let invalidAddress = Code(description: "invalidAddress")
+        /// The certificate or its key cannot be used.
+        public static let certificate = Code(description: "certificate")
+        /// A password cannot be used.
+        public static let password = Code(description: "password")
+        /// The log file cannot be written.
+        public static let logFile = Code(description: "logFile")
+        /// A port cannot be listened on.
+        public static let port = Code(description: "port")
+        /// The system gives no thread or descriptor.
+        public static let system = Code(description: "system")
+        /// The server runs already.
+        public static let running = Code(description: "running")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// A sentence that says what to do.
+    public let message: String
+    /// The error beneath, if there is one.
+    public let cause: (any Error)?
+
+    init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
+        self.code = code
+        self.message = message
+        self.cause = cause
+    }
+
+    /// The message, and what is beneath it.
+    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+}

@@ -1,0 +1,50 @@
+/// How a ``ScriptedServer`` behaves: what it offers, and where it departs from what it should do.
+///
+/// It may be changed while the server runs, see ``ScriptedServer/update(_:)``; a change concerns streams and sessions
+/// that begin after it.
+public struct ServerBehavior: Hashable, Sendable {
+    /// How the server answers `<r/>`.
+    public enum Acknowledgements: Hashable, Sendable {
+        /// At once, with the true count.
+        case prompt
+        /// After this long on the server's clock, with the count that is true then.
+        case delayed(Duration)
+        /// Not at all.
+        case never
+        /// At once, with this count in place of the true one.
+        case claiming(UInt32)
+        /// At once, with a count that is off by this much, modulo 2^32.
+        case offset(Int32)
+    }
+
+    /// The SASL mechanisms offered, in this order: names of SCRAM mechanisms (the `-PLUS` ones included) or `PLAIN`.
+    /// Empty: the server lets nobody in.
+    public var mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-1"]
+    /// Whether the last SCRAM message carries a wrong signature, as that of an impostor would.
+    public var signsWrongly = false
+    /// Whether `<starttls/>` is offered on the unprotected port. Without it nothing is offered there.
+    public var offersStartTLS = true
+    /// Whether stream management (XEP-0198) is offered.
+    public var offersStreamManagement = true
+    /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
+    public var offersResumption = true
+    /// How long a broken session can be resumed, in whole seconds. A client may ask for less.
+    public var resumptionWindow: Duration = .seconds(600)
+    /// Whether `<failed/>` carries the count of a session that is over, when it is known.
+    public var reportsLostCount = true
+    /// Whether the server sends `<r/>` after stanzas, as servers do.
+    public var asksForAcknowledgements = true
+    /// How it answers `<r/>`.
+    public var acknowledgements: Acknowledgements = .prompt
+    /// The count of stanzas received from the client with which a session begins; 0 by the specification. Only of use
+    /// with a client that begins at the same number, to test the wrap at 2^32.
+    public var initialReceivedCount: UInt32 = 0
+    /// The count of stanzas sent to the client with which a session begins; see ``initialReceivedCount``.
+    public var initialSentCount: UInt32 = 0
+    /// How many unacknowledged stanzas a session may hold, and how many messages an account's offline store. A session
+    /// that would hold more is ended, a message too many is refused.
+    public var queueLimit = 1_000_000
+
+    /// The usual behavior.
+    public init() {}
+}

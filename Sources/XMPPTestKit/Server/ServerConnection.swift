@@ -1,0 +1,218 @@
+import Glibc
+import XMPPAccount
+import XMPPCore
+
+/// One connection of a client, seen from the server. Nothing blocks.
+final class ServerConnection {
+    /// What a connection is at.
+    enum Phase: Equatable {
+        /// Bytes of the stream go in and out.
+        case open
+        /// TLS begins once what is written has been sent.
+        case awaitingTLS
+        case handshaking
+        /// The stream's end is written; what comes in is dropped.
+        case finishing
+        /// Everything is sent and the sending direction is closed. The peer gets until this moment, in milliseconds of
+        /// the machine's monotonic clock, to read it and to close: closing with unread input would reset the connection.
+        case lingering(until: Int64)
+        case gone
+    }
+
+    /// A fault that waits for a number of bytes.
+    struct Budget {
+        var bytes: Int
+        var ending: ConnectionEnding
+    }
+
+    /// Counted from 1.
+    let number: Int
+    private let transport: Connection
+    private(set) var phase = Phase.open
+    private var parser: StreamParser?
+    /// What was read and not yet parsed.
+    private var input: [UInt8] = []
+    /// What is to be sent and not yet handed to the transport.
+    var output: [UInt8] = []
+
+    var isReadingPaused = false
+    var isWritingPaused = false
+    /// Break after this many more bytes of the stream have been sent.
+    var sendBudget: Budget?
+    /// Break after this many more bytes of the stream have been received.
+    var receiveBudget: Budget?
+
+    /// A client that does not read makes the server hold this much, in bytes; then it is reset.
+    private static let outputLimit = 512 << 20
+    /// How long ``Phase/lingering(until:)`` lasts, in milliseconds.
+    private static let lingerLimit: Int64 = 2000
+
+    init(_ transport: Connection, number: Int) throws {
+        self.transport = transport
+        self.number = number
+        parser = try StreamParser()
+    }
+
+    // MARK: Waiting
+
+    /// What to poll for; the descriptor is negative when there is nothing to wait for.
+    var pollEntry: pollfd {
+        var events: Int32 = 0
+        if canRead { events |= Int32(POLLIN) }
+        if hasOutput { events |= Int32(POLLOUT) }
+        return pollfd(fd: events == 0 ? -1 : transport.fileDescriptor, events: Int16(events), revents: 0)
+    }
+
+    private var canRead: Bool { phase != .gone && phase != .awaitingTLS && !isReadingPaused }
+
+    private var hasOutput: Bool {
+        if isWritingPaused || phase == .gone { return false }
+        if phase == .handshaking { return transport.pollEvents & Int16(POLLOUT) != 0 }
+        return transport.hasPendingOutput || !output.isEmpty
+    }
+
+    /// Whether something can be read without waiting.
+    var hasBufferedInput: Bool { canRead && transport.hasBufferedInput }
+
+    /// tls-exporter data of the TLS session.
+    var exporter: [UInt8]? { transport.tls?.tlsExporterBinding }
+
+    // MARK: Reading
+
+    /// What came in.
+    enum Arrival {
+        case nothing
+        /// TLS is complete.
+        case secured
+        case events([StreamParser.Event])
+        /// These events, and then something that is no XML for a stream.
+        case broken([StreamParser.Event], StreamError)
+        /// The peer will send nothing more.
+        case closed
+        /// As many bytes as a fault wanted; these events were complete in them.
+        case spent([StreamParser.Event], ConnectionEnding)
+    }
+
+    /// Reads what has arrived, a limited amount at a time.
+    func read() throws -> Arrival {
+        switch phase {
+        case .gone, .awaitingTLS: return .nothing
+        case .handshaking:
+            guard try transport.continueHandshake() else { return .nothing }
+            phase = .open
+            return .secured
+        case .open, .finishing, .lingering: break
+        }
+        input.removeAll(keepingCapacity: true)
+        switch try transport.read(into: &input) {
+        case .wouldBlock: return .nothing
+        case .closed: return .closed
+        case .bytes: break
+        }
+        guard phase == .open else { return .nothing }
+        if let budget = receiveBudget {
+            receiveBudget?.bytes -= input.count
+            if input.count >= budget.bytes {
+                input.removeSubrange(max(0, budget.bytes)...)
+                switch parse() {
+                case .events(let events), .broken(let events, _): return .spent(events, budget.ending)
+                default: return .spent([], budget.ending)
+                }
+            }
+        }
+        return parse()
+    }
+
+    private func parse() -> Arrival {
+        do throws(StreamParserError) {
+            return .events(try parser?.parse(input) ?? [])
+        } catch {
+            return .broken(error.events, error.streamError)
+        }
+    }
+
+    /// A new stream begins with the next byte.
+    func restart() throws { parser = try StreamParser() }
+
+    // MARK: Writing
+
+    /// Hands over what is to be sent and sends what the system takes.
+    ///
+    /// - Parameter context: For TLS that begins when everything is sent.
+    func flush(_ context: TLSContext) throws {
+        guard phase != .gone, !isWritingPaused else { return checkOutput() }
+        if phase == .open, output.isEmpty, sendBudget == nil, !transport.hasPendingOutput { return }
+        var isSpent = false
+        if phase != .handshaking, !output.isEmpty {
+            let count = min(output.count, sendBudget.map { max(0, $0.bytes) } ?? .max)
+            output.withUnsafeBytes { transport.write(UnsafeRawBufferPointer(rebasing: $0[..<count])) }
+            sendBudget?.bytes -= count
+            isSpent = count < output.count || sendBudget?.bytes == 0
+            output.removeAll(keepingCapacity: output.capacity <= 1 << 20)
+        } else if let budget = sendBudget, budget.bytes <= 0 {
+            isSpent = true
+        }
+        guard try transport.flush() else { return checkOutput() }
+        if isSpent, let budget = sendBudget { return drop(budget.ending) }
+        switch phase {
+        case .awaitingTLS: try beginTLS(context)
+        case .finishing: finish()
+        default: break
+        }
+    }
+
+    private func checkOutput() {
+        if output.count + transport.pendingOutput > Self.outputLimit { drop(.reset) }
+    }
+
+    // MARK: TLS
+
+    /// TLS begins once everything that is written has been sent.
+    func awaitTLS() {
+        parser = nil
+        phase = .awaitingTLS
+    }
+
+    /// Begins TLS as the server.
+    func beginTLS(_ context: TLSContext) throws {
+        try transport.beginAcceptingTLS(context)
+        try restart()
+        phase = .handshaking
+    }
+
+    // MARK: Closing
+
+    /// Writes the stream's end and closes once everything is sent.
+    func close() {
+        guard phase != .gone else { return }
+        output += Serializer.streamEnd
+        phase = .finishing
+        isReadingPaused = false
+        isWritingPaused = false
+    }
+
+    private func finish() {
+        shutdown(transport.fileDescriptor, Int32(SHUT_WR))
+        phase = .lingering(until: ServerTime.milliseconds(CLOCK_MONOTONIC) + Self.lingerLimit)
+    }
+
+    /// Closes at once.
+    func drop(_ ending: ConnectionEnding) {
+        guard phase != .gone else { return }
+        phase = .gone
+        output = []
+        let descriptor = transport.fileDescriptor
+        switch ending {
+        case .reset:
+            var option = linger(l_onoff: 1, l_linger: 0)
+            setsockopt(descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
+        case .finish:
+            // The end of the stream goes out first; unread input would turn the close into a reset.
+            shutdown(descriptor, Int32(SHUT_WR))
+            withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 1) { buffer in
+                while recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
+            }
+        }
+        transport.closeDirty()
+    }
+}

@@ -1,0 +1,183 @@
+package import XMPPCore
+
+extension ServerDomain {
+    // MARK: From whom
+
+    /// Brings a client's stanza where it belongs.
+    mutating func route(_ stanza: Element, from number: Int) {
+        guard let session = sessions[number] else { return }
+        var stanza = stanza
+        if let claimed = stanza["from"], claimed != session.fullText {
+            // RFC 6120 section 8.1.2.1: nobody speaks for others.
+            guard let jid = address(claimed), jid == session.jid || jid == session.jid.bare else {
+                return giveUp(number, StreamError(.invalidFrom))
+            }
+        }
+        stanza["from"] = session.fullText
+        if stanza.name == "presence", stanza["to"] == nil { return presence(stanza, of: number) }
+        route(stanza, from: session.jid)
+    }
+
+    /// Brings a stanza of a bot, or of anybody outside, where it belongs. It has to be a stanza.
+    package mutating func send(_ stanza: Element, from sender: JID) {
+        guard Stanza.isStanza(stanza) else { return }
+        var stanza = stanza
+        stanza["from"] = sender.description
+        route(stanza, from: sender)
+    }
+
+    /// The stanza's `from` is the sender's address.
+    private mutating func route(_ stanza: Element, from sender: JID) {
+        let text = stanza["to"]
+        guard let to = text.map({ address($0) }) ?? sender.bare else {
+            return bounce(stanza, .jidMalformed)
+        }
+        switch stanza.name {
+        case "iq": routeIQ(stanza, to: to, isToOwn: text == nil || to == sender.bare)
+        case "message": routeMessage(stanza, to: to)
+        default: routePresence(stanza, to: to)
+        }
+    }
+
+    // MARK: IQ (RFC 6120 section 8.2.3, RFC 6121 section 8.5)
+
+    private mutating func routeIQ(_ stanza: Element, to: JID, isToOwn: Bool) {
+        guard let type = stanza["type"].flatMap(IQ.Kind.init), stanza["id"]?.isEmpty == false,
+            !type.isRequest || stanza.elements.count == 1
+        else { return bounce(stanza, .badRequest) }
+        guard to.domain == name else { return bounce(stanza, .remoteServerNotFound) }
+        guard let local = to.local, !isToOwn else { return serve(stanza, isToDomain: to.local == nil) }
+        guard let resource = to.resource, let endpoint = endpoint(local, resource) else {
+            return bounce(stanza, .serviceUnavailable)
+        }
+        deliver(stanza, to: endpoint, jid: to)
+    }
+
+    // MARK: Messages (RFC 6121 section 8.5)
+
+    private mutating func routeMessage(_ stanza: Element, to: JID) {
+        guard to.domain == name else { return bounce(stanza, .remoteServerNotFound) }
+        guard let local = to.local, accounts[local] != nil else { return bounce(stanza, .serviceUnavailable) }
+        if let resource = to.resource, let endpoint = endpoint(local, resource) {
+            return deliver(stanza, to: endpoint, jid: to)
+        }
+        let type = stanza["type"]
+        // RFC 6121 section 8.5.3.2.1: these are not for another resource than the one they name.
+        if to.isFull, type == "groupchat" || type == "error" || type == "headline" {
+            return bounce(stanza, .serviceUnavailable)
+        }
+        messageAccount(local, stanza, time: nil)
+    }
+
+    /// To every available resource of the account, or else to its offline store.
+    ///
+    /// - Parameter time: When the message came if that was earlier, in milliseconds since 1970.
+    private mutating func messageAccount(_ account: String, _ stanza: Element, time earlier: Int64?) {
+        let stanza = earlier.map { delayed(stanza, since: $0) } ?? stanza
+        let recipients = accounts[account]?.resources.filter { isAvailable($0.endpoint) } ?? []
+        for recipient in recipients {
+            guard let jid = try? JID(local: account, domain: name, resource: recipient.name) else { continue }
+            deliver(stanza, to: recipient.endpoint, jid: jid)
+        }
+        guard recipients.isEmpty else { return }
+        switch stanza["type"] {
+        case "headline", "error": return
+        case "groupchat": return bounce(stanza, .serviceUnavailable)
+        default: break
+        }
+        guard accounts[account]?.offline.count ?? 0 < behavior.queueLimit else {
+            return bounce(stanza, .serviceUnavailable)
+        }
+        let stored = delayed(stanza, since: earlier ?? time.wall)
+        accounts[account]?.offline.append(stored)
+    }
+
+    private func isAvailable(_ endpoint: Endpoint) -> Bool {
+        switch endpoint {
+        case .bot: true
+        case .session(let number): sessions[number]?.priority.map { $0 >= 0 } ?? false
+        }
+    }
+
+    /// XEP-0203: the stamp of the first delay stays.
+    private func delayed(_ stanza: Element, since time: Int64) -> Element {
+        guard stanza.child("delay", Namespaces.delay) == nil else { return stanza }
+        return stanza.appending(
+            Element(
+                "delay", namespace: Namespaces.delay,
+                attributes: ["from": name, "stamp": ServerTime.stamp(time)]
+            ))
+    }
+
+    /// Brings what a session left unacknowledged where it would go now.
+    mutating func salvage(_ entry: StanzaQueue.Entry, account: String) {
+        switch entry.element.name {
+        case "message": messageAccount(account, entry.element, time: entry.time)
+        case "iq": bounce(entry.element, .serviceUnavailable)
+        default: break
+        }
+    }
+
+    // MARK: Presence (RFC 6121 section 4), as far as availability goes
+
+    private mutating func presence(_ stanza: Element, of number: Int) {
+        switch stanza["type"] {
+        case nil:
+            let priority = stanza.child("priority", Namespaces.client).flatMap { Int8($0.text) } ?? 0
+            sessions[number]?.priority = priority
+            guard priority >= 0 else { return }
+            sessions[number]?.hasBeenAvailable = true
+            deliverOffline(to: number)
+        case "unavailable": sessions[number]?.priority = nil
+        default: break
+        }
+    }
+
+    private mutating func deliverOffline(to number: Int) {
+        guard let account = sessions[number]?.jid.local, let stored = accounts[account]?.offline,
+            !stored.isEmpty
+        else { return }
+        accounts[account]?.offline = []
+        for message in stored { deliver(message, to: number) }
+    }
+
+    /// Directed presence goes to the resource it names; there are no subscriptions.
+    private mutating func routePresence(_ stanza: Element, to: JID) {
+        guard to.domain == name, let local = to.local, let resource = to.resource,
+            let endpoint = endpoint(local, resource)
+        else { return }
+        deliver(stanza, to: endpoint, jid: to)
+    }
+
+    // MARK: To whom
+
+    private mutating func deliver(_ stanza: Element, to endpoint: Endpoint, jid: JID) {
+        switch endpoint {
+        case .session(let number): deliver(stanza, to: number)
+        case .bot: perform(.deliver(jid, stanza))
+        }
+    }
+
+    /// Brings an answer of the server itself to who asked.
+    mutating func reply(_ stanza: Element) {
+        guard let to = stanza["to"].flatMap({ address($0) }), to.domain == name, let local = to.local,
+            let resource = to.resource, let endpoint = endpoint(local, resource)
+        else { return }
+        deliver(stanza, to: endpoint, jid: to)
+    }
+
+    /// Sends a stanza back as an error; what is an answer itself, and presence, is dropped.
+    mutating func bounce(_ stanza: Element, _ condition: StanzaError.Condition) {
+        let type = stanza["type"]
+        if type == "error" || stanza.name == "presence" || (stanza.name == "iq" && type == "result") {
+            return
+        }
+        var error = Element(stanza.name, namespace: stanza.namespace)
+        error["type"] = "error"
+        error["id"] = stanza["id"]
+        error["from"] = stanza["to"]
+        error["to"] = stanza["from"]
+        error.append(StanzaError(condition).element)
+        reply(error)
+    }
+}

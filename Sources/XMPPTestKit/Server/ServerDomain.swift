@@ -1,0 +1,213 @@
+package import XMPPCore
+
+/// All of a server's protocol state, without sockets: streams, sessions, accounts, offline messages.
+///
+/// Its owner tells it what came (``opened(_:on:)``, ``receive(_:on:verdict:)``, ``lost(_:)``, ``send(_:from:)``,
+/// ``advance(to:)``) and then performs ``takeActions()`` in order. The same input gives the same actions, so every rule
+/// is tested with tables.
+///
+/// ```
+/// bytes ─▶ ServerLoop ─▶ ServerDomain ─┬─ ServerNegotiation   until a session begins
+///                ▲                     ├─ ServerSession       counts, queue, resumption
+///                └──── [Action] ◀──────┴─ accounts            resources, offline store, routing
+/// ```
+package struct ServerDomain: Sendable {
+    /// What the owner is to do.
+    package enum Action: Hashable, Sendable {
+        /// Send a stream header on a connection.
+        case header(Int, to: String?, id: String)
+        case send(Int, Element)
+        /// Begin TLS once everything before it is sent.
+        case startTLS(Int)
+        /// Expect a new stream.
+        case restart(Int)
+        /// Send the stream's end and close once everything is sent.
+        case close(Int)
+        /// Close at once.
+        case drop(Int, ConnectionEnding)
+        /// Give a stanza to a bot.
+        case deliver(JID, Element)
+    }
+
+    struct Stream {
+        var negotiation: ServerNegotiation
+        /// The session, once there is one.
+        var session: Int?
+    }
+
+    enum Endpoint: Hashable {
+        case session(Int)
+        case bot
+    }
+
+    struct Account {
+        var resources: [(name: String, endpoint: Endpoint)] = []
+        var offline: [Element] = []
+    }
+
+    struct Refusal {
+        var withCount: Bool
+    }
+
+    package let name: String
+    package var behavior: ServerBehavior
+    package var credentials: ServerCredentials
+    /// What the clocks show.
+    package internal(set) var time = ServerTime(wall: 0, monotonic: 0)
+
+    let keepsXML: Bool
+    let makeID: @Sendable () -> String
+
+    var streams: [Int: Stream] = [:]
+    var sessions: [Int: ServerSession] = [:]
+    var accounts: [String: Account] = [:]
+    /// The session that an id of resumption belongs to.
+    var resumable: [String: Int] = [:]
+    /// The last count of sessions that are over, by their id.
+    var lostCounts: [String: UInt32] = [:]
+    /// Resumptions that are to be refused, by account; "" stands for everybody.
+    var refusals: [String: Refusal] = [:]
+    /// When sessions without connection end.
+    var expiries: [Int: Int64] = [:]
+    /// When delayed acknowledgements are due.
+    var dueAnswers: [(due: Int64, session: Int)] = []
+    /// Sessions that may owe an `<r/>` at the end of the turn.
+    var deliveredTo: [Int] = []
+
+    private(set) var actions: [Action] = []
+    private(set) var rows: [ServerLogRow] = []
+    private(set) var addresses: [(session: Int32, jid: JID)] = []
+    var lastSession = 0
+    /// Addresses read before: the same few stand in most stanzas.
+    private var knownAddresses: [String: JID] = [:]
+
+    private static let knownAddressLimit = 4096
+    static let lostCountLimit = 10_000
+
+    /// - Parameters:
+    ///   - name: The domain that is served.
+    ///   - keepsXML: Whether the log gets the elements themselves.
+    ///   - makeID: Makes ids nobody else has, for streams, sessions and resources.
+    package init(
+        name: String, behavior: ServerBehavior = ServerBehavior(), credentials: ServerCredentials,
+        keepsXML: Bool = false, makeID: @escaping @Sendable () -> String
+    ) {
+        self.name = name
+        self.behavior = behavior
+        self.credentials = credentials
+        self.keepsXML = keepsXML
+        self.makeID = makeID
+        for account in credentials.accounts { accounts[account] = Account() }
+    }
+
+    // MARK: Taking what came of it
+
+    /// What is to be done, in order. Empty afterwards.
+    package mutating func takeActions() -> [Action] {
+        defer { actions = [] }
+        return actions
+    }
+
+    /// What is to be logged, in order, with the addresses of new sessions. Empty afterwards.
+    package mutating func takeLog() -> (rows: [ServerLogRow], addresses: [(session: Int32, jid: JID)]) {
+        defer {
+            rows.removeAll(keepingCapacity: rows.capacity <= 4096)
+            addresses = []
+        }
+        return (rows, addresses)
+    }
+
+    mutating func perform(_ action: Action) { actions.append(action) }
+
+    // MARK: Logging
+
+    mutating func log(
+        _ event: ServerLogEntry.Event, connection: Int?, session: Int? = nil, id: String? = nil
+    ) {
+        rows.append(
+            ServerLogRow(
+                time: time.wall, event: event, connection: Int32(connection ?? 0),
+                session: Int32(session ?? 0),
+                id: id))
+    }
+
+    mutating func log(
+        _ event: ServerLogEntry.Event, _ element: Element, connection: Int?, session: Int?, isCounted: Bool,
+        isResent: Bool = false
+    ) {
+        var row = ServerLogRow(
+            time: time.wall, event: event, isCounted: isCounted, isResent: isResent,
+            connection: Int32(connection ?? 0), session: Int32(session ?? 0), name: element.name)
+        for attribute in element.attributes where attribute.namespace == nil {
+            switch attribute.name {
+            case "type": row.type = attribute.value
+            case "id": row.id = attribute.value
+            case "h" where element.namespace == Namespaces.sm:
+                row.hasHandled = true
+                row.handled = UInt32(attribute.value) ?? 0
+            default: break
+            }
+        }
+        if keepsXML { row.xml = Serializer().bytes(element) }
+        rows.append(row)
+    }
+
+    mutating func nameSession(_ number: Int, _ jid: JID) {
+        addresses.append((Int32(number), jid))
+    }
+
+    /// Whether a connection carries a session.
+    package func hasSession(_ connection: Int) -> Bool { streams[connection]?.session != nil }
+
+    // MARK: Addresses
+
+    /// Reads an address; nil when it is none.
+    mutating func address(_ text: String) -> JID? {
+        if let known = knownAddresses[text] { return known }
+        guard let jid = try? JID(text) else { return nil }
+        if knownAddresses.count >= Self.knownAddressLimit { knownAddresses.removeAll(keepingCapacity: true) }
+        knownAddresses[text] = jid
+        return jid
+    }
+
+    /// Who has this full address now.
+    func endpoint(_ account: String, _ resource: String) -> Endpoint? {
+        accounts[account]?.resources.first { $0.name == resource }?.endpoint
+    }
+
+    // MARK: Sending to a client
+
+    /// Sends an element as it is, outside of stream management.
+    mutating func sendPlain(_ element: Element, on connection: Int) {
+        log(
+            .delivered, element, connection: connection, session: streams[connection]?.session,
+            isCounted: false)
+        actions.append(.send(connection, element))
+    }
+
+    /// Performs what a session wants.
+    mutating func perform(_ action: ServerSession.Action, session number: Int) {
+        switch action {
+        case .send(let element, let isResent):
+            guard let session = sessions[number], let connection = session.connection else { return }
+            log(
+                .delivered, element, connection: connection, session: number,
+                isCounted: session.isEnabled && Stanza.isStanza(element), isResent: isResent)
+            actions.append(.send(connection, element))
+        case .route(let element): route(element, from: number)
+        case .answerLater(let delay): dueAnswers.append((time.monotonic + delay, number))
+        case .enabled:
+            guard let session = sessions[number] else { return }
+            if let id = session.resumptionID { resumable[id] = number }
+            log(.enabled, connection: session.connection, session: number)
+        case .end(let error): giveUp(number, error)
+        }
+    }
+
+    /// Brings a stanza to a session.
+    mutating func deliver(_ stanza: Element, to number: Int) {
+        guard let action = sessions[number]?.deliver(stanza, time: time.wall) else { return }
+        if sessions[number]?.owesRequest == true, deliveredTo.last != number { deliveredTo.append(number) }
+        perform(action, session: number)
+    }
+}

@@ -1,0 +1,93 @@
+public import XMPPCore
+
+/// One line of a ``ServerLog``: what a client sent, what it was sent, or what became of its session.
+public struct ServerLogEntry: Hashable, Sendable {
+    /// What happened.
+    public enum Event: String, Hashable, Sendable {
+        /// A connection was accepted.
+        case connected
+        /// A connection is gone, whoever ended it.
+        case disconnected
+        /// A resource was bound: a new session.
+        case bound
+        /// Stream management was enabled.
+        case enabled
+        /// The session goes on over this connection.
+        case resumed
+        /// A resumption was refused; ``ServerLogEntry/id`` is the id that was asked for.
+        case resumeFailed = "resume-failed"
+        /// The session lost its connection and waits to be resumed.
+        case detached
+        /// The session was given up: its time was over, it broke the rules, or it could not be resumed at all.
+        case expired
+        /// The same resource was bound again; this session is over.
+        case replaced
+        /// The client ended the session with `</stream:stream>`.
+        case closedCleanly = "closed-cleanly"
+        /// The client sent an element.
+        case received
+        /// An element was handed to the client's connection. Whether it arrived, only its acknowledgement tells.
+        case delivered
+    }
+
+    /// Milliseconds since 1970 on the server's clock.
+    public var time: Int64
+    /// What happened.
+    public var event: Event
+    /// The connection, counted from 1; 0 for none.
+    public var connection: Int
+    /// The session, counted from 1; 0 for none.
+    public var session: Int
+    /// The session's full address.
+    public var jid: JID?
+    /// The element's local name.
+    public var name: String?
+    /// Its `type`.
+    public var type: String?
+    /// Its `id`.
+    public var id: String?
+    /// Whether it counts in stream management.
+    public var isCounted = false
+    /// Whether it had been handed to an earlier connection of its session.
+    public var isResent = false
+    /// The `h` that it carried: of an `<a/>`, `<resume/>`, `<resumed/>` or `<failed/>`.
+    public var handled: UInt32?
+    /// The element itself, if the server keeps it.
+    public var xml: String?
+}
+
+extension ServerLogEntry {
+    /// Whether the element is an iq, message or presence.
+    public var isStanza: Bool { name == "iq" || name == "message" || name == "presence" }
+
+    /// One JSON object in one line, without the line feed. What is nil, zero or false is left out.
+    public var json: String {
+        var line = "{\"time\":\(time),\"event\":\"\(event.rawValue)\""
+        for (key, number) in [("connection", connection), ("session", session)] where number != 0 {
+            line += ",\"\(key)\":\(number)"
+        }
+        if let handled { line += ",\"handled\":\(handled)" }
+        for (key, flag) in [("counted", isCounted), ("resent", isResent)] where flag {
+            line += ",\"\(key)\":true"
+        }
+        let texts = [("jid", jid?.description), ("name", name), ("type", type), ("id", id), ("xml", xml)]
+        for case (let key, let text?) in texts { line += ",\"\(key)\":\(Self.quoted(text))" }
+        return line + "}"
+    }
+
+    /// RFC 8259 section 7.
+    private static func quoted(_ text: String) -> String {
+        var quoted = "\""
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "\"": quoted += "\\\""
+            case "\\": quoted += "\\\\"
+            case _ where scalar.value < 0x20:
+                let digits = String(scalar.value, radix: 16)
+                quoted += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+            default: quoted.unicodeScalars.append(scalar)
+            }
+        }
+        return quoted + "\""
+    }
+}

@@ -1,0 +1,295 @@
+import Glibc
+import XMPPAccount
+import XMPPCore
+
+/// The server's thread: one poll(2) for all connections. It moves bytes and performs what ``ServerDomain`` decides.
+///
+/// One turn:
+/// 1. wait until a socket, a command or the clock has something
+/// 2. commands
+/// 3. new connections
+/// 4. read and parse what has arrived; every element through the script into the domain; perform its actions
+/// 5. what time brings, and `<r/>` for what was sent
+/// 6. log, then sockets: nobody sees an effect that is not logged
+/// 7. tell who waits for commands
+final class ServerLoop {
+    /// What stays when the server stops and starts again.
+    struct Lasting: Sendable {
+        var domain: ServerDomain
+        var bots: [JID: ScriptedServer.BotHandler] = [:]
+        var script: ScriptedServer.Script?
+        var lastConnection = 0
+    }
+
+    var lasting: Lasting
+    private let server: ScriptedServer.Core
+    private let listeners: [LoopbackListener]
+    private let context: TLSContext
+    private let wake: Int32
+    private var connections: [ServerConnection] = []
+    private var connectionsByNumber: [Int: ServerConnection] = [:]
+    private let serializer = Serializer()
+    /// How often in one turn bots may answer to what bots sent.
+    private static let botRounds = 8
+    private var state = State.running
+    /// Faults for connections that are still to come, oldest first.
+    var upcomingFaults: [UpcomingFault] = []
+    /// Whether new connections are reset at once.
+    var refusesConnections = false
+
+    private enum State {
+        case running
+        case stopping(ConnectionEnding?)
+    }
+
+    /// A fault for a connection that is still to come.
+    struct UpcomingFault: Sendable {
+        var sending: ServerConnection.Budget?
+        var receiving: ServerConnection.Budget?
+    }
+
+    /// - Parameter wake: Becomes readable when there is a command.
+    init(
+        _ lasting: Lasting, server: ScriptedServer.Core, listeners: [LoopbackListener], context: TLSContext,
+        wake: Int32
+    ) {
+        self.lasting = lasting
+        self.server = server
+        self.listeners = listeners
+        self.context = context
+        self.wake = wake
+    }
+
+    /// Runs until ``stop(_:)``.
+    func run() {
+        while case .running = state { turn() }
+        shutDown()
+    }
+
+    /// Ends after this turn.
+    ///
+    /// - Parameter ending: How connections end; nil: with a stream error.
+    func stop(_ ending: ConnectionEnding?) { state = .stopping(ending) }
+
+    // MARK: A turn
+
+    private func turn() {
+        let ready = wait()
+        advance()
+        var ticket = runCommands()
+        accept(ready)
+        for (index, connection) in connections.enumerated()
+        where connection.hasBufferedInput || ready.isReadable(index) {
+            read(connection)
+        }
+        // Bots answer with commands. Their answers belong to the same turn, unless they answer each other without end.
+        for _ in 0..<Self.botRounds where server.hasCommands { ticket = runCommands() }
+        lasting.domain.endTurn()
+        performActions()
+        flush()
+        server.finished(ticket)
+    }
+
+    private struct Ready {
+        var entries: [pollfd]
+        var listenerCount: Int
+
+        /// Anything but "writable" is for a read to find out about.
+        func isReadable(_ index: Int) -> Bool {
+            let entry = listenerCount + 1 + index
+            return entry < entries.count && entries[entry].revents & ~Int16(POLLOUT) != 0
+        }
+    }
+
+    private func wait() -> Ready {
+        var entries = [pollfd(fd: wake, events: Int16(POLLIN), revents: 0)]
+        entries += listeners.map { pollfd(fd: $0.fileDescriptor, events: Int16(POLLIN), revents: 0) }
+        entries += connections.map(\.pollEntry)
+        // A signal ends the wait early, which does no harm.
+        if poll(&entries, nfds_t(entries.count), timeout()) < 0 {
+            for index in entries.indices { entries[index].revents = 0 }
+        }
+        if entries[0].revents != 0 { clearWake() }
+        return Ready(entries: entries, listenerCount: listeners.count)
+    }
+
+    private func clearWake() {
+        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { buffer in
+            while recv(wake, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
+        }
+    }
+
+    private func timeout() -> Int32 {
+        if server.hasCommands || connections.contains(where: \.hasBufferedInput) { return 0 }
+        var due: [Int64] = []
+        // A hand-turned clock wakes the thread itself.
+        if server.configuration.clock == nil, let next = lasting.domain.nextDue { due.append(next) }
+        for case .lingering(let limit) in connections.lazy.map(\.phase) { due.append(limit) }
+        guard let first = due.min() else { return -1 }
+        return Int32(clamping: max(0, first - ServerTime.milliseconds(CLOCK_MONOTONIC)))
+    }
+
+    // MARK: Commands
+
+    private func runCommands() -> Int {
+        let (commands, ticket) = server.takeCommands()
+        for command in commands {
+            switch command {
+            case .stanza(let stanza, let sender): lasting.domain.send(stanza, from: sender)
+            case .action(let action):
+                performActions()
+                action(self)
+            }
+        }
+        performActions()
+        return ticket
+    }
+
+    /// Takes what the clock shows.
+    func advance() {
+        lasting.domain.advance(to: ServerTime.now(server.configuration.clock))
+        performActions()
+    }
+
+    /// The connections that a fault concerns.
+    func connections(of target: ServerTarget) -> [ServerConnection] {
+        lasting.domain.connections(of: target).compactMap { connectionsByNumber[$0] }
+    }
+
+    // MARK: Accepting
+
+    private func accept(_ ready: Ready) {
+        for (index, listener) in listeners.enumerated() where ready.entries[index + 1].revents != 0 {
+            // An error here is the machine's, such as too many open files; the next turn tries again.
+            while let transport = (try? listener.accept()) ?? nil { add(transport, listener) }
+        }
+    }
+
+    private func add(_ transport: Connection, _ listener: LoopbackListener) {
+        lasting.lastConnection += 1
+        guard let connection = try? ServerConnection(transport, number: lasting.lastConnection) else {
+            return
+        }
+        if refusesConnections { return connection.drop(.reset) }
+        if !upcomingFaults.isEmpty {
+            let fault = upcomingFaults.removeFirst()
+            connection.sendBudget = fault.sending
+            connection.receiveBudget = fault.receiving
+        }
+        connections.append(connection)
+        connectionsByNumber[connection.number] = connection
+        lasting.domain.connected(connection.number, isSecure: listener.isDirectTLS)
+        if listener.isDirectTLS {
+            do { try connection.beginTLS(context) } catch { lose(connection, .reset) }
+        }
+    }
+
+    // MARK: Reading
+
+    private func read(_ connection: ServerConnection) {
+        do {
+            switch try connection.read() {
+            case .nothing: break
+            case .secured: lasting.domain.secured(connection.number, exporter: connection.exporter)
+            case .events(let events): take(events, from: connection)
+            case .broken(let events, let error):
+                take(events, from: connection)
+                lasting.domain.failed(connection.number, error)
+                performActions()
+            case .closed: lose(connection, .finish)
+            case .spent(let events, let ending):
+                take(events, from: connection)
+                lose(connection, ending)
+            }
+        } catch {
+            lose(connection, .finish)
+        }
+    }
+
+    private func take(_ events: [StreamParser.Event], from connection: ServerConnection) {
+        let number = connection.number
+        for event in events {
+            switch event {
+            case .opened(let header): lasting.domain.opened(header, on: number)
+            case .element(let element):
+                let verdict =
+                    lasting.script.map { $0(element, lasting.domain.info(number, element)) } ?? .pass
+                lasting.domain.receive(element, on: number, verdict: verdict)
+            case .closed: lasting.domain.closed(number)
+            }
+            // Until a session begins an element may change how the next bytes are read.
+            if !lasting.domain.hasSession(number) { performActions() }
+            if connection.phase != .open { return }
+        }
+        performActions()
+    }
+
+    /// The connection is broken, or is to be.
+    func lose(_ connection: ServerConnection, _ ending: ConnectionEnding) {
+        connection.drop(ending)
+        lasting.domain.lost(connection.number)
+        performActions()
+    }
+
+    // MARK: Performing
+
+    func performActions() {
+        while case let actions = lasting.domain.takeActions(), !actions.isEmpty {
+            for action in actions { perform(action) }
+        }
+    }
+
+    private func perform(_ action: ServerDomain.Action) {
+        switch action {
+        case .header(let number, let to, let id):
+            connectionsByNumber[number]?.output += Serializer.streamHeader(
+                to: to, from: lasting.domain.name, id: id)
+        case .send(let number, let element):
+            guard let connection = connectionsByNumber[number] else { return }
+            serializer.append(element, to: &connection.output)
+        case .startTLS(let number): connectionsByNumber[number]?.awaitTLS()
+        case .restart(let number):
+            guard let connection = connectionsByNumber[number] else { return }
+            do { try connection.restart() } catch { lose(connection, .reset) }
+        case .close(let number): connectionsByNumber[number]?.close()
+        case .drop(let number, let ending): connectionsByNumber[number]?.drop(ending)
+        case .deliver(let jid, let stanza):
+            guard let handler = lasting.bots[jid] else { return }
+            handler(stanza, ScriptedServer.Bot(jid: jid, server: server))
+        }
+    }
+
+    // MARK: Flushing
+
+    private func flush() {
+        writeLog()
+        let now = ServerTime.milliseconds(CLOCK_MONOTONIC)
+        for connection in connections {
+            if case .lingering(let limit) = connection.phase, limit <= now { connection.drop(.finish) }
+            do { try connection.flush(context) } catch { connection.drop(.finish) }
+        }
+        guard connections.contains(where: { $0.phase == .gone }) else { return }
+        for connection in connections where connection.phase == .gone {
+            connectionsByNumber[connection.number] = nil
+            lasting.domain.lost(connection.number)
+        }
+        connections.removeAll { $0.phase == .gone }
+        performActions()
+        writeLog()
+    }
+
+    private func writeLog() {
+        let (rows, addresses) = lasting.domain.takeLog()
+        server.log.append(rows, addresses: addresses)
+    }
+
+    private func shutDown() {
+        if case .stopping(let ending?) = state {
+            for connection in connections { lose(connection, ending) }
+        }
+        lasting.domain.shutDown(StreamError(.systemShutdown))
+        performActions()
+        flush()
+        for connection in connections { connection.drop(.finish) }
+    }
+}

@@ -1,0 +1,217 @@
+import XMPPAccount
+package import XMPPCore
+
+/// What happens on a connection until it carries a session: headers, TLS, SASL (RFC 6120 sections 4 to 7).
+///
+/// ```
+/// .opened ──▶ [.header, .send(features)]
+/// <starttls/> ──▶ [.send(<proceed/>), .startTLS] ──▶ secured(exporter:) ──▶ a new stream
+/// <auth/>, <response/> ──▶ [.send(<challenge/>)], [.send(<success/>), .restart] ──▶ a new stream
+/// <iq><bind/></iq> ──▶ [.bind]        <resume/> ──▶ [.resume]
+/// ```
+package struct ServerNegotiation: Sendable {
+    /// What the owner is to do.
+    package enum Action: Hashable, Sendable {
+        /// Send a stream header.
+        case header(to: String?)
+        case send(Element)
+        /// Begin TLS once everything before it is sent.
+        case startTLS
+        /// Expect a new stream.
+        case restart
+        /// A request to bind a resource.
+        case bind(Element)
+        /// A request to resume a session.
+        case resume(Element)
+        /// End the stream.
+        case fail(StreamError)
+    }
+
+    private enum Phase {
+        case header
+        case features
+        case exchanging(SCRAMServer)
+        case established
+    }
+
+    /// Whether TLS protects the stream.
+    package private(set) var isSecure: Bool
+    /// The localpart of the account that proved itself.
+    package private(set) var account: String?
+    private var phase = Phase.header
+    private var refusals = 0
+    private var exporter: [UInt8]?
+
+    /// How many logins may fail on one connection (RFC 6120 section 6.4.5 recommends 2 to 5).
+    private static let maximumRefusals = 3
+
+    package init(isSecure: Bool) { self.isSecure = isSecure }
+
+    /// TLS began.
+    ///
+    /// - Parameter exporter: The session's tls-exporter data.
+    package mutating func secured(exporter: [UInt8]?) {
+        isSecure = true
+        phase = .header
+        self.exporter = exporter
+    }
+
+    /// The connection carries a session from now on.
+    package mutating func establish() { phase = .established }
+
+    // MARK: The header
+
+    /// Takes a stream header.
+    package mutating func opened(_ header: Element, domain: String, behavior: ServerBehavior) -> [Action] {
+        guard case .header = phase else { return [.fail(StreamError(.badFormat))] }
+        let answer = Action.header(to: header["from"])
+        guard header["to"] == domain else { return [answer, .fail(StreamError(.hostUnknown))] }
+        phase = .features
+        return [answer, .send(features(behavior))]
+    }
+
+    private func features(_ behavior: ServerBehavior) -> Element {
+        var features = Element("features", namespace: Namespaces.stream)
+        if !isSecure {
+            if behavior.offersStartTLS {
+                features.append(
+                    Element(
+                        "starttls", namespace: Namespaces.tls,
+                        children: [Element("required", namespace: Namespaces.tls)]))
+            }
+        } else if account == nil {
+            for child in mechanisms(behavior) { features.append(child) }
+        } else {
+            features.append(Element("bind", namespace: Namespaces.bind))
+            if behavior.offersStreamManagement { features.append(Element("sm", namespace: Namespaces.sm)) }
+        }
+        return features
+    }
+
+    private func mechanisms(_ behavior: ServerBehavior) -> [Element] {
+        let names = behavior.mechanisms.map { Element("mechanism", namespace: Namespaces.sasl, text: $0) }
+        var offers = [Element("mechanisms", namespace: Namespaces.sasl, children: names)]
+        if exporter != nil, Self.offersPlus(behavior) {
+            let type = Element(
+                "channel-binding", namespace: Namespaces.saslChannelBinding,
+                attributes: ["type": "tls-exporter"])
+            offers.append(
+                Element("sasl-channel-binding", namespace: Namespaces.saslChannelBinding, children: [type]))
+        }
+        return offers
+    }
+
+    private static func offersPlus(_ behavior: ServerBehavior) -> Bool {
+        behavior.mechanisms.contains { $0.hasSuffix("-PLUS") }
+    }
+
+    // MARK: Elements
+
+    /// Takes a first-level element. Only before ``establish()``.
+    package mutating func receive(
+        _ element: Element, credentials: ServerCredentials, behavior: ServerBehavior
+    ) -> [Action] {
+        switch element.namespace {
+        case Namespaces.tls where element.name == "starttls":
+            guard !isSecure, behavior.offersStartTLS else {
+                return [
+                    .send(Element("failure", namespace: Namespaces.tls)),
+                    .fail(StreamError(.policyViolation)),
+                ]
+            }
+            return [.send(Element("proceed", namespace: Namespaces.tls)), .startTLS]
+        case Namespaces.sasl where isSecure && account == nil:
+            return authenticate(element, credentials, behavior)
+        case Namespaces.sm where account != nil:
+            guard element.name == "resume", behavior.offersStreamManagement else {
+                return [.send(ServerSession.failed("unexpected-request"))]
+            }
+            return [.resume(element)]
+        case Namespaces.client where account != nil && element.child("bind", Namespaces.bind) != nil:
+            return [.bind(element)]
+        default: return [.fail(StreamError(.notAuthorized))]
+        }
+    }
+
+    // MARK: SASL (RFC 6120 section 6)
+
+    private mutating func authenticate(
+        _ element: Element, _ credentials: ServerCredentials, _ behavior: ServerBehavior
+    ) -> [Action] {
+        // A single "=" stands for an empty message (RFC 6120 section 6.4.2).
+        guard let message = element.text == "=" ? [] : Crypto.bytes(base64: element.text) else {
+            return refuse("incorrect-encoding")
+        }
+        switch (element.name, phase) {
+        case ("auth", .features):
+            guard let name = element["mechanism"], behavior.mechanisms.contains(name) else {
+                return refuse("invalid-mechanism")
+            }
+            if name == "PLAIN" { return plain(message, credentials) }
+            guard let mechanism = SCRAMMechanism(name: name) else { return refuse("invalid-mechanism") }
+            let server = SCRAMServer(mechanism, exporter: exporter, offersPlus: Self.offersPlus(behavior))
+            return begin(server, message, credentials)
+        case ("response", .exchanging(let server)): return finish(server, message, behavior)
+        case ("abort", _): return refuse("aborted")
+        default: return refuse("malformed-request")
+        }
+    }
+
+    private mutating func begin(
+        _ server: SCRAMServer, _ message: [UInt8], _ credentials: ServerCredentials
+    ) -> [Action] {
+        var server = server
+        do {
+            let hash = server.mechanism.hash
+            let challenge = try server.receivedFirst(message) { credentials.verifier(of: $0, hash: hash) }
+            phase = .exchanging(server)
+            return [.send(Element("challenge", namespace: Namespaces.sasl, text: Crypto.base64(challenge)))]
+        } catch {
+            return refuse(error)
+        }
+    }
+
+    private mutating func finish(
+        _ server: SCRAMServer, _ message: [UInt8], _ behavior: ServerBehavior
+    ) -> [Action] {
+        var server = server
+        do {
+            var signature = try server.receivedFinal(message)
+            if behavior.signsWrongly {
+                signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
+            }
+            return succeed(server.user ?? "", data: Crypto.base64(signature))
+        } catch {
+            return refuse(error)
+        }
+    }
+
+    /// RFC 4616: an authorization identity, the user name and the password, with NUL in between.
+    private mutating func plain(_ message: [UInt8], _ credentials: ServerCredentials) -> [Action] {
+        let parts = message.split(separator: 0, omittingEmptySubsequences: false).map {
+            String(decoding: $0, as: UTF8.self)
+        }
+        guard parts.count == 3 else { return refuse("malformed-request") }
+        guard credentials.isPassword(parts[2], of: parts[1]) else { return refuse("not-authorized") }
+        return succeed(parts[1], data: nil)
+    }
+
+    private mutating func succeed(_ account: String, data: String?) -> [Action] {
+        self.account = account
+        phase = .header
+        return [.send(Element("success", namespace: Namespaces.sasl, text: data)), .restart]
+    }
+
+    private mutating func refuse(_ error: SASLError) -> [Action] {
+        refuse(error.code == .malformedMessage ? "malformed-request" : "not-authorized")
+    }
+
+    private mutating func refuse(_ condition: String) -> [Action] {
+        phase = .features
+        refusals += 1
+        let failure = Element(
+            "failure", namespace: Namespaces.sasl, children: [Element(condition, namespace: Namespaces.sasl)])
+        let isLast = refusals >= Self.maximumRefusals
+        return [.send(failure)] + (isLast ? [.fail(StreamError(.policyViolation))] : [])
+    }
+}

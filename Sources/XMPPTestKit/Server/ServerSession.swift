@@ -1,0 +1,222 @@
+package import XMPPCore
+
+/// One session of a client: a bound resource and its stream management (XEP-0198), without sockets, clock or accounts.
+///
+/// ```
+/// from the client ──▶ receive(_:) ──▶ [.route, .send(<a/>), .enabled, .end …]
+/// to the client   ──▶ deliver(_:) ──▶ [.send]          queued until acknowledged
+/// connection lost ──▶ detach()                          the queue grows while nobody listens
+/// <resume/>       ──▶ resume(handled:on:) ──▶ [.send(<resumed/>), .send(again) …]
+/// ```
+package struct ServerSession: Sendable {
+    /// What the owner is to do.
+    package enum Action: Hashable, Sendable {
+        /// Send to the client on the session's connection.
+        case send(Element, isResent: Bool = false)
+        /// A stanza of the client: bring it where it belongs.
+        case route(Element)
+        /// Call ``answer()`` after this many milliseconds.
+        case answerLater(Int64)
+        /// Stream management began.
+        case enabled
+        /// Give the session up and end its stream with this error.
+        case end(StreamError)
+    }
+
+    /// Counted from 1 over all sessions of the server.
+    package let number: Int
+    /// The bound address.
+    package let jid: JID
+    /// ``jid`` in text form, made once because every stanza needs it.
+    package let fullText: String
+    /// The connection that carries the session, nil while it waits to be resumed.
+    package private(set) var connection: Int?
+    /// How `<r/>` is answered.
+    package var acknowledgements: ServerBehavior.Acknowledgements
+    /// Nil until the client sent presence; then whether it is available, with its priority.
+    package var priority: Int8?
+    /// Whether the client has been available once in this session.
+    package var hasBeenAvailable = false
+
+    /// Whether stanzas are counted.
+    package private(set) var isEnabled = false
+    /// What resumes the session, nil when nothing does.
+    package private(set) var resumptionID: String?
+    /// How long it can be resumed after its connection was lost, in milliseconds.
+    package private(set) var window: Int64 = 0
+    /// Stanzas received from the client, our `h`.
+    package private(set) var received: UInt32
+    /// The last `h` of the client.
+    package private(set) var acknowledged: UInt32
+    /// What the client has not acknowledged.
+    package private(set) var queue = StanzaQueue()
+    /// Whether stanzas were sent since the last `<r/>`.
+    package private(set) var owesRequest = false
+
+    private let behavior: ServerBehavior
+    private let offeredID: String
+
+    /// - Parameter id: The id for its resumption, unique on the server.
+    package init(number: Int, jid: JID, connection: Int, id: String, behavior: ServerBehavior) {
+        self.number = number
+        self.jid = jid
+        self.connection = connection
+        self.behavior = behavior
+        fullText = jid.description
+        offeredID = id
+        acknowledgements = behavior.acknowledgements
+        received = behavior.initialReceivedCount
+        acknowledged = behavior.initialSentCount
+    }
+
+    /// Stanzas sent to the client, modulo 2^32: those it acknowledged and those that wait.
+    package var sent: UInt32 { acknowledged &+ UInt32(truncatingIfNeeded: queue.count) }
+
+    /// Whether the session outlives its connection.
+    package var isResumable: Bool { resumptionID != nil }
+
+    // MARK: From the client
+
+    /// Takes a first-level element of the client.
+    package mutating func receive(_ element: Element) -> [Action] {
+        if Stanza.isStanza(element) {
+            count()
+            return [.route(element)]
+        }
+        switch (element.name, element.namespace) {
+        case ("r", Namespaces.sm): return request()
+        case ("a", Namespaces.sm): return acknowledge(element["h"])
+        case ("enable", Namespaces.sm): return enable(element)
+        case ("resume", Namespaces.sm): return [.send(Self.failed("unexpected-request"))]
+        case (_, Namespaces.csi): return []
+        default: return [.end(StreamError(.unsupportedStanzaType))]
+        }
+    }
+
+    /// Counts a stanza of the client, whatever becomes of it.
+    package mutating func count() {
+        if isEnabled { received &+= 1 }
+    }
+
+    /// `<failed/>` with a condition of RFC 6120 section 8.3.3.
+    package static func failed(_ condition: String, handled: UInt32? = nil) -> Element {
+        Element(
+            "failed", namespace: Namespaces.sm, attributes: ["h": handled.map { String($0) }],
+            children: [Element(condition, namespace: Namespaces.stanzas)])
+    }
+
+    private mutating func enable(_ element: Element) -> [Action] {
+        guard behavior.offersStreamManagement else { return [.send(Self.failed("feature-not-implemented"))] }
+        // XEP-0198 section 3: only once in a stream.
+        guard !isEnabled else { return [.end(StreamError(.policyViolation, text: "Already enabled."))] }
+        isEnabled = true
+        var answer = Element("enabled", namespace: Namespaces.sm)
+        let wanted = element["resume"]
+        let offered = behavior.resumptionWindow.components.seconds
+        if wanted == "true" || wanted == "1", behavior.offersResumption, offered > 0 {
+            let seconds = element["max"].flatMap { Int64($0) }.map { min(max($0, 1), offered) } ?? offered
+            window = seconds * 1000
+            resumptionID = offeredID
+            answer["id"] = offeredID
+            answer["resume"] = "true"
+            answer["max"] = String(seconds)
+        }
+        return [.send(answer), .enabled]
+    }
+
+    private mutating func request() -> [Action] {
+        guard isEnabled else { return [.send(Self.failed("unexpected-request"))] }
+        switch acknowledgements {
+        case .never: return []
+        case .delayed(let duration):
+            let (seconds, attoseconds) = duration.components
+            return [.answerLater(seconds * 1000 + attoseconds / 1_000_000_000_000_000)]
+        case .prompt: return [answer()]
+        case .claiming(let count): return [.send(Self.answer(count))]
+        case .offset(let offset): return [.send(Self.answer(received &+ UInt32(bitPattern: offset)))]
+        }
+    }
+
+    /// `<a/>` with the count of now.
+    package func answer() -> Action { .send(Self.answer(received)) }
+
+    private static func answer(_ count: UInt32) -> Element {
+        Element("a", namespace: Namespaces.sm, attributes: ["h": String(count)])
+    }
+
+    private mutating func acknowledge(_ text: String?) -> [Action] {
+        guard isEnabled else { return [.send(Self.failed("unexpected-request"))] }
+        guard let handled = text.flatMap({ UInt32($0) }) else {
+            return [.end(StreamError(.badFormat, text: "<a/> needs 'h', a number below 2^32."))]
+        }
+        return removeAcknowledged(handled).map { [.end($0)] } ?? []
+    }
+
+    /// Removes what the client has handled; the error to send when it claims more than was sent (XEP-0198 section 4).
+    ///
+    /// A count below the last one is a huge distance modulo 2^32 and fails the same comparison.
+    private mutating func removeAcknowledged(_ handled: UInt32) -> StreamError? {
+        let distance = Int(handled &- acknowledged)
+        guard distance <= queue.count else {
+            return StreamError(
+                .undefinedCondition,
+                applicationCondition: Element(
+                    "handled-count-too-high", namespace: Namespaces.sm,
+                    attributes: ["h": String(handled), "send-count": String(sent)]))
+        }
+        queue.removeFirst(distance)
+        acknowledged = handled
+        return nil
+    }
+
+    // MARK: To the client
+
+    /// Sends a stanza, and keeps it until it is acknowledged. While nobody listens it only waits.
+    ///
+    /// - Parameter time: Milliseconds since 1970.
+    package mutating func deliver(_ stanza: Element, time: Int64) -> Action? {
+        guard isEnabled else { return connection == nil ? nil : .send(stanza) }
+        guard queue.count < behavior.queueLimit else { return .end(StreamError(.resourceConstraint)) }
+        queue.append(StanzaQueue.Entry(element: stanza, time: time, wasSent: connection != nil))
+        guard connection != nil else { return nil }
+        owesRequest = true
+        return .send(stanza)
+    }
+
+    /// `<r/>`, if stanzas were sent since the last one.
+    package mutating func requestAcknowledgement() -> Action? {
+        guard owesRequest else { return nil }
+        owesRequest = false
+        guard behavior.asksForAcknowledgements, connection != nil else { return nil }
+        return .send(Element("r", namespace: Namespaces.sm))
+    }
+
+    // MARK: Connections
+
+    /// The connection is gone.
+    package mutating func detach() {
+        connection = nil
+        owesRequest = false
+    }
+
+    /// Goes on over a new connection (XEP-0198 section 5): what the client handled is dropped, the rest sent again.
+    ///
+    /// - Returns: What to send, beginning with `<resumed/>`; or `.end` alone when the client's count cannot be true.
+    package mutating func resume(handled: UInt32, on connection: Int) -> [Action] {
+        if let error = removeAcknowledged(handled) { return [.end(error)] }
+        self.connection = connection
+        let resumed = Element(
+            "resumed", namespace: Namespaces.sm,
+            attributes: ["previd": resumptionID ?? "", "h": String(received)])
+        owesRequest = !queue.isEmpty
+        return [.send(resumed)] + queue.markAllSent().map { .send($0.element, isResent: $0.wasSent) }
+    }
+
+    /// Ends the session and gives what was never acknowledged.
+    package mutating func end() -> [StanzaQueue.Entry] {
+        connection = nil
+        resumptionID = nil
+        owesRequest = false
+        return queue.removeAll()
+    }
+}

@@ -1,0 +1,30 @@
+public import XMPPCore
+
+/// What a script says about an element that a client sent.
+public enum ServerVerdict: Hashable, Sendable {
+    /// Treat it as usual.
+    case pass
+    /// Count it if it is a stanza, and do nothing else: the server takes the responsibility and forgets it.
+    case drop
+    /// Count it if it is a stanza, and treat these instead, as if the client had sent them; they are not counted.
+    case replace([Element])
+    /// Count it if it is a stanza, do nothing else with it, and send these to the client as they are. Stanzas among
+    /// them are counted and kept until they are acknowledged, as all that are sent.
+    case answer([Element])
+    /// Close the connection by a TCP reset, as if the element had never arrived: it is not counted.
+    case closeConnection
+}
+
+/// Who sent an element.
+public struct ServerSessionInfo: Hashable, Sendable {
+    /// The connection, counted from 1.
+    public var connection: Int
+    /// The account, by its localpart; nil before it has proved itself.
+    public var account: String?
+    /// The session, counted from 1; nil before a resource is bound.
+    public var session: Int?
+    /// The session's full address.
+    public var jid: JID?
+    /// The element's count in this session if it is a stanza that is counted: what `h` will be with it.
+    public var count: UInt32?
+}

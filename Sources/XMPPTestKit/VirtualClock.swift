@@ -1,0 +1,79 @@
+import Synchronization
+public import XMPPAccount
+
+/// A clock that stands still until a test turns it.
+///
+/// ```swift
+/// let clock = VirtualClock()
+/// var configuration = AccountConfiguration(jid: jid, password: password)
+/// configuration.time = clock.timeSource
+/// clock.advance(by: .seconds(61))      // a request with a limit of 60 s is over now
+/// ```
+///
+/// It has two hands, as a machine has: the monotonic one, which ``advance(by:)`` alone moves, and the wall, which
+/// ``setWall(milliseconds:)`` may also set back, as a user or a time server does.
+public final class VirtualClock: Sendable {
+    private struct State {
+        var wall: Int64
+        var monotonic: Int64 = 0
+        var observers: [@Sendable () -> Void] = []
+    }
+
+    private let state: Mutex<State>
+
+    /// Makes a clock.
+    ///
+    /// - Parameter wallMilliseconds: What the wall shows at first, in milliseconds since 1970, UTC. The monotonic hand
+    ///   begins at 0.
+    public init(wallMilliseconds: Int64 = 1_750_000_000_000) {
+        state = Mutex(State(wall: wallMilliseconds))
+    }
+
+    /// The wall's time in milliseconds since 1970, UTC.
+    public var wallMilliseconds: @Sendable () -> Int64 {
+        { self.state.withLock { $0.wall } }
+    }
+
+    /// Milliseconds that never go backwards.
+    public var monotonicMilliseconds: @Sendable () -> Int64 {
+        { self.state.withLock { $0.monotonic } }
+    }
+
+    /// The monotonic hand in the form that an account takes.
+    public var timeSource: TimeSource {
+        TimeSource(milliseconds: monotonicMilliseconds, onTurn: { self.onTurn($0) })
+    }
+
+    /// Moves both hands forward, then calls the observers in the order in which they were registered.
+    ///
+    /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
+    public func advance(by duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = max(0, seconds * 1000 + attoseconds / 1_000_000_000_000_000)
+        turn {
+            $0.wall += milliseconds
+            $0.monotonic += milliseconds
+        }
+    }
+
+    /// Sets the wall alone, forwards or backwards.
+    public func setWall(milliseconds: Int64) {
+        turn { $0.wall = milliseconds }
+    }
+
+    /// Registers something to run after every turn, on the thread that turns the clock.
+    ///
+    /// It stays registered as long as the clock lives, so it should hold what it wakes weakly.
+    public func onTurn(_ action: @escaping @Sendable () -> Void) {
+        state.withLock { $0.observers.append(action) }
+    }
+
+    private func turn(_ change: (inout sending State) -> Void) {
+        let observers = state.withLock { state in
+            change(&state)
+            return state.observers
+        }
+        // Outside the lock: an observer may read the clock.
+        for observer in observers { observer() }
+    }
+}
