@@ -26,7 +26,8 @@ struct SimulateCommand {
     func run() async throws -> Int32 {
         let workFolder = try makeFolder()
         defer { if folder == nil { try? FileManager.default.removeItem(atPath: workFolder) } }
-        let world: any SimulationWorld = try ProsodyWorld(folder: workFolder)
+        let world: any SimulationWorld =
+            server == "prosody" ? try ProsodyWorld(folder: workFolder) : try EmbeddedWorld(folder: workFolder)
         defer { world.close() }
         if !isJSON {
             Terminal.writeError(

@@ -1,0 +1,111 @@
+import Glibc
+import Synchronization
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// The scripted server in this process, which nobody kills, with a bot as the peer.
+final class EmbeddedWorld: SimulationWorld {
+    let name = "embedded"
+    let account: JID
+    let password = "correct horse battery staple"
+    let peer: JID
+    let host: String
+    let authorityFile: String
+    private let server: ScriptedServer
+    private let bot: ScriptedServer.Bot
+    private let notebook = Notebook()
+
+    init(folder: String) throws {
+        let certificates = try TestCertificates(in: folder)
+        let certificate = try certificates.makeServerCertificate(for: ["localhost"])
+        server = try ScriptedServer(
+            .init(
+                accounts: ["alice": password], certificateFile: certificate.certificateFile,
+                keyFile: certificate.keyFile))
+        try server.start()
+        host = server.host
+        authorityFile = certificates.authorityFile
+        account = try JID("alice@localhost")
+        peer = try JID("bob@localhost/peer")
+        let notebook = notebook
+        bot = server.addBot(jid: peer) { stanza, bot in notebook.take(stanza, bot) }
+    }
+
+    var port: UInt16 { server.startTLSPort }
+
+    func startSending() throws {
+        notebook.startSending()
+        let (bot, account, notebook) = (bot, account, notebook)
+        try WorkerThread.start {
+            while let n = notebook.nextNumber() {
+                bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
+                usleep(10_000)
+            }
+        }
+    }
+
+    func stopSending() { notebook.stopSending() }
+
+    func expireSession() -> Bool {
+        server.expireSessions()
+        return true
+    }
+
+    func sightings() -> PeerSightings { notebook.sightings }
+
+    func close() {
+        notebook.stopSending()
+        server.stop()
+    }
+}
+
+/// What the bot wrote down.
+private final class Notebook: Sendable {
+    private struct State {
+        var sightings = PeerSightings()
+        var isSending = false
+    }
+
+    private let state = Mutex(State())
+
+    var sightings: PeerSightings { state.withLock { $0.sightings } }
+
+    func startSending() { state.withLock { $0.isSending = true } }
+
+    func stopSending() { state.withLock { $0.isSending = false } }
+
+    /// The number of the next message, written down as sent; nil when there shall be no more.
+    func nextNumber() -> Int? {
+        state.withLock { state in
+            guard state.isSending else { return nil }
+            let n = state.sightings.sent.count + 1
+            state.sightings.sent.append("p-\(n)")
+            return n
+        }
+    }
+
+    /// Notes what arrived and answers questions as they ask to be answered.
+    func take(_ stanza: Element, _ bot: ScriptedServer.Bot) {
+        let arrival = PeerSightings.Arrival(id: stanza["id"] ?? "", from: stanza["from"] ?? "")
+        if stanza.name == "message" {
+            // What bounced is no message of anybody's.
+            if stanza["type"] != "error" { state.withLock { $0.sightings.messages.append(arrival) } }
+        } else if let question = stanza.child("question", SimulationApp.namespace) {
+            state.withLock { $0.sightings.requests.append(arrival) }
+            answer(stanza, question, bot, id: arrival.id)
+        }
+    }
+
+    private func answer(_ request: Element, _ question: Element, _ bot: ScriptedServer.Bot, id: String) {
+        let want = question["want"]
+        if want == "silence" { return }
+        state.withLock { _ = $0.sightings.answered.insert(id) }
+        if want == "error" {
+            bot.refuse(request, StanzaError(.itemNotFound))
+        } else {
+            bot.answer(
+                request, payload: Element("answer", namespace: SimulationApp.namespace, attributes: ["n": question["n"]]))
+        }
+    }
+}
