@@ -27,6 +27,9 @@ final class ParserContext {
         // NOENT: without it libxml2 leaves "&amp;" in attribute values as "&#38;". There is nothing else to
         // substitute, because the scanner refuses every DTD. HUGE stays off, so libxml2's own limits hold too.
         xmlCtxtUseOptions(context, Int32(XML_PARSE_NOENT.rawValue | XML_PARSE_NONET.rawValue))
+        // Settles the encoding, which libxml2 would otherwise guess from the first four bytes.
+        Array("<?xml version='1.0' encoding='UTF-8'?>".utf8).withUnsafeBytes { parse($0) }
+        if let failure = builder.pointee.failure { throw failure }
     }
 
     deinit {

@@ -132,10 +132,11 @@ public final class StreamParser {
 
     private func parse(window: UnsafeRawBufferPointer) throws(StreamParserError) {
         let (cut, error) = scanner.scan(window)
+        if cut.start > 0 { pending.removeAll(keepingCapacity: true) }
         if let range = cut.header { keepHeader(range, of: window) }
         let fed = try feedComplete(window, cut)
         if let error { throw error }
-        if scanner.isBetweenStanzas { return pending.removeAll(keepingCapacity: true) }
+        if scanner.isDroppable { return pending.removeAll(keepingCapacity: true) }
         pending.append(contentsOf: window[fed...])
     }
 
@@ -143,16 +144,17 @@ public final class StreamParser {
     private func feedComplete(
         _ window: UnsafeRawBufferPointer, _ cut: StreamScanner.Cut
     ) throws(StreamParserError) -> Int {
+        var start = cut.start
         if cut.boundary > 0 {
-            try feed(window[..<cut.boundary])
+            try feed(window[start..<cut.boundary])
+            start = cut.boundary
             if isSwollen || context.isWorn { try replaceContext() }
         }
-        try feed(window[cut.boundary..<cut.complete])
-        return cut.complete
+        if cut.complete > start { try feed(window[start..<cut.complete]) }
+        return max(start, cut.complete)
     }
 
     private func feed(_ slice: Slice<UnsafeRawBufferPointer>) throws(StreamParserError) {
-        if slice.isEmpty { return }
         if pending.isEmpty {
             context.parse(UnsafeRawBufferPointer(rebasing: slice))
         } else {

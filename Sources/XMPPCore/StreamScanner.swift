@@ -31,6 +31,8 @@ struct StreamScanner {
 
     /// What one window of bytes holds.
     struct Cut {
+        /// Bytes at the front that libxml2 does not get: up to the end of the XML declaration.
+        var start = 0
         /// Bytes up to the end of the last complete tag; 0 when none ends here.
         var complete = 0
         /// Bytes up to the last place between two stanzas; 0 when there is none.
@@ -63,8 +65,10 @@ struct StreamScanner {
         self.limits = limits
     }
 
-    /// Whether what follows the last complete tag is only white space that may be dropped.
-    var isBetweenStanzas: Bool { state == .text && depth <= 1 }
+    /// Whether what follows the last complete tag may be dropped: white space, or the XML declaration.
+    var isDroppable: Bool { isBetweenStanzas || state == .declaration }
+
+    private var isBetweenStanzas: Bool { state == .text && depth <= 1 }
 
     // MARK: Scanning
 
@@ -310,7 +314,7 @@ struct StreamScanner {
         try XMLDeclaration.check(declaration)
         declaration = []
         state = .text
-        cut.complete = index + 1
+        cut.start = index + 1
     }
 
     // MARK: Checks

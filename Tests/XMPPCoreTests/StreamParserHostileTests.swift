@@ -95,6 +95,16 @@ import XMPPCore
         Attack("noncharacter U+FFFF", "<message>\u{FFFF}</message>", .notWellFormed),
         Attack("noncharacter U+FFFE in a value", "<message id='\u{FFFE}'/>", .notWellFormed),
         Attack("XML 1.1", "<?xml version='1.1'?><a/>", .notWellFormed, bare: true),
+        Attack("declaration without version", "<?xml ?><a/>", .notWellFormed, bare: true),
+        Attack(
+            "declaration in the wrong order", "<?xml version='1.0' standalone='no' encoding='utf-8'?><a/>",
+            .notWellFormed, bare: true),
+        Attack("declaration with more in it", "<?xml version='1.0' x='y'?><a/>", .notWellFormed, bare: true),
+        Attack(
+            "declaration without spaces", "<?xml version='1.0'encoding='utf-8'?><a/>", .notWellFormed,
+            bare: true),
+        Attack("declaration with open quotes", "<?xml version='1.0?><a/>", .notWellFormed, bare: true),
+        Attack("root of three bytes", "<a>", .invalidNamespace, bare: true),
         Attack("broken declaration", "<?xml encoding='utf-8'?><a/>", .notWellFormed, bare: true),
         Attack("space in front of the declaration", " <?xml version='1.0'?><a/>", .restrictedXML, bare: true),
 
@@ -153,6 +163,34 @@ import XMPPCore
         let outcome = try ParserVerifier.verify(bytes: [attack.stream])
         #expect(outcome.condition == attack.condition)
         #expect(outcome.elements.count == attack.elements)
+    }
+
+    @Test(
+        "X3 a stream with random damage means the same however it is cut", arguments: [1, 2, 3] as [UInt64])
+    func randomDamage(seed: UInt64) throws {
+        var generator = SeededGenerator(seed: seed)
+        let stream = Array(
+            (testHeader
+                + "<message id='1' x:k='>' xmlns:x='urn:x'><body>a&amp;é🙂<![CDATA[<b>]]></body><x:y/></message>"
+                + " <iq type='get' id='2'><ping xmlns='urn:xmpp:ping'/></iq></stream:stream>").utf8)
+        let splinters = Array("<>/&;'\"=!?[]-x: \0\u{1}".utf8) + [0x80, 0xC3, 0xF0, 0xFF]
+        for round in 0..<500 {
+            var damaged = stream
+            for _ in 0...Int.random(in: 0...2, using: &generator) {
+                let index = Int.random(in: damaged.indices, using: &generator)
+                switch Int.random(in: 0...2, using: &generator) {
+                case 0: damaged[index] = splinters[Int.random(in: splinters.indices, using: &generator)]
+                case 1:
+                    damaged.insert(splinters[Int.random(in: splinters.indices, using: &generator)], at: index)
+                default: damaged.remove(at: index)
+                }
+            }
+            let whole = try ParserVerifier.outcome(of: [damaged])
+            let bytewise = try ParserVerifier.outcome(of: damaged.map { [$0] })
+            #expect(
+                whole == bytewise, "seed \(seed), round \(round): \(String(decoding: damaged, as: UTF8.self))"
+            )
+        }
     }
 
     @Test("X3 a declared UTF-8 in any case, and a standalone declaration, are accepted")
