@@ -54,6 +54,20 @@ final class EmbeddedWorld: SimulationWorld {
 
     func sightings() -> PeerSightings { notebook.sightings }
 
+    /// Stanzas that the server took from a connection although a later one had resumed its session: must be none.
+    var stanzasTakenFromStaleConnections: Int {
+        var newest: [Int: Int] = [:]
+        var count = 0
+        for entry in server.log.entries {
+            switch entry.event {
+            case .bound, .resumed: newest[entry.session] = entry.connection
+            case .received where entry.isCounted && entry.connection < newest[entry.session] ?? 0: count += 1
+            default: break
+            }
+        }
+        return count
+    }
+
     func close() {
         notebook.stopSending()
         server.stop()

@@ -87,8 +87,7 @@ final class Simulation {
     }
 
     private func startMain(untilConnected: Bool) throws {
-        let process = try ChildProcess(
-            program, arguments("main"), environment: .inheriting(environment), input: .pipe, output: .pipe)
+        let process = try start("main")
         main = process
         guard untilConnected else { return }
         do {
@@ -101,6 +100,16 @@ final class Simulation {
         throw CommandFailure("main ended before it had connected; its complaint stands above")
     }
 
+    private func start(_ command: String, with variables: [String: String] = [:]) throws -> ChildProcess {
+        try ChildProcess(
+            program, arguments(command), environment: .inheriting(environment.merging(variables) { $1 }), input: .pipe,
+            output: .pipe)
+    }
+
+    private func count(_ role: AccountRole) {
+        if role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
+    }
+
     private func killMain() throws {
         guard let process = main else { return }
         main = nil
@@ -109,7 +118,7 @@ final class Simulation {
         guard ending.signal == SIGKILL else {
             throw CommandFailure("main ended by itself (\(ending)); its complaint stands above")
         }
-        verdict.kills.main += 1
+        count(.main)
     }
 
     private func quitMain() throws {
@@ -133,7 +142,7 @@ final class Simulation {
         process.signal(SIGKILL)
         let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
         if ending.signal == SIGKILL {
-            verdict.kills.worker += 1
+            count(.worker)
             return true
         }
         guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
@@ -176,42 +185,52 @@ final class Simulation {
         var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
     }
 
+    /// How often a place is tried that was not reached, because what leads there did not come up.
+    private static let attempts = 8
+
     /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
     ///
     /// - Returns: The verdict over all of it, and the places that were not reached.
     func run(killingAt targets: [Target]) throws -> (Verdict, unreached: [Target]) {
         defer { main?.killAndWait() }
-        var unreached: [Target] = []
         try world.startSending()
-        for target in targets {
-            // A first process leaves work under way; the next one is the victim.
-            try startMain(untilConnected: true)
-            pause(milliseconds: 20...60)
-            try killMain()
-            if target.failpoint.needsLostSession { _ = try world.expireSession() }
-            if try !killItself(target) { unreached.append(target) }
-            if target.role == .main { try runWorker() }
+        let unreached = try targets.filter { target in
+            try !(0..<Self.attempts).contains { _ in
+                try leaveWork(losingSession: target.failpoint.needsLostSession)
+                return try killItself(target)
+            }
         }
+        return (try finish(), unreached)
+    }
+
+    /// A first process leaves work under way; the next one is the victim.
+    private func leaveWork(losingSession: Bool) throws {
+        try startMain(untilConnected: true)
+        pause(milliseconds: 20...60)
+        try killMain()
+        if losingSession { _ = try world.expireSession() }
+    }
+
+    /// Everything is brought to its end and judged.
+    private func finish() throws -> Verdict {
+        try runWorker()
         try startMain(untilConnected: true)
         try settle()
-        return (try judge(), unreached)
+        return try judge()
     }
 
     /// - Returns: False when the process never came to the place.
     private func killItself(_ target: Target) throws -> Bool {
         let nth = target.failpoint.comesOnce ? 1 : Int.random(in: 1...3, using: &random)
-        let process = try ChildProcess(
-            program, arguments(target.role.rawValue),
-            environment: .inheriting(
-                environment.merging(["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"]) { $1 }
-            ),
-            input: .pipe, output: .pipe)
+        let process = try start(
+            target.role.rawValue, with: ["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"])
         if target.role == .main && target.failpoint == .beforeRelease {
-            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected"
-            {}
+            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected" {}
             try process.write("quit\n")
         }
-        guard let ending = try? process.waitUntilExit(deadline: .now + .seconds(5)) else {
+        // A worker ends by itself; a main that does not come by is stopped.
+        let limit: Duration = target.role == .main ? .seconds(2) : .seconds(30)
+        guard let ending = try? process.waitUntilExit(deadline: .now + limit) else {
             process.killAndWait()
             return false
         }
@@ -221,22 +240,78 @@ final class Simulation {
             }
             return false
         }
-        if target.role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
+        count(target.role)
         return true
     }
 
+    // MARK: Kills before system calls
+
+    /// A system call of a worker: its name and how many of that name came before it in its thread, from 1.
+    struct SystemCall: Hashable {
+        var name: String
+        var nth: Int
+    }
+
+    /// Kills a worker before each system call that one run of it makes, with messages and answers waiting every time.
+    ///
+    /// - Parameter part: Which of how many equal shares of the calls to take, from 0.
+    /// - Returns: The verdict, and how many of the calls were reached.
+    func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (Verdict, calls: Int, killed: Int) {
+        defer { main?.killAndWait() }
+        try leaveWork(losingSession: false)
+        try world.startSending()
+        let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
+        for call in calls {
+            let ending = try traceWorker([
+                "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o", "/dev/null",
+            ])
+            if ending.signal == SIGKILL { count(.worker) }
+        }
+        return (try finish(), calls.count, verdict.kills.worker)
+    }
+
+    private func systemCallsOfWorker() throws -> [SystemCall] {
+        let trace = storePath + ".trace"
+        _ = try traceWorker(["-o", trace])
+        let text = try String(contentsOf: URL(filePath: trace), encoding: .utf8)
+        var counts: [String: [Substring: Int]] = [:]
+        for line in text.split(separator: "\n") {
+            let words = line.split(separator: " ", omittingEmptySubsequences: true)
+            guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(") else { continue }
+            counts[String(name), default: [:]][words[0], default: 0] += 1
+        }
+        // strace counts for each thread; the highest count covers them all. The first call starts the program and the
+        // last one ends it: there is nothing to be killed before the one and nothing to be lost after the other.
+        for name in ["execve", "exit_group", "exit"] { counts[name] = nil }
+        return counts.sorted { $0.key < $1.key }.flatMap { name, threads in
+            (1...(threads.values.max() ?? 1)).map { SystemCall(name: name, nth: $0) }
+        }
+    }
+
+    private func traceWorker(_ options: [String]) throws -> ChildEnding {
+        let process = try ChildProcess(
+            "strace", ["-f", "-qq"] + options + [program] + arguments("worker"), environment: .inheriting(environment))
+        return try process.waitUntilExit(deadline: .now + .seconds(60))
+    }
+
+    // MARK: Freezing
+
     /// Freezes main, lets a worker take over, thaws main.
     ///
-    /// - Returns: Main's exit status: 3 when it noticed that the stream is no longer its own.
-    func freezeAndTakeOver() throws -> Int32? {
+    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
+    func runFreezing() throws -> (Verdict, status: Int32?) {
+        defer { main?.killAndWait() }
         try startMain(untilConnected: true)
-        pause(milliseconds: 20...60)
-        guard let frozen = main else { return nil }
+        try world.startSending()
+        pause(milliseconds: 40...80)
+        guard let frozen = main else { return (verdict, nil) }
         main = nil
+        defer { frozen.killAndWait() }
         frozen.signal(SIGSTOP)
         try runWorker()
         frozen.signal(SIGCONT)
-        return try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        let status = try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        return (try finish(), status)
     }
 
     // MARK: The end

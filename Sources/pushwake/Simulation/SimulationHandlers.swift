@@ -79,11 +79,11 @@ enum SimulationApp {
 
     private static func ask(_ n: Int, of peer: JID, from account: Account, in step: borrowing Step) throws {
         // Most questions are answered; some with an error, some never.
-        let want = n % 17 == 0 ? "silence" : n % 5 == 0 ? "error" : "result"
+        let want = n % 7 == 3 ? "silence" : n % 5 == 0 ? "error" : "result"
         let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
         let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
         let handler = try account.send(
-            iq, then: answered(n: n), orElse: abandoned(n: n), timeout: want == "silence" ? 300 : 60_000,
+            iq, then: answered(n: n), orElse: abandoned(n: n), timeout: want == "silence" ? 40 : 60_000,
             in: step)
         try step.execute(
             "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,

@@ -1,0 +1,135 @@
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPTestKit
+
+@testable import pushwake
+
+/// Real processes, real kills, and a peer with a log of its own as the oracle.
+@Suite(.serialized, .timeLimit(.minutes(10)))
+struct KillTests {
+    private let folder: TestFolder
+
+    init() throws { folder = try TestFolder() }
+
+    private func simulation(
+        _ world: any SimulationWorld, rounds: Int = 1, kills: Int = 0, seed: UInt64, variables: [String: String] = [:]
+    ) throws -> Simulation {
+        Simulation(
+            .init(rounds: rounds, kills: kills, seed: seed), world: world, folder: folder.path,
+            program: try BuiltProduct.path("pushwake"), environment: variables)
+    }
+
+    private func expectGood(_ verdict: Verdict, sourceLocation: SourceLocation = #_sourceLocation) {
+        #expect(verdict.handlers.lost == 0, "handlers lost: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.handlers.repeated == 0, "handlers repeated: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.handlers.pending == 0, "handlers pending: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.messages.lost == 0, "messages lost: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.messages.repeated == 0, "messages repeated: \(verdict)", sourceLocation: sourceLocation)
+        // A verdict over nothing proves nothing.
+        #expect(verdict.handlers.result > 0 && verdict.messages.sent > 0, sourceLocation: sourceLocation)
+    }
+
+    static func targets(_ role: AccountRole) -> [Simulation.Target] {
+        Failpoint.allCases.map { .init(role: role, failpoint: $0) }
+    }
+
+    // MARK: Named places
+
+    @Test(
+        "W6 SIGKILL at every failpoint loses and repeats nothing: embedded server",
+        arguments: [AccountRole.main, .worker])
+    func everyFailpoint(role: AccountRole) throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, unreached) = try simulation(world, seed: 1).run(killingAt: Self.targets(role))
+        #expect(unreached.isEmpty, "never reached: \(unreached)")
+        #expect(verdict.rebound > 0, "no session was lost, so nothing was shown about that")
+        expectGood(verdict)
+    }
+
+    @Test("W6 SIGKILL at every failpoint loses and repeats nothing: Prosody", arguments: [AccountRole.main, .worker])
+    func everyFailpointOnProsody(role: AccountRole) throws {
+        let world = try ProsodyWorld(folder: folder.path)
+        defer { world.close() }
+        // Prosody cannot be told to forget a session whose client is gone; the embedded server shows those places.
+        let targets = Self.targets(role).filter { !$0.failpoint.needsLostSession }
+        let (verdict, unreached) = try simulation(world, seed: 2).run(killingAt: targets)
+        #expect(unreached.isEmpty, "never reached: \(unreached)")
+        expectGood(verdict)
+    }
+
+    // MARK: Random moments
+
+    @Test("W6 random kills of main and worker lose and repeat nothing: embedded server")
+    func randomKills() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let verdict = try simulation(world, rounds: 25, kills: 100, seed: 3).run { _, _ in }
+        #expect(verdict.kills.main + verdict.kills.worker == 100)
+        expectGood(verdict)
+    }
+
+    @Test("W6 random kills of main and worker lose and repeat nothing: Prosody")
+    func randomKillsOnProsody() throws {
+        let world = try ProsodyWorld(folder: folder.path)
+        defer { world.close() }
+        let verdict = try simulation(world, rounds: 10, kills: 30, seed: 4).run { _, _ in }
+        #expect(verdict.kills.main + verdict.kills.worker == 30)
+        expectGood(verdict)
+    }
+
+    // MARK: A frozen owner
+
+    @Test("W4 a frozen main is passed over, and when it thaws its commit and acknowledgement are refused: embedded server")
+    func frozenOwner() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, status) = try simulation(world, seed: 5).runFreezing()
+        #expect(status == 3, "main did not notice that it had lost the stream")
+        expectGood(verdict)
+        #expect(world.stanzasTakenFromStaleConnections == 0)
+    }
+
+    @Test("W4 a frozen main is passed over, and when it thaws its commit is refused: Prosody")
+    func frozenOwnerOnProsody() throws {
+        let world = try ProsodyWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, status) = try simulation(world, seed: 6).runFreezing()
+        #expect(status == 3, "main did not notice that it had lost the stream")
+        expectGood(verdict)
+    }
+
+    // MARK: The harness itself
+
+    @Test("W6 the harness can fail: with the count committed apart from the handlers it reports a loss")
+    func splitCommitIsCaught() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, _) = try simulation(world, seed: 7, variables: ["HANDLERS_MUTATION": Mutation.splitCommit.rawValue])
+            .run(killingAt: Array(repeating: .init(role: .worker, failpoint: .beforeHandler), count: 6))
+        #expect(!verdict.isGood, "the fault built in on purpose was not noticed: \(verdict)")
+        #expect(verdict.messages.lost + verdict.handlers.lost + verdict.handlers.pending > 0)
+    }
+}
+
+@Suite(.timeLimit(.minutes(10)))
+struct SystemCallKillTests {
+    /// The calls are shared out, so that the shares run side by side.
+    static let parts = 2
+
+    @Test("W6 SIGKILL before every system call of a worker loses and repeats nothing", arguments: 0..<parts)
+    func everySystemCall(part: Int) throws {
+        let folder = try TestFolder()
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let simulation = Simulation(
+            .init(rounds: 1, kills: 0, seed: 8), world: world, folder: folder.path,
+            program: try BuiltProduct.path("pushwake"))
+        let (verdict, calls, killed) = try simulation.runKillingBeforeSystemCalls(part: part, of: Self.parts)
+        #expect(verdict.isGood, "\(verdict)")
+        #expect(calls > 100, "a worker makes more system calls than that; was it traced at all?")
+        // Runs differ a little in their waits and wakes; nearly every call must have been reached all the same.
+        #expect(killed * 10 > calls * 8, "only \(killed) of \(calls) calls were reached")
+    }
+}
