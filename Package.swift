@@ -37,6 +37,7 @@ let swiftSyntaxModules = [
 var macroSwiftSettings: [SwiftSetting] = []
 var macroLinkerSettings: [LinkerSetting] = []
 var macroDependencies: [Target.Dependency] = []
+var pluginDependencies: [Target.Dependency] = []
 var packageDependencies: [Package.Dependency] = []
 if let hostLibraries {
     macroSwiftSettings = [.unsafeFlags(["-I", hostLibraries])]
@@ -50,8 +51,9 @@ if let hostLibraries {
     packageDependencies = [.package(url: "https://github.com/swiftlang/swift-syntax.git", from: "603.0.0")]
     macroDependencies = [
         "SwiftSyntax", "SwiftSyntaxMacros", "SwiftSyntaxBuilder", "SwiftDiagnostics", "SwiftParser",
-        "SwiftSyntaxMacroExpansion", "SwiftCompilerPlugin",
+        "SwiftSyntaxMacroExpansion",
     ].map { .product(name: $0, package: "swift-syntax") }
+    pluginDependencies = [.product(name: "SwiftCompilerPlugin", package: "swift-syntax")]
     macroSwiftSettings = [.define("SWIFT_SYNTAX_PACKAGE")]
 }
 
@@ -77,9 +79,12 @@ let package = Package(
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords"]),
-        .macro(
-            name: "HandlerMacros", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
+        .target(
+            name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
+        .macro(
+            name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
+            swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
         .target(name: "XMPPCore", dependencies: ["CXML2"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
@@ -97,7 +102,7 @@ let package = Package(
 
         .testTarget(name: "HandlersTests", dependencies: ["Handlers", "HandlerMacrosSupport"]),
         .testTarget(
-            name: "HandlerMacrosTests", dependencies: ["HandlerMacros"], swiftSettings: macroSwiftSettings,
+            name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
         .testTarget(name: "XMPPCoreTests", dependencies: ["XMPPCore"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),

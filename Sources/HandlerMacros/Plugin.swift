@@ -1,7 +1,21 @@
+// The compiler plugin: everything it does stands in HandlerExpander, a plain library, so that tests need no plugin.
+
+import HandlerExpander
 import SwiftSyntaxMacros
 
 #if SWIFT_SYNTAX_PACKAGE
     import SwiftCompilerPlugin
+    import SwiftSyntax
+
+    /// The package's plugin finds a macro by the name of the module that declares it.
+    struct HandlerMacro: PeerMacro {
+        static func expansion(
+            of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,
+            in context: some MacroExpansionContext
+        ) throws -> [DeclSyntax] {
+            try HandlerExpander.HandlerMacro.expansion(of: node, providingPeersOf: declaration, in: context)
+        }
+    }
 
     @main struct Plugin: CompilerPlugin {
         let providingMacros: [any Macro.Type] = [HandlerMacro.self]

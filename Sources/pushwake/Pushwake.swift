@@ -6,6 +6,7 @@
 //     SIGKILL to either at any moment; at the end the store is compared with the peer's log.
 
 import Glibc
+import XMPPAccount
 
 @main
 struct Pushwake {
@@ -18,6 +19,9 @@ struct Pushwake {
         } catch let error as UsageError {
             Terminal.complain("\(error); see 'pushwake help'")
             exit(64)
+        } catch let error as AccountError where error.code == .ownershipLost {
+            Terminal.complain("\(error)")
+            exit(3)
         } catch {
             Terminal.complain("\(error)")
             exit(1)
@@ -65,6 +69,7 @@ struct Pushwake {
             --host HOST --port PORT [--direct-tls] [--ca FILE]
           and the password from the environment variable PUSHWAKE_PASSWORD.
 
-        Exit status: 0 all went well; 1 something failed, was lost or repeated; 64 wrong usage.
+        Exit status: 0 all went well; 1 something failed, was lost or repeated; 3 another process took the
+        stream over; 64 wrong usage.
         """
 }

@@ -1,4 +1,4 @@
-import HandlerMacros
+import HandlerExpander
 import SwiftDiagnostics
 import SwiftParser
 import SwiftSyntax

@@ -13,7 +13,8 @@ struct KillTests {
     init() throws { folder = try TestFolder() }
 
     private func simulation(
-        _ world: any SimulationWorld, rounds: Int = 1, kills: Int = 0, seed: UInt64, variables: [String: String] = [:]
+        _ world: any SimulationWorld, rounds: Int = 1, kills: Int = 0, seed: UInt64,
+        variables: [String: String] = [:]
     ) throws -> Simulation {
         Simulation(
             .init(rounds: rounds, kills: kills, seed: seed), world: world, folder: folder.path,
@@ -22,10 +23,12 @@ struct KillTests {
 
     private func expectGood(_ verdict: Verdict, sourceLocation: SourceLocation = #_sourceLocation) {
         #expect(verdict.handlers.lost == 0, "handlers lost: \(verdict)", sourceLocation: sourceLocation)
-        #expect(verdict.handlers.repeated == 0, "handlers repeated: \(verdict)", sourceLocation: sourceLocation)
+        #expect(
+            verdict.handlers.repeated == 0, "handlers repeated: \(verdict)", sourceLocation: sourceLocation)
         #expect(verdict.handlers.pending == 0, "handlers pending: \(verdict)", sourceLocation: sourceLocation)
         #expect(verdict.messages.lost == 0, "messages lost: \(verdict)", sourceLocation: sourceLocation)
-        #expect(verdict.messages.repeated == 0, "messages repeated: \(verdict)", sourceLocation: sourceLocation)
+        #expect(
+            verdict.messages.repeated == 0, "messages repeated: \(verdict)", sourceLocation: sourceLocation)
         // A verdict over nothing proves nothing.
         #expect(verdict.handlers.result > 0 && verdict.messages.sent > 0, sourceLocation: sourceLocation)
     }
@@ -48,7 +51,9 @@ struct KillTests {
         expectGood(verdict)
     }
 
-    @Test("W6 SIGKILL at every failpoint loses and repeats nothing: Prosody", arguments: [AccountRole.main, .worker])
+    @Test(
+        "W6 SIGKILL at every failpoint loses and repeats nothing: Prosody",
+        arguments: [AccountRole.main, .worker])
     func everyFailpointOnProsody(role: AccountRole) throws {
         let world = try ProsodyWorld(folder: folder.path)
         defer { world.close() }
@@ -81,22 +86,41 @@ struct KillTests {
 
     // MARK: A frozen owner
 
-    @Test("W4 a frozen main is passed over, and when it thaws its commit and acknowledgement are refused: embedded server")
-    func frozenOwner() throws {
+    /// Places outside a transaction: arrived but not committed, committed but not written, written, about to
+    /// acknowledge.
+    static let frozenPlaces: [Failpoint] = [.afterRead, .afterCommit, .afterWrite, .beforeAcknowledge]
+
+    @Test(
+        "W4 a frozen main is passed over, and thawed it can neither commit nor acknowledge: embedded server",
+        arguments: frozenPlaces)
+    func frozenOwner(place: Failpoint) throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let (verdict, status) = try simulation(world, seed: 5).runFreezing()
+        let (verdict, status) = try simulation(world, seed: 5).run(freezingAt: place)
         #expect(status == 3, "main did not notice that it had lost the stream")
         expectGood(verdict)
         #expect(world.stanzasTakenFromStaleConnections == 0)
     }
 
-    @Test("W4 a frozen main is passed over, and when it thaws its commit is refused: Prosody")
-    func frozenOwnerOnProsody() throws {
+    @Test(
+        "W4 a frozen main is passed over, and thawed it can neither commit nor acknowledge: Prosody",
+        arguments: [Failpoint.afterRead, .afterCommit])
+    func frozenOwnerOnProsody(place: Failpoint) throws {
         let world = try ProsodyWorld(folder: folder.path)
         defer { world.close() }
-        let (verdict, status) = try simulation(world, seed: 6).runFreezing()
+        let (verdict, status) = try simulation(world, seed: 6).run(freezingAt: place)
         #expect(status == 3, "main did not notice that it had lost the stream")
+        expectGood(verdict)
+    }
+
+    @Test(
+        "W4 a main that is frozen inside a transaction blocks with a clear error and loses nothing when it is killed"
+    )
+    func frozenInTransaction() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, complaint) = try simulation(world, seed: 9).runFreezingInTransaction()
+        #expect(complaint.contains("is locked by another process; wait for it"))
         expectGood(verdict)
     }
 
@@ -106,8 +130,12 @@ struct KillTests {
     func splitCommitIsCaught() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let (verdict, _) = try simulation(world, seed: 7, variables: ["HANDLERS_MUTATION": Mutation.splitCommit.rawValue])
-            .run(killingAt: Array(repeating: .init(role: .worker, failpoint: .beforeHandler), count: 6))
+        let simulation = try simulation(
+            world, seed: 7, variables: ["HANDLERS_MUTATION": Mutation.splitCommit.rawValue])
+        // What is lost never arrives: there is no use in waiting long for it.
+        simulation.settleLimit = .seconds(3)
+        let (verdict, _) = try simulation.run(
+            killingAt: Array(repeating: .init(role: .worker, failpoint: .beforeHandler), count: 6))
         #expect(!verdict.isGood, "the fault built in on purpose was not noticed: \(verdict)")
         #expect(verdict.messages.lost + verdict.handlers.lost + verdict.handlers.pending > 0)
     }

@@ -119,7 +119,9 @@ private final class Notebook: Sendable {
             bot.refuse(request, StanzaError(.itemNotFound))
         } else {
             bot.answer(
-                request, payload: Element("answer", namespace: SimulationApp.namespace, attributes: ["n": question["n"]]))
+                request,
+                payload: Element(
+                    "answer", namespace: SimulationApp.namespace, attributes: ["n": question["n"]]))
         }
     }
 }

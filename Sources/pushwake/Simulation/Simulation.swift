@@ -23,6 +23,8 @@ final class Simulation {
     private var verdict: Verdict
     private var wakes: [Double] = []
     private var peaks: [Int] = []
+    /// How long what is under way at the end may take to arrive.
+    var settleLimit = Duration.seconds(60)
 
     /// - Parameters:
     ///   - program: The command that is run as main and worker.
@@ -102,7 +104,8 @@ final class Simulation {
 
     private func start(_ command: String, with variables: [String: String] = [:]) throws -> ChildProcess {
         try ChildProcess(
-            program, arguments(command), environment: .inheriting(environment.merging(variables) { $1 }), input: .pipe,
+            program, arguments(command), environment: .inheriting(environment.merging(variables) { $1 }),
+            input: .pipe,
             output: .pipe)
     }
 
@@ -225,7 +228,8 @@ final class Simulation {
         let process = try start(
             target.role.rawValue, with: ["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"])
         if target.role == .main && target.failpoint == .beforeRelease {
-            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected" {}
+            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected"
+            {}
             try process.write("quit\n")
         }
         // A worker ends by itself; a main that does not come by is stopped.
@@ -263,7 +267,8 @@ final class Simulation {
         let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
         for call in calls {
             let ending = try traceWorker([
-                "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o", "/dev/null",
+                "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
+                "/dev/null",
             ])
             if ending.signal == SIGKILL { count(.worker) }
         }
@@ -277,7 +282,8 @@ final class Simulation {
         var counts: [String: [Substring: Int]] = [:]
         for line in text.split(separator: "\n") {
             let words = line.split(separator: " ", omittingEmptySubsequences: true)
-            guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(") else { continue }
+            guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(")
+            else { continue }
             counts[String(name), default: [:]][words[0], default: 0] += 1
         }
         // strace counts for each thread; the highest count covers them all. The first call starts the program and the
@@ -290,28 +296,62 @@ final class Simulation {
 
     private func traceWorker(_ options: [String]) throws -> ChildEnding {
         let process = try ChildProcess(
-            "strace", ["-f", "-qq"] + options + [program] + arguments("worker"), environment: .inheriting(environment))
+            "strace", ["-f", "-qq"] + options + [program] + arguments("worker"),
+            environment: .inheriting(environment))
         return try process.waitUntilExit(deadline: .now + .seconds(60))
     }
 
     // MARK: Freezing
 
-    /// Freezes main, lets a worker take over, thaws main.
+    /// Freezes main at a place, lets a worker take over, thaws main.
     ///
+    /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
     /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
-    func runFreezing() throws -> (Verdict, status: Int32?) {
-        defer { main?.killAndWait() }
-        try startMain(untilConnected: true)
-        try world.startSending()
-        pause(milliseconds: 40...80)
-        guard let frozen = main else { return (verdict, nil) }
-        main = nil
+    func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
+        let frozen = try startFrozen(at: place)
         defer { frozen.killAndWait() }
-        frozen.signal(SIGSTOP)
         try runWorker()
         frozen.signal(SIGCONT)
         let status = try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
         return (try finish(), status)
+    }
+
+    /// Freezes main inside a transaction, where it blocks everyone: a worker must say so. Then main is killed, as the
+    /// platform does with a process that is suspended while it holds a database.
+    ///
+    /// - Returns: The verdict, and what the worker complained.
+    func runFreezingInTransaction() throws -> (Verdict, complaint: String) {
+        let frozen = try startFrozen(at: .beforeCommit)
+        defer { frozen.killAndWait() }
+        let worker = try ChildProcess(
+            program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
+        let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(30)) ?? ""
+        guard try worker.waitUntilExit(deadline: .now + .seconds(10)).status == 1 else {
+            throw CommandFailure("the worker did not fail although the database was locked")
+        }
+        frozen.killAndWait()
+        return (try finish(), complaint)
+    }
+
+    private func startFrozen(at place: Failpoint) throws -> ChildProcess {
+        try world.startSending()
+        try leaveWork(losingSession: false)
+        let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:5"])
+        let end = ContinuousClock.now + .seconds(20)
+        while !isStopped(process.processID) {
+            guard ContinuousClock.now < end, process.isRunning else {
+                process.killAndWait()
+                throw CommandFailure("main did not come to \(place.rawValue)")
+            }
+            usleep(1000)
+        }
+        return process
+    }
+
+    /// The third field of the kernel's line about a process is `T` while it is stopped.
+    private func isStopped(_ processID: Int32) -> Bool {
+        let text = try? String(contentsOf: URL(filePath: "/proc/\(processID)/stat"), encoding: .utf8)
+        return text?.split(separator: ")").last?.hasPrefix(" T") == true
     }
 
     // MARK: The end
@@ -322,7 +362,7 @@ final class Simulation {
         guard let main else { return }
         try main.write("settle\n")
         do {
-            while let line = try main.output?.readLine(deadline: .now + .seconds(60)) {
+            while let line = try main.output?.readLine(deadline: .now + settleLimit) {
                 if line == "settled" { break }
             }
         } catch {
