@@ -72,7 +72,7 @@ package enum Failpoint: String, CaseIterable, Sendable {
             guard let armed = Self.armed, armed.name == rawValue else { return }
             guard Self.hits.add(1, ordering: .relaxed).newValue == armed.nth else { return }
             switch armed.action {
-            case "stop": kill(getpid(), SIGSTOP)
+            case "stop": raise(SIGSTOP)  // to this thread, which then goes no step further
             case "error": throw Hit(description: "the failpoint \(rawValue) was asked to fail")
             default: kill(getpid(), SIGKILL)
             }

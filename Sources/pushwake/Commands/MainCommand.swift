@@ -39,7 +39,7 @@ struct MainCommand {
                     try SimulationApp.sendNext(to: options.peer, from: account, in: $0)
                 }
             case .settling where !settled:
-                try await settle(account)
+                try await settle(account, while: { steering.mode == .settling })
                 settled = true
                 Terminal.say("settled")
             case .settling, .quit: break
@@ -50,8 +50,8 @@ struct MainCommand {
         return 0
     }
 
-    private func settle(_ account: Account) async throws {
-        while try await account.perform({ try SimulationApp.waiting(in: $0) }) > 0 {
+    private func settle(_ account: Account, while isWanted: () -> Bool) async throws {
+        while try await account.perform({ try SimulationApp.waiting(in: $0) }) > 0, isWanted() {
             try await Task.sleep(for: .milliseconds(20))
         }
         try await account.caughtUp()
