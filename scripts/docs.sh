@@ -29,7 +29,7 @@ for module in "${modules[@]}"; do
     catalog=()
     [ ! -d "Sources/$module/$module.docc" ] || catalog=("Sources/$module/$module.docc")
     "$docc" convert "${catalog[@]}" --additional-symbol-graph-dir "$work/$module" --output-path "$work/$module.doccarchive" \
-        --fallback-display-name "$module" --fallback-bundle-identifier "$module" "$@"
+        --fallback-display-name "$module" --fallback-bundle-identifier "$module" | sed '/^$/d'
     archives+=("$work/$module.doccarchive")
 done
 "$docc" merge "${archives[@]}" --synthesized-landing-page-name "Durable Handlers" --output-path .build/docs

@@ -54,7 +54,8 @@ become_root() {
 
 apt_get() {
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get -qq -o DPkg::Lock::Timeout=$lock_seconds -o Acquire::Retries=3 "$@"
+        apt-get -qq -o DPkg::Lock::Timeout=$lock_seconds -o Acquire::Retries=3 \
+        -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold "$@"
 }
 
 # The lock of the package lists, unlike dpkg's, has no timeout of its own.

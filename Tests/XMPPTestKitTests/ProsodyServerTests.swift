@@ -11,7 +11,7 @@ import XMPPTestKit
     private var soon: ContinuousClock.Instant { .now + .seconds(20) }
 
     private func client(_ server: ProsodyServer, starttls: Bool = false) throws -> RawClient {
-        try RawClient(server, certificate: files.certificate, starttls: starttls)
+        try RawClient(server, authority: files.authority, starttls: starttls)
     }
 
     @Test("W6 Prosody starts, offers STARTTLS and direct TLS with its certificate, and names its version")

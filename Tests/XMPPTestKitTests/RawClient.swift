@@ -8,14 +8,14 @@ struct RawClient {
     private let server: ProsodyServer
     private var soon: ContinuousClock.Instant { .now + .seconds(20) }
 
-    init(_ server: ProsodyServer, certificate: String, starttls: Bool = false) throws {
+    init(_ server: ProsodyServer, authority: String, starttls: Bool = false) throws {
         self.server = server
         let port = starttls ? server.startTLSPort : server.directTLSPort
         let upgrade =
             starttls ? ["-starttls", "xmpp", "-xmpphost", server.domain] : ["-alpn", "xmpp-client"]
         let arguments = [
             "s_client", "-quiet", "-connect", "\(server.host):\(port)", "-servername", server.domain,
-            "-verify_hostname", server.domain, "-verify_return_error", "-CAfile", certificate,
+            "-verify_hostname", server.domain, "-verify_return_error", "-CAfile", authority,
         ]
         process = try ChildProcess("openssl", arguments + upgrade, input: .pipe, output: .pipe, errors: .null)
     }
@@ -53,27 +53,24 @@ struct RawClient {
     }
 }
 
-/// A folder with a certificate for the domain, made by OpenSSL; it is its own authority.
+/// A folder with a certificate for the domain and the authority that signed it.
 struct CertificateFolder {
     let folder: TemporaryFolder
     let domain = "servers.test"
-    var certificate: String { "\(folder.path)/certificate.pem" }
-    var key: String { "\(folder.path)/key.pem" }
+    private let made: TestCertificates.ServerCertificate
+    /// The authority's certificate, which clients trust.
+    let authority: String
 
     init() throws {
         folder = try TemporaryFolder()
-        let arguments = [
-            "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-            "-subj",
-            "/CN=\(domain)", "-addext", "subjectAltName=DNS:\(domain)", "-keyout", key, "-out", certificate,
-        ]
-        let openssl = try ChildProcess("openssl", arguments, errors: .null)
-        try #require(try openssl.waitUntilExit(deadline: .now + .seconds(20)).succeeded)
+        let certificates = try TestCertificates(in: folder.path)
+        authority = certificates.authorityFile
+        made = try certificates.makeServerCertificate(for: [domain])
     }
 
     func prosody(_ name: String, options: ProsodyOptions = ProsodyOptions()) throws -> ProsodyServer {
         try ProsodyServer(
-            folder: "\(folder.path)/\(name)", domain: domain, certificateFile: certificate, keyFile: key,
-            options: options)
+            folder: "\(folder.path)/\(name)", domain: domain, certificateFile: made.certificateFile,
+            keyFile: made.keyFile, options: options)
     }
 }

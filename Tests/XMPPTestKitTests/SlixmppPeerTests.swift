@@ -23,7 +23,7 @@ import XMPPTestKit
         return try SlixmppPeer(
             script: [UInt8](try Data(contentsOf: script)), folder: "\(files.folder.path)/\(user)",
             jid: "\(user)@\(files.domain)/peer", password: password, port: server.startTLSPort,
-            trustFile: trustFile ?? files.certificate, python: python)
+            trustFile: trustFile ?? files.authority, python: python)
     }
 
     @Test("W6 what one slixmpp peer sends, another receives and writes down, once each and in order")
@@ -56,7 +56,7 @@ import XMPPTestKit
     func requests() throws {
         let juliet = try peer("juliet")
         try juliet.start()
-        let client = try RawClient(server, certificate: files.certificate)
+        let client = try RawClient(server, authority: files.authority)
         #expect(try client.logIn("romeo", "secret") == "success")
         try client.bind("raw")
         for (number, want) in ["result", "error", "silence", "result"].enumerated() {
@@ -111,7 +111,7 @@ import XMPPTestKit
     func untrusted() throws {
         let other = try CertificateFolder()
         let error = #expect(throws: TestServerError.self) {
-            try peer("romeo", trusting: other.certificate).start()
+            try peer("romeo", trusting: other.authority).start()
         }
         #expect(error?.code == .startFailed)
         #expect(error?.message.contains("certificate") == true, "\(String(describing: error))")
