@@ -72,6 +72,9 @@ let package = Package(
         .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
         .executable(name: "pushwake", targets: ["pushwake"]),
     ],
+    traits: [
+        .trait(name: "Failpoints", description: "Lets tests kill a process at named places; always there in debug builds.")
+    ],
     dependencies: packageDependencies,
     targets: [
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),

@@ -22,6 +22,7 @@ struct MainCommand {
 
     func run() async throws -> Int32 {
         let store = try options.openStore()
+        try Self.checkNames(store)
         let account = try Account(options.configuration, store: store)
         try await account.listen(as: "simulation", SimulationApp.received())
         let events = account.events
@@ -48,6 +49,16 @@ struct MainCommand {
         }
         await account.close()
         return 0
+    }
+
+    /// Rows under a name that this program lacks would wait for ever: better to say so at the start.
+    private static func checkNames(_ store: HandlerStore) throws {
+        let unknown = try store.verify()
+        guard unknown.isEmpty else {
+            throw CommandFailure(
+                "the store \(store.path) holds handlers that this program does not know (\(unknown.joined(separator: ", "))); start the program that bound them, or add them to this one. Nothing was changed"
+            )
+        }
     }
 
     private func settle(_ account: Account, while isWanted: () -> Bool) async throws {

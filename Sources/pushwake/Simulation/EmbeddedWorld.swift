@@ -16,9 +16,10 @@ final class EmbeddedWorld: SimulationWorld {
     private let bot: ScriptedServer.Bot
     private let notebook = Notebook()
 
-    init(folder: String) throws {
+    /// - Parameter flaw: What is wrong with the server's certificate.
+    init(folder: String, flaw: TestCertificates.Flaw = .none) throws {
         let certificates = try TestCertificates(in: folder)
-        let certificate = try certificates.makeServerCertificate(for: ["localhost"])
+        let certificate = try certificates.makeServerCertificate(for: ["localhost"], flaw: flaw)
         server = try ScriptedServer(
             .init(
                 accounts: ["alice": password], certificateFile: certificate.certificateFile,
