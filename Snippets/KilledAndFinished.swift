@@ -1,0 +1,39 @@
+// The first run binds a handler and kills itself; the second run calls it.
+import Glibc
+import Handlers
+
+struct Payment: Sendable { var cents: Int }
+
+struct Thank: Handler {
+    static let id = "shop.thank"
+    var customer: String  // stored when bound
+
+    func run(_ call: borrowing Call<Payment>) throws {  // the payment is known only when called
+        try call.step.execute("INSERT INTO letter VALUES (?)", "\(customer) paid \(call.cents) cents")
+    }
+}
+
+let shop = Schema(
+    module: "shop",
+    migrations: ["CREATE TABLE unpaid(handler INTEGER NOT NULL); CREATE TABLE letter(text TEXT NOT NULL)"])
+let store = try HandlerStore(path: "shop.db", registry: HandlerRegistry([Thank.self]), schemas: [shop])
+
+let waiting = try store.step { step in
+    try step.first("SELECT handler FROM unpaid") { HandlerID(rawValue: $0.integer(0)) }
+}
+guard let waiting else {
+    try store.step { step in
+        let handler = try step.bind(Thank(customer: "Ada").durable)
+        try step.execute("INSERT INTO unpaid VALUES (?)", handler)
+    }
+    print("Bound a handler. Killing this process.")
+    fflush(nil)
+    kill(getpid(), SIGKILL)
+    fatalError("nothing runs after SIGKILL")
+}
+let letter = try store.step { step in
+    try step.end(waiting, .result, with: Payment(cents: 1999))
+    try step.execute("DELETE FROM unpaid")
+    return try step.first("SELECT text FROM letter ORDER BY rowid DESC") { $0.text(0) }
+}
+print(letter ?? "no letter")
