@@ -73,7 +73,8 @@ let package = Package(
         .executable(name: "pushwake", targets: ["pushwake"]),
     ],
     traits: [
-        .trait(name: "Failpoints", description: "Lets tests kill a process at named places; always there in debug builds.")
+        .trait(
+            name: "Failpoints", description: "Lets tests kill a process at named places; always on in debug builds.")
     ],
     dependencies: packageDependencies,
     targets: [

@@ -22,18 +22,22 @@ struct BadInputTests {
 
     /// Runs a worker, or another command, to its end.
     private func run(
-        _ command: String = "worker", on world: EmbeddedWorld? = nil, port: UInt16? = nil, password: String? = nil
+        _ command: String = "worker", on world: EmbeddedWorld? = nil, port: UInt16? = nil,
+        password: String? = nil
     ) throws -> Ending {
         let process = try ChildProcess(
             BuiltProduct.path("pushwake"),
             [
-                command, "--store", store, "--jid", "alice@localhost", "--peer", "bob@localhost/peer", "--host", "127.0.0.1",
+                command, "--store", store, "--jid", "alice@localhost", "--peer", "bob@localhost/peer",
+                "--host", "127.0.0.1",
                 "--port", String(port ?? world?.port ?? 1), "--ca", world?.authorityFile ?? "none",
             ],
-            environment: .inheriting(["PUSHWAKE_PASSWORD": password ?? world?.password ?? "none"]), input: .pipe,
+            environment: .inheriting(["PUSHWAKE_PASSWORD": password ?? world?.password ?? "none"]),
+            input: .pipe,
             errors: .pipe)
         let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        return Ending(status: try process.waitUntilExit(deadline: .now + .seconds(10)).status, complaint: complaint)
+        return Ending(
+            status: try process.waitUntilExit(deadline: .now + .seconds(10)).status, complaint: complaint)
     }
 
     private func expect(
@@ -42,8 +46,11 @@ struct BadInputTests {
         #expect(ending.status == 1, "\(ending)", sourceLocation: sourceLocation)
         #expect(ending.complaint.hasPrefix("pushwake: "), "\(ending)", sourceLocation: sourceLocation)
         // One sentence, not a dump.
-        #expect(ending.complaint.split(separator: "\n").count == 1, "\(ending)", sourceLocation: sourceLocation)
-        for word in words { #expect(ending.complaint.contains(word), "\(ending)", sourceLocation: sourceLocation) }
+        #expect(
+            ending.complaint.split(separator: "\n").count == 1, "\(ending)", sourceLocation: sourceLocation)
+        for word in words {
+            #expect(ending.complaint.contains(word), "\(ending)", sourceLocation: sourceLocation)
+        }
     }
 
     /// A store with a session in it and a request that waits.
@@ -51,7 +58,8 @@ struct BadInputTests {
         let main = try ChildProcess(
             BuiltProduct.path("pushwake"),
             [
-                "main", "--store", store, "--jid", "alice@localhost", "--peer", world.peer.description, "--host",
+                "main", "--store", store, "--jid", "alice@localhost", "--peer", world.peer.description,
+                "--host",
                 "127.0.0.1", "--port", String(world.port), "--ca", world.authorityFile,
             ], environment: .inheriting(["PUSHWAKE_PASSWORD": world.password]), input: .pipe, output: .pipe)
         while let line = try main.output?.readLine(deadline: .now + .seconds(30)), line != "connected" {}
@@ -67,7 +75,8 @@ struct BadInputTests {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         expect(
-            try run(on: world, password: "wrong"), says: "refused the login of alice@localhost", "check the address and the password")
+            try run(on: world, password: "wrong"), says: "refused the login of alice@localhost",
+            "check the address and the password")
     }
 
     @Test("X4 an unreachable server is named")
@@ -82,7 +91,8 @@ struct BadInputTests {
     @Test(
         "X5 a certificate that cannot be trusted is refused and says why",
         arguments: [
-            (TestCertificates.Flaw.expired, "expired"), (.wrongName, "localhost"), (.untrustedAuthority, "localhost"),
+            (TestCertificates.Flaw.expired, "expired"), (.wrongName, "localhost"),
+            (.untrustedAuthority, "localhost"),
             (.selfSigned, "localhost"),
         ])
     func certificate(flaw: TestCertificates.Flaw, word: String) throws {
@@ -93,8 +103,10 @@ struct BadInputTests {
 
     @Test("X3 a server that does not speak XMPP is refused")
     func malformedXML() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
         let listener = try GarbageServer("HTTP/1.1 400 Bad Request\r\n\r\n<html><br></html>")
-        expect(try run(port: listener.port), says: "stream")
+        expect(try run(on: world, port: listener.port), says: "stream")
     }
 
     // MARK: The store
@@ -124,7 +136,8 @@ struct BadInputTests {
     func corrupt() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let garbage = Array("this is no database, but someone's notes\n".utf8) + [UInt8](repeating: 7, count: 5000)
+        let garbage =
+            Array("this is no database, but someone's notes\n".utf8) + [UInt8](repeating: 7, count: 5000)
         try Data(garbage).write(to: URL(filePath: store))
         expect(try run(on: world), says: "damaged or no SQLite database", "restore it")
         #expect(try contents() == garbage)
@@ -156,7 +169,9 @@ struct BadInputTests {
         let id = try other.step { step in try step.bind(Stranger().durable) }
         expect(try run("main", on: world), says: "test.stranger", "start the program that bound")
         let row = try other.step { step in
-            try step.first("SELECT name FROM handler WHERE id = ?", id) { (row) throws(HandlerError) in row.text(0) }
+            try step.first("SELECT name FROM handler WHERE id = ?", id) { (row) throws(HandlerError) in
+                row.text(0)
+            }
         }
         #expect(row == "test.stranger")
     }
@@ -171,7 +186,8 @@ struct BadInputTests {
     @Test(
         "W6 a wrong command line has status 64 and says what is wrong",
         arguments: [
-            (["frobnicate"], "there is no command 'frobnicate'"), (["simulate", "--rounds", "x"], "--rounds must be"),
+            (["frobnicate"], "there is no command 'frobnicate'"),
+            (["simulate", "--rounds", "x"], "--rounds must be"),
             (["simulate", "--server", "sendmail"], "--server must be"), (["worker"], "is missing"),
             (["inspect", "--stoer"], "there is no option --stoer"),
         ])

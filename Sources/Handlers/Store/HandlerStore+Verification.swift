@@ -15,7 +15,9 @@ extension HandlerStore {
     public func verify() throws -> [String] {
         let known = Set(registry.names)
         return try step { step in
-            try step.all("SELECT DISTINCT name FROM handler ORDER BY name") { (row) throws(HandlerError) in row.text(0) }
+            try step.all("SELECT DISTINCT name FROM handler ORDER BY name") { (row) throws(HandlerError) in
+                row.text(0)
+            }
         }.filter { !known.contains($0) }
     }
 }
