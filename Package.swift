@@ -74,7 +74,7 @@ let package = Package(
     ],
     traits: [
         .trait(
-            name: "Failpoints", description: "Lets tests kill a process at named places; always on in debug builds.")
+            name: "Failpoints", description: "Lets tests kill a process at named places.")
     ],
     dependencies: packageDependencies,
     targets: [
