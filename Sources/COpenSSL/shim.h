@@ -17,7 +17,6 @@
 static inline int dh_SSL_set_host_name_indication(SSL *ssl, const char *name) {
     return (int)SSL_set_tlsext_host_name(ssl, name);
 }
-static inline int dh_SSL_has_extended_master_secret(SSL *ssl) { return (int)SSL_get_extms_support(ssl); }
 static inline int dh_SSL_CTX_set_versions(SSL_CTX *context, int minimum, int maximum) {
     return SSL_CTX_set_min_proto_version(context, minimum) && SSL_CTX_set_max_proto_version(context, maximum);
 }

@@ -61,10 +61,11 @@ public struct TestCertificates: Sendable {
     /// - Parameters:
     ///   - domains: Host names (`example.org`, `*.example.org`) and IP addresses it is for.
     ///   - flaw: What shall be wrong with it.
+    ///   - commonName: The subject's common name, which clients ignore; the first domain when nil.
     ///   - name: How the files are named, without extension; from the first domain and the flaw when nil.
     /// - Throws: ``Failure`` when a file cannot be written.
     public func makeServerCertificate(
-        for domains: [String], flaw: Flaw = .none, name: String? = nil
+        for domains: [String], flaw: Flaw = .none, commonName: String? = nil, name: String? = nil
     ) throws -> ServerCertificate {
         let name = name ?? "\(domains.first ?? "server")-\(flaw.rawValue)".replacing("*", with: "any")
         let day = 24 * 60 * 60
@@ -76,7 +77,7 @@ public struct TestCertificates: Sendable {
             }
         let key = try makeKey()
         let certificate = try Certificate(
-            commonName: domains.first ?? "server", key: key.pointer, validity: validity)
+            commonName: commonName ?? domains.first ?? "server", key: key.pointer, validity: validity)
         let alternatives = (flaw == .wrongName ? ["wrong.invalid"] : domains).map(
             TestCertificates.alternativeName)
         var issuer = (certificate: certificate, key: key)

@@ -83,7 +83,9 @@ package final class Connection {
     /// Waits until reading or, while output waits, writing is possible.
     package func wait(until deadline: Deadline, interrupt: Int32? = nil) throws(TransportError) -> WaitResult
     {
-        guard !hasBufferedInput else { return .ready }
+        // poll(2) would ignore the descriptor of a closed connection and wait for nothing; a read says
+        // .closed.
+        guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
         var entries = [pollfd(fd: fileDescriptor, events: pollEvents, revents: 0)]
         return try Poll.wait(&entries, until: deadline, interrupt: interrupt)
     }
@@ -328,8 +330,10 @@ package final class Connection {
         socket.close()
     }
 
-    /// Sends what waits and TLS's close_notify, then closes. The caller has written `</stream:stream>`
-    /// before.
+    /// Sends what waits and TLS's close_notify, then closes.
+    ///
+    /// The caller has written `</stream:stream>` before and, if it wants the server to have seen that for
+    /// sure, has read the server's own.
     ///
     /// - Parameter deadline: When to give up sending and close all the same.
     package func closeClean(until deadline: Deadline = .after(.seconds(1)), interrupt: Int32? = nil) {

@@ -32,6 +32,8 @@ package final class TLSContext: @unchecked Sendable {
 
     /// The ALPN name for XMPP client streams (XEP-0368 section 3), with its length in front.
     static let xmppClientProtocol: [UInt8] = [11] + Array("xmpp-client".utf8)
+    /// The label of tls-exporter channel binding (RFC 9266 section 2).
+    static let channelBindingLabel = "EXPORTER-Channel-Binding"
 
     /// A context that verifies the server: TLS 1.2 or newer, certificate required.
     ///
@@ -77,11 +79,8 @@ package final class TLSContext: @unchecked Sendable {
                     + "the TLS versions asked for.", cause: OpenSSLErrors.take())
         }
         dh_SSL_CTX_set_fixed_options(created)
-        if isServer {
-            SSL_CTX_set_alpn_select_cb(created, selectXMPPClientProtocol, nil)
-        } else {
-            SSL_CTX_set_verify(created, SSL_VERIFY_PEER, nil)
-        }
+        // That a client verifies is set per session, together with the name: see CertificateVerification.
+        if isServer { SSL_CTX_set_alpn_select_cb(created, selectXMPPClientProtocol, nil) }
     }
 
     deinit { SSL_CTX_free(pointer) }

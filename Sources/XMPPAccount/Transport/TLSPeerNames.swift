@@ -71,7 +71,7 @@ struct TLSPeerNames: Hashable, Sendable {
                     + "give its certificate as the trust file.", cause: cause)
         case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN, X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT,
             X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY, X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE,
-            X509_V_ERR_CERT_UNTRUSTED:
+            X509_V_ERR_CERT_UNTRUSTED, X509_V_ERR_CERT_SIGNATURE_FAILURE:
             return TransportError(
                 .certificateUntrusted,
                 "The certificate of \(domain) at \(peer) was issued by an authority that is not trusted "

@@ -154,22 +154,18 @@ package final class TLSSession {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// Channel binding data of type tls-exporter: 32 bytes that both ends derive and nobody between them can.
+    /// Channel binding data of type tls-exporter: 32 bytes that both ends derive and nobody between them can
+    /// (RFC 9266).
     ///
-    /// Nil before the handshake is done, and for TLS 1.2 without extended master secret, where the binding
-    /// would not be unique to the session (RFC 9266 section 4.2).
+    /// Nil before the handshake is done, and for TLS 1.2. There an empty context and no context give
+    /// different bytes, and peers disagree on which one the RFC means; a login that fails for that is worse
+    /// than one without binding.
     package var tlsExporterBinding: [UInt8]? {
-        guard SSL_is_init_finished(ssl) == 1 else { return nil }
-        guard SSL_version(ssl) >= TLS1_3_VERSION || dh_SSL_has_extended_master_secret(ssl) == 1 else {
-            return nil
-        }
-        let label = "EXPORTER-Channel-Binding"
+        guard SSL_is_init_finished(ssl) == 1, SSL_version(ssl) >= TLS1_3_VERSION else { return nil }
+        let label = TLSContext.channelBindingLabel
         var binding = [UInt8](repeating: 0, count: 32)
-        // The context is the empty string (RFC 9266 section 2); in TLS 1.3 that is the same as none, in TLS
-        // 1.2 not.
-        var emptyContext: UInt8 = 0
         let result = SSL_export_keying_material(
-            ssl, &binding, binding.count, label, label.utf8.count, &emptyContext, 0, 1)
+            ssl, &binding, binding.count, label, label.utf8.count, nil, 0, 0)
         return result == 1 ? binding : nil
     }
 

@@ -65,6 +65,12 @@ import Testing
         #expect(DomainName.ascii(domain) == ascii)
     }
 
+    @Test("X5 protocol names are those of RFC 9266 and XEP-0368")
+    func protocolNames() {
+        #expect(TLSContext.channelBindingLabel == "EXPORTER-Channel-Binding")
+        #expect(TLSContext.xmppClientProtocol == [11] + Array("xmpp-client".utf8))
+    }
+
     @Test("X5 an error reads as one sentence, with the cause in parentheses")
     func errorText() {
         let error = TransportError(.refused, "It refused; check the port.", cause: systemErrorText(111))
