@@ -155,26 +155,6 @@ import XMPPTestKit
         withExtendedLifetime(_server) {}
     }
 
-    @Test(
-        "X5 unread input does not make a clean close reset the connection, which could lose what was sent last"
-    )
-    func closeWithUnreadInput() throws {
-        let listener = try Listener()
-        let client = try Connection.connect(
-            host: "127.0.0.1", port: listener.port, deadline: .after(.seconds(20)))
-        let server = Connection(socket: try listener.accept(within: .seconds(20)))
-        server.write(Self.pattern(1000))
-        #expect(try server.flush())
-        #expect(try client.wait(until: .after(.seconds(20))) == .ready)
-        client.write(Array("</stream:stream>".utf8))
-        client.closeClean()
-        var received: [UInt8] = []
-        #expect(try server.wait(until: .after(.seconds(20))) == .ready)
-        #expect(try server.read(into: &received) == .bytes(16))
-        #expect(try server.wait(until: .after(.seconds(20))) == .ready)
-        #expect(try server.read(into: &received) == .closed)
-    }
-
     @Test("X5 waiting on a closed connection ends at once")
     func waitAfterClose() throws {
         let client = try makePair(isProtected: false).client
