@@ -95,7 +95,7 @@ let package = Package(
         .target(name: "XMPPAccount", dependencies: ["COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
         .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
         .target(name: "Omemo", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
-        .target(name: "XMPPTestKit", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"]),
+        .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"]),
         .executableTarget(
             name: "pushwake",
             dependencies: [
