@@ -59,6 +59,18 @@ import XMPPTestKit
         #expect(resent == ["m2", "m3", "m4"])
     }
 
+    @Test("W6 the server asks for the acknowledgement of what it sent")
+    func asking() throws {
+        let fixture = try fixture.get()
+        let alice = try fixture.session("alice", "a", presence: false)
+        fixture.server.send(try message("m1", to: "alice@localhost/a"), from: try JID("peer@localhost/bot"))
+        #expect(try [alice.nextOfAll().name, alice.nextOfAll().name] == ["message", "r"])
+        try alice.acknowledge(1)
+        #expect(try alice.settle().isEmpty)
+        // The answer to the ping was sent after the acknowledgement.
+        #expect(try fixture.resume(alice, handled: 2).answer.name == "resumed")
+    }
+
     @Test("W6 a bot answers requests and sends messages")
     func bot() throws {
         let fixture = try fixture.get()

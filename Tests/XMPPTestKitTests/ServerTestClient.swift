@@ -64,6 +64,7 @@ final class ServerTestClient {
     private(set) var features = Element("none", namespace: "")
     private(set) var resumptionID: String?
     private(set) var serverSignatureIsRight: Bool?
+    private(set) var iterations: Int?
     private var pings = 0
 
     /// The connection ended.
@@ -113,7 +114,10 @@ final class ServerTestClient {
         -> Element
     {
         try open()
-        let choice = try SCRAMChoice.best(offered: [mechanism], bindingTypes: [], exporter: nil)
+        let isPlus = mechanism.hasSuffix("-PLUS")
+        let choice = try SCRAMChoice.best(
+            offered: [mechanism], bindingTypes: isPlus ? ["tls-exporter"] : [],
+            exporter: isPlus ? connection.tls?.tlsExporterBinding : nil)
         let password = password ?? Self.passwords[account] ?? ""
         var scram = try SCRAMClient(choice, user: account, password: password)
         try send(
@@ -126,6 +130,7 @@ final class ServerTestClient {
         try send(Element("response", namespace: Namespaces.sasl, text: Crypto.base64(response)))
         let answer = try next()
         guard answer.name == "success" else { return answer }
+        iterations = scram.keys?.iterations
         serverSignatureIsRight = (try? scram.finish(Crypto.bytes(base64: answer.text))) != nil
         if serverSignatureIsRight == true { try open() }
         return answer
@@ -176,8 +181,16 @@ final class ServerTestClient {
         return try next { $0.name == "a" }["h"].flatMap { UInt32($0) }
     }
 
-    /// The next element.
+    /// The next element that is no request for acknowledgement.
     func next() throws -> Element {
+        while true {
+            let element = try nextOfAll()
+            if !element.has(name: "r", namespace: Namespaces.sm) { return element }
+        }
+    }
+
+    /// The next element.
+    func nextOfAll() throws -> Element {
         guard case .element(let element) = try nextEvent() else { throw Ended() }
         return element
     }
@@ -204,11 +217,30 @@ final class ServerTestClient {
         return ids
     }
 
-    /// What the server says until it closes; ends with the stream's end if it was sent.
+    /// What the server says until it closes, requests for acknowledgement left out; ends with the stream's end if it was
+    /// sent.
     func rest() throws -> [StreamParser.Event] {
         var rest: [StreamParser.Event] = []
         while let event = try? nextEvent() { rest.append(event) }
-        return rest
+        return rest.filter { $0 != .element(Element("r", namespace: Namespaces.sm)) }
+    }
+
+    /// How many bytes come until the connection ends.
+    func restOfBytes() throws -> Int {
+        var input: [UInt8] = []
+        while try connection.wait(until: deadline) == .ready {
+            if case .closed? = try? connection.read(into: &input) { return input.count }
+        }
+        throw Late()
+    }
+
+    /// Whether something has come in that nobody has looked at.
+    var hasArrived: Bool {
+        guard events.isEmpty else { return true }
+        var input: [UInt8] = []
+        guard case .bytes? = try? connection.read(into: &input) else { return false }
+        events = (try? ArraySlice(parser.parse(input))) ?? []
+        return true
     }
 
     private func nextEvent() throws -> StreamParser.Event {

@@ -82,16 +82,15 @@ extension ScriptedServer {
         func start(
             _ context: TLSContext, startTLS: LoopbackPort, directTLS: LoopbackPort
         ) throws(ScriptedServerError) {
+            guard state.withLock({ $0.lasting != nil }) else { throw Self.runsAlready }
             let listeners = [
                 try LoopbackListener(startTLS, isDirectTLS: false),
                 try LoopbackListener(directTLS, isDirectTLS: true),
             ]
             let failure = state.withLock { state -> ScriptedServerError? in
-                guard let lasting = state.lasting else {
-                    return ScriptedServerError(.running, "The server runs already; stop it first.")
-                }
+                guard let lasting = state.lasting else { return Self.runsAlready }
                 do throws(ScriptedServerError) {
-                    state.thread = try ServerThread { [self] wake in
+                    state.thread = try ServerThread(name: "xmpp-\(startTLS.number)") { [self] wake in
                         let loop = ServerLoop(
                             lasting, server: self, listeners: listeners, context: context, wake: wake)
                         loop.run()
@@ -106,6 +105,9 @@ extension ScriptedServer {
             if let failure { throw failure }
         }
 
+        private static let runsAlready = ScriptedServerError(
+            .running, "The server runs already; stop it first.")
+
         func stop(_ ending: ConnectionEnding?) {
             let thread = state.withLock { state -> ServerThread? in
                 guard let thread = state.thread else { return nil }
@@ -115,6 +117,8 @@ extension ScriptedServer {
                 return thread
             }
             thread?.join()
+            // A thread that drops the last reference to its own server ends alone.
+            if thread?.isCurrent == true { return }
             // Somebody else may be stopping it.
             _ = state.wait(limit: nil) { $0.lasting != nil ? true : nil }
         }

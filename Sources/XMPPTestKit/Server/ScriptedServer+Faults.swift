@@ -131,15 +131,7 @@ extension ScriptedServer {
     /// all are, also for a session that has no connection at the moment.
     public func send(_ element: Element, to target: ServerTarget) {
         core.perform { loop in
-            if Stanza.isStanza(element) {
-                for number in loop.lasting.domain.sessions(of: target) {
-                    loop.lasting.domain.deliver(element, to: number)
-                }
-            } else {
-                for connection in loop.connections(of: target) {
-                    loop.lasting.domain.send(element, onConnection: connection.number)
-                }
-            }
+            loop.lasting.domain.send(element, to: target)
         }
     }
 

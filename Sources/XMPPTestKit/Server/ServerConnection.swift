@@ -210,7 +210,12 @@ final class ServerConnection {
             // The end of the stream goes out first; unread input would turn the close into a reset.
             shutdown(descriptor, Int32(SHUT_WR))
             withUnsafeTemporaryAllocation(byteCount: 1 << 16, alignment: 1) { buffer in
-                while recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
+                // A limited number of times: the peer may go on sending.
+                for _ in 0..<64 {
+                    guard recv(descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 else {
+                        return
+                    }
+                }
             }
         }
         transport.closeDirty()

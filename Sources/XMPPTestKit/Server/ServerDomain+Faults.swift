@@ -48,6 +48,15 @@ extension ServerDomain {
         for number in sessions(of: target) { sessions[number]?.acknowledgements = value }
     }
 
+    /// Sends an element as it is: stanzas through the queues of sessions, with or without connection.
+    package mutating func send(_ element: Element, to target: ServerTarget) {
+        let isStanza = Stanza.isStanza(element)
+        if isStanza { for number in sessions(of: target) { deliver(element, to: number) } }
+        for connection in connections(of: target) where !isStanza || streams[connection]?.session == nil {
+            sendPlain(element, on: connection)
+        }
+    }
+
     // MARK: Bots
 
     /// Makes a full address answer from inside the server. A session that has the address ends.

@@ -126,7 +126,6 @@ extension ServerDomain {
             let priority = stanza.child("priority", Namespaces.client).flatMap { Int8($0.text) } ?? 0
             sessions[number]?.priority = priority
             guard priority >= 0 else { return }
-            sessions[number]?.hasBeenAvailable = true
             deliverOffline(to: number)
         case "unavailable": sessions[number]?.priority = nil
         default: break
@@ -175,7 +174,8 @@ extension ServerDomain {
         var error = Element(stanza.name, namespace: stanza.namespace)
         error["type"] = "error"
         error["id"] = stanza["id"]
-        error["from"] = stanza["to"]
+        // A text that is no address cannot be the sender of an answer.
+        error["from"] = stanza["to"].flatMap { address($0) == nil ? nil : $0 }
         error["to"] = stanza["from"]
         error.append(StanzaError(condition).element)
         reply(error)

@@ -129,6 +129,7 @@ extension ServerDomain {
     /// Ends a stream that carries no session, or no longer.
     mutating func refuse(_ connection: Int, _ error: StreamError) {
         guard let stream = streams[connection] else { return }
+        if stream.negotiation.needsHeader { perform(.header(connection, to: nil, id: makeID())) }
         sendPlain(error.element, on: connection)
         streams[connection] = nil
         log(.disconnected, connection: connection, session: stream.session)

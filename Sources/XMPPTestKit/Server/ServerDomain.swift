@@ -138,8 +138,10 @@ package struct ServerDomain: Sendable {
         var row = ServerLogRow(
             time: time.wall, event: event, isCounted: isCounted, isResent: isResent,
             connection: Int32(connection ?? 0), session: Int32(session ?? 0), name: element.name)
+        let peer = event == .received ? "to" : "from"
         for attribute in element.attributes where attribute.namespace == nil {
             switch attribute.name {
+            case peer: row.peer = attribute.value
             case "type": row.type = attribute.value
             case "id": row.id = attribute.value
             case "h" where element.namespace == Namespaces.sm:

@@ -115,7 +115,7 @@ public final class ServerLog: Sendable {
 /// An entry as it is kept: the address stands once for each session, and short texts need no memory of their own.
 package struct ServerLogRow: Sendable {
     var time: Int64
-    var event: ServerLogEntry.Event
+    package var event: ServerLogEntry.Event
     var isCounted = false
     var isResent = false
     var hasHandled = false
@@ -125,12 +125,14 @@ package struct ServerLogRow: Sendable {
     var name: String?
     var type: String?
     var id: String?
+    var peer: String?
     var xml: [UInt8]?
 
     func entry(_ addresses: [Int32: JID]) -> ServerLogEntry {
         ServerLogEntry(
             time: time, event: event, connection: Int(connection), session: Int(session),
-            jid: addresses[session], name: name, type: type, id: id, isCounted: isCounted, isResent: isResent,
+            jid: addresses[session], name: name, type: type, id: id, peer: peer, isCounted: isCounted,
+            isResent: isResent,
             handled: hasHandled ? handled : nil, xml: xml.map { String(decoding: $0, as: UTF8.self) })
     }
 }
@@ -141,7 +143,7 @@ extension Sequence<ServerLogEntry> {
     /// The stanzas of clients that came more than once within one session, each once: a client that follows XEP-0198
     /// sends again only what the server did not count, so there must be none.
     ///
-    /// Stanzas are the same when session, name, type and id are. Those without an id are left out.
+    /// Stanzas are the same when session, peer, name, type and id are. Those without an id are left out.
     public var repeatedStanzas: [ServerLogEntry] { repeated(.received) { $0.isStanza } }
 
     /// The stanzas that the server handed over more than once within one session.
@@ -168,7 +170,7 @@ extension Sequence<ServerLogEntry> {
             guard entry.event == event, entry.session != 0, let id = entry.id, matches(entry) else {
                 return false
             }
-            let key = ["\(entry.session)", entry.name ?? "", entry.type ?? "", id]
+            let key = ["\(entry.session)", entry.peer ?? "", entry.name ?? "", entry.type ?? "", id]
             times[key, default: 0] += 1
             return times[key] == 2
         }

@@ -46,6 +46,8 @@ public struct ServerLogEntry: Hashable, Sendable {
     public var type: String?
     /// Its `id`.
     public var id: String?
+    /// The other side as the element names it: the `to` of what was received, the `from` of what was delivered.
+    public var peer: String?
     /// Whether it counts in stream management.
     public var isCounted = false
     /// Whether it had been handed to an earlier connection of its session.
@@ -70,7 +72,10 @@ extension ServerLogEntry {
         for (key, flag) in [("counted", isCounted), ("resent", isResent)] where flag {
             line += ",\"\(key)\":true"
         }
-        let texts = [("jid", jid?.description), ("name", name), ("type", type), ("id", id), ("xml", xml)]
+        let texts = [
+            ("jid", jid?.description), ("name", name), ("type", type), ("id", id), ("peer", peer),
+            ("xml", xml),
+        ]
         for case (let key, let text?) in texts { line += ",\"\(key)\":\(Self.quoted(text))" }
         return line + "}"
     }

@@ -61,12 +61,17 @@ package struct ServerNegotiation: Sendable {
 
     // MARK: The header
 
+    /// Whether the server has not begun its stream: a stream error needs a header in front (RFC 6120 section 4.9.1.2).
+    package var needsHeader: Bool {
+        if case .header = phase { true } else { false }
+    }
+
     /// Takes a stream header.
     package mutating func opened(_ header: Element, domain: String, behavior: ServerBehavior) -> [Action] {
         guard case .header = phase else { return [.fail(StreamError(.badFormat))] }
         let answer = Action.header(to: header["from"])
-        guard header["to"] == domain else { return [answer, .fail(StreamError(.hostUnknown))] }
         phase = .features
+        guard header["to"] == domain else { return [answer, .fail(StreamError(.hostUnknown))] }
         return [answer, .send(features(behavior))]
     }
 

@@ -35,8 +35,6 @@ package struct ServerSession: Sendable {
     package var acknowledgements: ServerBehavior.Acknowledgements
     /// Nil until the client sent presence; then whether it is available, with its priority.
     package var priority: Int8?
-    /// Whether the client has been available once in this session.
-    package var hasBeenAvailable = false
 
     /// Whether stanzas are counted.
     package private(set) var isEnabled = false
@@ -177,7 +175,7 @@ package struct ServerSession: Sendable {
     package mutating func deliver(_ stanza: Element, time: Int64) -> Action? {
         guard isEnabled else { return connection == nil ? nil : .send(stanza) }
         guard queue.count < behavior.queueLimit else { return .end(StreamError(.resourceConstraint)) }
-        queue.append(StanzaQueue.Entry(element: stanza, time: time, wasSent: connection != nil))
+        queue.append(stanza, time: time, wasSent: connection != nil)
         guard connection != nil else { return nil }
         owesRequest = true
         return .send(stanza)

@@ -16,8 +16,10 @@ final class ServerThread: @unchecked Sendable {
 
     /// Starts the thread.
     ///
-    /// - Parameter body: Gets a descriptor that is readable after ``wake()``. What it returns runs last.
-    init(_ body: @escaping @Sendable (Int32) -> () -> Void) throws(ScriptedServerError) {
+    /// - Parameters:
+    ///   - name: What the system shows for the thread; at most 15 bytes.
+    ///   - body: Gets a descriptor that is readable after ``wake()``. What it returns runs last.
+    init(name: String, _ body: @escaping @Sendable (Int32) -> () -> Void) throws(ScriptedServerError) {
         let wakened: Socket
         do throws(TransportError) {
             (waker, wakened) = try Socket.pair()
@@ -27,6 +29,7 @@ final class ServerThread: @unchecked Sendable {
         }
         wakerDescriptor = waker.fileDescriptor
         let box = Body {
+            Self.name(name)
             let finish = body(wakened.fileDescriptor)
             wakened.close()
             finish()
@@ -49,6 +52,13 @@ final class ServerThread: @unchecked Sendable {
             throw ScriptedServerError(
                 .system, "No thread could be started (\(systemMessage(code))); raise the process's limits.")
         }
+    }
+
+    private static func name(_ name: String) {
+        let file = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+        guard file >= 0 else { return }
+        _ = write(file, name, name.utf8.count)
+        close(file)
     }
 
     /// Whether this is the thread that asks.

@@ -22,7 +22,10 @@ package struct StanzaQueue: Sendable {
     package var count: Int { entries.count - head }
     package var isEmpty: Bool { count == 0 }
 
-    package mutating func append(_ entry: Entry) { entries.append(entry) }
+    /// - Parameter time: When it came, in milliseconds since 1970.
+    package mutating func append(_ element: Element, time: Int64, wasSent: Bool) {
+        entries.append(Entry(element: element, time: time, wasSent: wasSent))
+    }
 
     /// Removes the oldest `count` entries; no more than there are.
     package mutating func removeFirst(_ count: Int) {
