@@ -38,7 +38,7 @@ extension Account {
         let liveTime = try liveClock.milliseconds ?? sessions.liveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: liveTime + (timeout ?? configuration.requestTimeout), in: step)
+            deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout), in: step)
         try outbox.append(
             .request, id: iq.id, xml: Serializer().bytes(iq.element), session: session, in: step)
         try Failpoint.afterBind.hit()

@@ -86,7 +86,8 @@ final class AccountLoop {
         case .waiting(let until): due.append(until - now)
         case .live(let stream):
             if let requestedAt = stream.requestedAt {
-                due.append(requestedAt + account.configuration.acknowledgementTimeout - now)
+                due.append(
+                    TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) - now)
             }
             if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
                 due.append(deadline - live)
@@ -212,7 +213,7 @@ final class AccountLoop {
         case .waiting(let until) where until <= now: openStream()
         case .live(let stream):
             guard let requestedAt = stream.requestedAt,
-                requestedAt + account.configuration.acknowledgementTimeout <= now
+                TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) <= now
             else { return }
             drop(
                 AccountError(
