@@ -98,10 +98,9 @@ extension Account {
     }
 
     /// Answers an inbound request.
-    func reply(_ iq: IQ, in step: borrowing Step) throws {
+    func reply(_ iq: Element, in step: borrowing Step) throws {
         try outbox.append(
-            .reply, id: iq.id, xml: Serializer().bytes(iq.element), session: sessions.live(in: step), in: step
-        )
+            .reply, id: iq["id"], xml: Serializer().bytes(iq), session: sessions.live(in: step), in: step)
     }
 
     // MARK: Listening
@@ -127,7 +126,7 @@ extension Account {
     }
 
     private func wakeAfterCommit(_ step: borrowing Step) {
-        let signal = mailbox.signal
-        step.afterCommit { signal.raise() }
+        let mailbox = mailbox
+        step.afterCommit { mailbox.noteRows() }
     }
 }
