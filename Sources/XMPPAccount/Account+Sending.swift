@@ -38,7 +38,7 @@ extension Account {
         let liveTime = try liveClock.milliseconds ?? sessions.liveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: liveTime + (timeout ?? configuration.requestTimeout), in: step)
+            deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout), in: step)
         try outbox.append(
             .request, id: iq.id, xml: Serializer().bytes(iq.element), session: session, in: step)
         try Failpoint.afterBind.hit()
@@ -98,10 +98,9 @@ extension Account {
     }
 
     /// Answers an inbound request.
-    func reply(_ iq: IQ, in step: borrowing Step) throws {
+    func reply(_ iq: Element, in step: borrowing Step) throws {
         try outbox.append(
-            .reply, id: iq.id, xml: Serializer().bytes(iq.element), session: sessions.live(in: step), in: step
-        )
+            .reply, id: iq["id"], xml: Serializer().bytes(iq), session: sessions.live(in: step), in: step)
     }
 
     // MARK: Listening
@@ -127,7 +126,7 @@ extension Account {
     }
 
     private func wakeAfterCommit(_ step: borrowing Step) {
-        let signal = mailbox.signal
-        step.afterCommit { signal.raise() }
+        let mailbox = mailbox
+        step.afterCommit { mailbox.noteRows() }
     }
 }

@@ -66,7 +66,7 @@ public final class Account: Sendable {
         seen = SeenTable(account: id)
         liveClock = LiveClock(time: configuration.time)
         let mailbox = mailbox
-        configuration.time.onTurn? { mailbox.signal.raise() }
+        configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         try WorkerThread.start { [self] in AccountLoop(self).run() }
     }
 

@@ -15,25 +15,32 @@ extension AccountLoop {
         var nextDeadline: Int64?
     }
 
-    func runStep(_ events: [StreamParser.Event], _ commands: [StepCommand]) {
+    /// - Parameter uncounted: What came before stream management began, ahead of `events`.
+    func runStep(
+        _ events: [StreamParser.Event], _ commands: [StepCommand], uncounted: [StreamParser.Event] = []
+    ) {
         guard !isFenced || commands.isEmpty else {
             let error = fencedError
             return commands.forEach { $0.finish(.failure(error)) }
         }
         do {
             if Mutation.splitCommit.isOn { try countApart(events) }
-            let aftermath = try account.store.step { step in try work(events, commands, in: step) }
+            let aftermath = try account.store.step { step in
+                try work(uncounted, events, commands, in: step)
+            }
+            stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
         } catch {
             for command in commands { command.finish(.failure(error)) }
-            giveUp(error, hasArrivals: !events.isEmpty)
+            giveUp(error, hasArrivals: !events.isEmpty || !uncounted.isEmpty)
         }
     }
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.
     private func work(
-        _ events: [StreamParser.Event], _ commands: [StepCommand], in step: borrowing Step
+        _ uncounted: [StreamParser.Event], _ events: [StreamParser.Event], _ commands: [StepCommand],
+        in step: borrowing Step
     ) throws -> Aftermath {
         var aftermath = Aftermath()
         // 0. Fence.
@@ -41,6 +48,7 @@ extension AccountLoop {
         if case .live(let stream) = phase {
             var inbound = inboundStep(stream)
             // 1 to 4, for each element.
+            for event in uncounted { try inbound.process(event, isCounted: false, in: step) }
             for event in events where aftermath.fault == nil {
                 do {
                     try inbound.process(event, in: step)
@@ -127,16 +135,21 @@ extension AccountLoop {
         if stream.isManaged && stream.requestedAt == nil { stream.requestAcknowledgement(now: now) }
         _ = try stream.connection.flush()
         try Failpoint.afterWrite.hit()
-        if !stream.isManaged { try forget(upTo: last.seq, of: stream) }
     }
 
-    /// Without stream management nobody will acknowledge: what the socket took is all that can be known.
-    private func forget(upTo seq: Int64, of stream: LiveStream) throws {
-        _ = try account.store.step { step in
-            try step.execute(
-                "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account.id,
-                stream.session, seq)
+    /// Without stream management nobody will acknowledge: that the socket took it is all that can be known.
+    func forget(_ stream: LiveStream) throws {
+        guard stream.flushMark > stream.forgottenMark else { return }
+        let handlers = try fenced { step in
+            let handlers = try account.outbox.forget(session: stream.session, upTo: stream.flushMark, in: step)
+            for handler in handlers {
+                try step.invalidate(handler, reason: .neverAcknowledged, environment: account)
+            }
+            return handlers
         }
+        stream.forgottenMark = stream.flushMark
+        // An invalidation may have sent something.
+        if !handlers.isEmpty { stream.hasMore = true }
     }
 
     private func acknowledge(_ stream: LiveStream) throws {
@@ -149,21 +162,15 @@ extension AccountLoop {
     private func caughtUp(_ stream: LiveStream) {
         stream.requestedAt = nil
         let waiting = stream.barriers
-        stream.barriers = []
+        (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }
         // Stanzas written since the request was: ask about them too.
-        if stream.hasUnasked { stream.requestAcknowledgement(now: now) }
+        if stream.hasUnasked || !stream.barriers.isEmpty { stream.requestAcknowledgement(now: now) }
     }
 
     private func end(_ stream: LiveStream, _ fault: StreamFault) {
-        if fault.endsSession, let counts = fault.error.cause as? HandledCountError {
-            // XEP-0198 section 4: tell the server what was wrong, then begin anew.
-            let condition = Element(
-                "handled-count-too-high", namespace: Namespaces.sm,
-                attributes: ["h": counts.claimed.description, "send-count": counts.sent.description])
-            let error = StreamError(.undefinedCondition, applicationCondition: condition)
-            stream.connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
-            _ = try? stream.connection.flush()
+        if fault.endsSession {
+            complain(fault, on: stream.connection)
             try? account.store.step { step in
                 if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
                 try account.sessions.lose(in: step)
@@ -172,10 +179,27 @@ extension AccountLoop {
         drop(fault.error)
     }
 
+    /// XEP-0198 section 4: tells the server what was wrong with its count.
+    func complain(_ fault: StreamFault, on connection: Connection) {
+        guard let counts = fault.error.cause as? HandledCountError else { return }
+        let condition = Element(
+            "handled-count-too-high", namespace: Namespaces.sm,
+            attributes: ["h": counts.claimed.description, "send-count": counts.sent.description])
+        let error = StreamError(.undefinedCondition, applicationCondition: condition)
+        connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
+        _ = try? connection.flush()
+    }
+
+    /// How long the loop waits before it tries a step again that could not be committed, in milliseconds.
+    private static let stepRetryDelay: Int64 = 500
+
     /// The step could not be committed: if anything had arrived in it, the server must send that again.
     private func giveUp(_ error: any Error, hasArrivals: Bool) {
         if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
-        guard hasArrivals else { return }
+        guard hasArrivals else {
+            stepRetry = now + Self.stepRetryDelay
+            return
+        }
         drop(
             AccountError(
                 .connectionFailed,

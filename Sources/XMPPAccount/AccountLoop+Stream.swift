@@ -19,6 +19,7 @@ extension AccountLoop {
             return completion(.failure(error))
         }
         connecting.append(completion)
+        failures = 0
         switch phase {
         case .idle, .waiting: openStream()
         case .opening, .live: break
@@ -56,6 +57,11 @@ extension AccountLoop {
             let opened = try result.get()
             do {
                 try begin(opened)
+            } catch let fault as StreamFault {
+                // The session is given up; without it the next attempt binds a new one.
+                complain(fault, on: opened.connection)
+                opened.connection.closeDirty()
+                openStream()
             } catch {
                 opened.connection.closeDirty()
                 throw error
@@ -75,9 +81,8 @@ extension AccountLoop {
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
         }
-        failures = 0
         account.liveClock.start(at: state.liveTime)
-        phase = .live(LiveStream(opened, state: state, own: own))
+        phase = .live(LiveStream(opened, state: state, own: own, now: now))
         if case .resumed = opened.outcome {
             account.hub.send(.resumed(own))
         } else {
@@ -86,7 +91,8 @@ extension AccountLoop {
         let waiting = connecting
         connecting = []
         waiting.forEach { $0(.success(())) }
-        runStep(opened.early, [])
+        stepRetry = nil
+        runStep(opened.early, [], uncounted: opened.uncounted)
     }
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
@@ -101,7 +107,7 @@ extension AccountLoop {
             } catch let fault as StreamFault {
                 // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
                 try account.sessions.lose(in: step)
-                return Result<SessionTable.State, any Error>.failure(fault.error)
+                return Result<SessionTable.State, any Error>.failure(fault)
             }
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
@@ -148,7 +154,7 @@ extension AccountLoop {
             try account.sessions.lose(in: step)
             return state
         }
-        if state.resumptionID != nil { account.hub.send(.sessionLost) }
+        var hasLostAnything = state.resumptionID != nil
         var isDone = false
         while !isDone {
             isDone = try fenced { step in
@@ -168,8 +174,10 @@ extension AccountLoop {
                 settled += try account.outbox.requeueMessages(limit: Self.settleLimit, in: step)
                 return settled == 0
             }
+            if !isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
         }
+        if hasLostAnything { account.hub.send(.sessionLost) }
     }
 
     /// XEP-0198 section 5: `<failed/>` may say how much had been handled; that much need not be sent again.
@@ -189,18 +197,24 @@ extension AccountLoop {
 
     // MARK: Ending
 
+    /// How long a stream must have held for the waits between attempts to begin anew, in milliseconds.
+    private static let stableTime: Int64 = 10_000
+
     /// The stream is gone or must go; the session stays. Tries again unless nobody wants it.
     func drop(_ error: AccountError) {
         guard case .live(let stream) = phase else { return }
+        // A server that accepts and breaks off again and again is not asked ever faster.
+        if now - stream.openedAt >= Self.stableTime { failures = 0 }
         close(stream, error)
+        // Somebody else may turn out to own the account.
+        guard !isFenced else { return }
         account.hub.send(.suspended(error))
         retry()
     }
 
     private func close(_ stream: LiveStream, _ error: AccountError) {
         stream.connection.closeDirty()
-        stream.barriers.forEach { $0(.failure(error)) }
-        stream.barriers = []
+        stream.failBarriers(error)
         let liveTime = account.liveClock.milliseconds ?? 0
         account.liveClock.stop()
         phase = .idle
@@ -269,7 +283,7 @@ extension AccountLoop {
     func loseOwnership(_ error: AccountError) {
         if case .live(let stream) = phase {
             stream.connection.closeDirty()
-            stream.barriers.forEach { $0(.failure(error)) }
+            stream.failBarriers(error)
             account.liveClock.stop()
         }
         phase = .idle
@@ -286,6 +300,13 @@ extension AccountLoop {
     }
 
     func logOut() throws {
+        // The end of the stream ends the session, whoever owns it: only the owner may send it.
+        do {
+            try fenced { _ in }
+        } catch let error as AccountError where error.code == .ownershipLost {
+            if !isFenced { loseOwnership(error) }
+            throw error
+        }
         if case .live(let stream) = phase {
             if stream.isManaged { stream.acknowledge() }
             stream.connection.write(Serializer.streamEnd)
@@ -311,7 +332,7 @@ extension AccountLoop {
     }
 
     /// A step of the owner's: refused when another process took over.
-    private func fenced<R>(_ body: (borrowing Step) throws -> R) throws -> R {
+    func fenced<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         if isFenced { throw fencedError }
         return try account.store.step { step in
             if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }

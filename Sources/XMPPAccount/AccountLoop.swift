@@ -27,17 +27,21 @@ final class AccountLoop {
     var failures = 0
     var attempts = 0
     var isClosed = false
+    /// When a step that could not be committed is tried again; until then no step is due.
+    var stepRetry: Int64?
 
     init(_ account: Account) { self.account = account }
 
     var now: Int64 { account.configuration.time.milliseconds() }
 
     func run() {
+        account.mailbox.begin()
         while !isClosed {
             wait()
             answerOwnerQuestions()
             let events = receive()
-            let commands = account.mailbox.takeAll()
+            let (commands, hasNewRows) = account.mailbox.takeAll()
+            if hasNewRows, case .live(let stream) = phase { stream.hasMore = true }
             takeTurn(events, commands)
         }
     }
@@ -47,6 +51,10 @@ final class AccountLoop {
         var events = events
         var steps: [StepCommand] = []
         for command in commands {
+            if isClosed {
+                refuse(command)
+                continue
+            }
             if case .step(let step) = command {
                 steps.append(step)
                 continue
@@ -80,15 +88,19 @@ final class AccountLoop {
 
     /// Milliseconds until something is due; -1 when nothing is.
     private var timeout: Int32 {
+        if isStepDue { return 0 }
         var due: [Int64] = []
         switch phase {
         case .idle, .opening: break
         case .waiting(let until): due.append(until - now)
         case .live(let stream):
             if let requestedAt = stream.requestedAt {
-                due.append(requestedAt + account.configuration.acknowledgementTimeout - now)
+                due.append(
+                    TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) - now)
             }
-            if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
+            if let stepRetry {
+                due.append(stepRetry - now)
+            } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
                 due.append(deadline - live)
             }
         }
@@ -123,7 +135,14 @@ final class AccountLoop {
         do {
             var isOpen = true
             while bytes.count < Self.readLimit {
-                let result = try stream.connection.read(into: &bytes)
+                let result: Connection.ReadResult
+                do throws(TransportError) {
+                    result = try stream.connection.read(into: &bytes)
+                } catch {
+                    // What came before is taken in first: perhaps the error that explains it. The next read fails too.
+                    if bytes.isEmpty { throw error }
+                    break
+                }
                 if case .bytes = result { continue }
                 isOpen = result != .closed
                 break
@@ -192,6 +211,8 @@ final class AccountLoop {
                         .protocolViolation,
                         "the server has no stream management; there is nothing to wait for")))
         }
+        // An answer that is under way already says nothing about what comes behind it: ask again after it.
+        guard stream.requestedAt == nil else { return stream.nextBarriers.append(completion) }
         stream.requestAcknowledgement(now: now)
         stream.barriers.append(completion)
     }
@@ -200,6 +221,7 @@ final class AccountLoop {
 
     private var isStepDue: Bool {
         guard case .live(let stream) = phase else { return false }
+        if let stepRetry { return stepRetry <= now }
         if stream.hasMore && stream.connection.canTakeMore { return true }
         guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else {
             return false
@@ -212,7 +234,7 @@ final class AccountLoop {
         case .waiting(let until) where until <= now: openStream()
         case .live(let stream):
             guard let requestedAt = stream.requestedAt,
-                requestedAt + account.configuration.acknowledgementTimeout <= now
+                TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) <= now
             else { return }
             drop(
                 AccountError(
@@ -226,7 +248,12 @@ final class AccountLoop {
     private func flush() {
         guard case .live(let stream) = phase else { return }
         do {
-            _ = try stream.connection.flush()
+            let isFlushed = try stream.connection.flush()
+            if isFlushed && !stream.isManaged { try forget(stream) }
+        } catch let error as AccountError where error.code == .ownershipLost {
+            loseOwnership(error)
+        } catch is HandlerError {
+            // The rows stay until a later turn.
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }

@@ -37,6 +37,11 @@ public struct StanzaAcknowledged: Sendable {
     public let id: String?
 }
 
+extension InvalidationReason {
+    /// The server has no stream management, so it never says which stanzas it has taken.
+    public static let neverAcknowledged = InvalidationReason(rawValue: "never-acknowledged")
+}
+
 extension Invalidation {
     /// The account in whose service the handler was bound.
     ///

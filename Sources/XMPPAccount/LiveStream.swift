@@ -19,17 +19,24 @@ final class LiveStream {
     private var requestMark: Int64 = 0
     /// When the oldest unanswered `<r/>` was written, in milliseconds of the monotonic clock.
     var requestedAt: Int64?
-    /// Those who wait for the server to answer an `<r/>`.
+    /// Those who wait for the server to answer the `<r/>` that was sent last.
     var barriers: [Completion] = []
+    /// Those who came after that `<r/>` and wait for the answer to the next one.
+    var nextBarriers: [Completion] = []
+    /// When it was opened, in milliseconds of the monotonic clock.
+    let openedAt: Int64
+    /// Without stream management: the last outbox row that was given up to the socket.
+    var forgottenMark: Int64 = 0
     /// The earliest deadline of a request, in milliseconds of live time.
     var nextDeadline: Int64?
 
-    init(_ opened: OpenedStream, state: SessionTable.State, own: JID) {
+    init(_ opened: OpenedStream, state: SessionTable.State, own: JID, now: Int64) {
         connection = opened.connection
         parser = opened.parser
         session = state.number
         self.own = own
         isManaged = state.isManaged
+        openedAt = now
         handled = state.handled
         acknowledged = state.acknowledged
     }
@@ -39,6 +46,13 @@ final class LiveStream {
         connection.write(Self.request)
         requestedAt = requestedAt ?? now
         requestMark = flushMark
+    }
+
+    /// The connection is of no use any more: nobody's question will be answered.
+    func failBarriers(_ error: AccountError) {
+        let waiting = barriers + nextBarriers
+        (barriers, nextBarriers) = ([], [])
+        waiting.forEach { $0(.failure(error)) }
     }
 
     /// Whether stanzas were written since the server was asked last.

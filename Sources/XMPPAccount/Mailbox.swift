@@ -1,3 +1,4 @@
+import Glibc
 import Handlers
 import Synchronization
 
@@ -32,6 +33,9 @@ final class Mailbox: Sendable {
     private struct State {
         var commands: [Command] = []
         var isClosed = false
+        var hasNewRows = false
+        /// The loop's own thread.
+        var loop: pthread_t?
     }
 
     let signal: WakeSignal
@@ -49,11 +53,28 @@ final class Mailbox: Sendable {
         return isTaken
     }
 
-    func takeAll() -> [Command] {
+    /// What was asked since the last call, and whether rows were committed that the loop has not looked at.
+    func takeAll() -> (commands: [Command], hasNewRows: Bool) {
         state.withLock { state in
-            defer { state.commands.removeAll() }
-            return state.commands
+            defer {
+                state.commands.removeAll()
+                state.hasNewRows = false
+            }
+            return (state.commands, state.hasNewRows)
         }
+    }
+
+    /// Called by the loop on its thread before anything else.
+    func begin() { state.withLock { $0.loop = pthread_self() } }
+
+    /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
+    func noteRows() {
+        let isForeign = state.withLock { state in
+            let isForeign = state.loop.map { pthread_equal($0, pthread_self()) == 0 } ?? true
+            if isForeign { state.hasNewRows = true }
+            return isForeign
+        }
+        if isForeign { signal.raise() }
     }
 
     /// Refuses further commands and returns those that came too late.
@@ -71,6 +92,7 @@ final class EventHub: Sendable {
     private struct State {
         var next = 0
         var listeners: [Int: AsyncStream<AccountEvent>.Continuation] = [:]
+        var isFinished = false
     }
 
     private let state = Mutex(State())
@@ -78,10 +100,12 @@ final class EventHub: Sendable {
     func listen() -> AsyncStream<AccountEvent> {
         AsyncStream { continuation in
             let key = state.withLock { state in
+                guard !state.isFinished else { return Int?.none }
                 state.next += 1
                 state.listeners[state.next] = continuation
                 return state.next
             }
+            guard let key else { return continuation.finish() }
             continuation.onTermination = { [weak self] _ in
                 self?.state.withLock { _ = $0.listeners.removeValue(forKey: key) }
             }
@@ -94,7 +118,10 @@ final class EventHub: Sendable {
     }
 
     func finish() {
-        let listeners = state.withLock { Array($0.listeners.values) }
+        let listeners = state.withLock { state in
+            state.isFinished = true
+            return Array(state.listeners.values)
+        }
         for listener in listeners { listener.finish() }
     }
 }

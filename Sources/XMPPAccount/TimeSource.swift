@@ -15,6 +15,12 @@ public struct TimeSource: Sendable {
         self.onTurn = onTurn
     }
 
+    /// The time that lies `duration` after `time`; the end of time instead of an overflow.
+    static func sum(_ time: Int64, _ duration: Int64) -> Int64 {
+        let (sum, isOverflow) = time.addingReportingOverflow(max(0, duration))
+        return isOverflow ? .max : sum
+    }
+
     /// The machine's monotonic clock.
     public static let system = TimeSource(milliseconds: {
         var time = timespec()

@@ -28,15 +28,18 @@ struct InboundStep {
 
     /// Takes one element in.
     ///
+    /// - Parameter isCounted: False for what came before stream management began (XEP-0198 section 4).
     /// - Throws: ``StreamFault`` when the stream must end here (what was taken in before stands); other errors when
     ///   the whole step must be given up.
-    mutating func process(_ event: StreamParser.Event, in step: borrowing Step) throws {
+    mutating func process(
+        _ event: StreamParser.Event, isCounted: Bool = true, in step: borrowing Step
+    ) throws {
         guard case .element(let element) = event else {
             throw StreamFault(AccountError(.connectionFailed, "the server closed the stream"))
         }
         if Stanza.isStanza(element) {
             // 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
-            if isManaged { handled = handled + 1 }
+            if isManaged && isCounted { handled = handled + 1 }
             try processStanza(element, in: step)
         } else if element.namespace == Namespaces.sm {
             try processManagement(element, in: step)
@@ -54,6 +57,10 @@ struct InboundStep {
             stanza = try Stanza(element)
         } catch {
             events.append(.ignored(element, reason: error.description))
+            // 4. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
+            if error.code != .malformedAddress, let reply = error.reply(to: element) {
+                try account.reply(reply, in: step)
+            }
             return
         }
         switch stanza {
@@ -98,7 +105,7 @@ struct InboundStep {
     private func answer(_ iq: IQ, in step: borrowing Step) throws {
         let isPing = iq.type == .get && iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true
         let reply = isPing ? iq.result() : iq.errorReply(StanzaError(.serviceUnavailable))
-        if let reply { try account.reply(reply, in: step) }
+        if let reply { try account.reply(reply.element, in: step) }
     }
 
     private mutating func note(_ disposition: Disposition, of what: String) {

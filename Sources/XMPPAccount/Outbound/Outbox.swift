@@ -79,6 +79,17 @@ struct Outbox {
         return rows
     }
 
+    /// Removes what a session without stream management has written.
+    ///
+    /// - Returns: The handlers that waited for an acknowledgement.
+    func forget(session: Int64, upTo mark: Int64, in step: borrowing Step) throws(HandlerError) -> [HandlerID] {
+        try step.all(
+            "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ? RETURNING handler", account,
+            session, mark
+        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID.init(rawValue:)) }
+        .compactMap(\.self)
+    }
+
     /// Lets a session carry the stanzas that none has carried yet.
     func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(

@@ -64,6 +64,11 @@ final class OwnerSocket {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
+        // A frozen owner accepts nobody: once its backlog is full, connecting would wait for ever.
+        var limit = timeval(
+            tv_sec: Int(milliseconds) / 1000, tv_usec: max(1, Int(milliseconds) % 1000 * 1000))
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         guard withSocketAddress(path, { connect(descriptor, $0, $1) }) == 0 else { return nil }
         var byte = question.rawValue
         guard send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL)) == 1,

@@ -42,7 +42,7 @@ final class Ownership {
         _ lock: OwnerLock, socketPath: String, role: AccountRole, silence: Int64
     ) throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
-        let end = TimeSource.system.milliseconds() + silence
+        let end = TimeSource.sum(TimeSource.system.milliseconds(), silence)
         while !lock.tryToTake() {
             let left = end - TimeSource.system.milliseconds()
             guard left > 0 else { return }

@@ -31,8 +31,9 @@ struct StreamOpener: Sendable {
         let deadline = Deadline.after(.milliseconds(configuration.connectTimeout))
         let stream = try connect(deadline: deadline, interrupt: interrupt)
         let features = try authenticate(stream)
-        let outcome = try beginSession(stream, features: features)
-        return OpenedStream(stream, outcome: outcome)
+        var uncounted: [StreamParser.Event] = []
+        let outcome = try beginSession(stream, features: features, uncounted: &uncounted)
+        return OpenedStream(stream, outcome: outcome, uncounted: uncounted)
     }
 
     private var domain: String { configuration.jid.domain }
@@ -138,7 +139,9 @@ struct StreamOpener: Sendable {
 
     // MARK: Session
 
-    private func beginSession(_ stream: BlockingStream, features: Element) throws -> Outcome {
+    private func beginSession(
+        _ stream: BlockingStream, features: Element, uncounted: inout [StreamParser.Event]
+    ) throws -> Outcome {
         var failedCount: HandledCount?
         let canManage = features.child("sm", Namespaces.sm) != nil
         if let resumption, canManage {
@@ -162,7 +165,7 @@ struct StreamOpener: Sendable {
             failedCount = HandledCount(answer["h"])
         }
         let jid = try bind(stream)
-        let session = try enable(stream, jid: jid, canManage: canManage)
+        let session = try enable(stream, jid: jid, canManage: canManage, uncounted: &uncounted)
         return .bound(session, failedCount: failedCount)
     }
 
@@ -182,14 +185,24 @@ struct StreamOpener: Sendable {
         return jid
     }
 
-    private func enable(_ stream: BlockingStream, jid: JID, canManage: Bool) throws -> BoundSession {
+    /// How many stanzas may come between `<enable/>` and its answer.
+    private static let uncountedLimit = 1000
+
+    private func enable(
+        _ stream: BlockingStream, jid: JID, canManage: Bool, uncounted: inout [StreamParser.Event]
+    ) throws -> BoundSession {
         var session = BoundSession(fullJID: jid, isManaged: false, resumptionID: nil, location: nil)
         guard canManage else { return session }
         try stream.send(
             Element(
                 "enable", namespace: Namespaces.sm,
                 attributes: ["resume": "true", "max": configuration.resumptionWindow.map(String.init)]))
-        let answer = try stream.element()
+        var answer = try stream.element()
+        // The resource is bound, so stanzas may come; they count only behind <enabled/> (XEP-0198 section 4).
+        while Stanza.isStanza(answer), uncounted.count < Self.uncountedLimit {
+            uncounted.append(.element(answer))
+            answer = try stream.element()
+        }
         if answer.has(name: "enabled", namespace: Namespaces.sm) {
             session.isManaged = true
             // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
@@ -210,11 +223,16 @@ struct StreamOpener: Sendable {
 final class OpenedStream: @unchecked Sendable {
     let connection: Connection
     let parser: StreamParser
+    /// Stanzas that came before stream management began.
+    let uncounted: [StreamParser.Event]
     /// What arrived behind the answer that began the session.
     let early: [StreamParser.Event]
     let outcome: StreamOpener.Outcome
 
-    init(_ stream: BlockingStream, outcome: StreamOpener.Outcome) {
+    init(
+        _ stream: BlockingStream, outcome: StreamOpener.Outcome, uncounted: [StreamParser.Event]
+    ) {
+        self.uncounted = uncounted
         connection = stream.connection
         parser = stream.parser
         early = Array(stream.events)

@@ -1,0 +1,356 @@
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// Requests: every one ends exactly once, in whatever process is there by then.
+@Suite(.timeLimit(.minutes(2))) struct AccountRequestTests {
+    private let peer = AccountRig.peer
+
+    @Test("Q1 Q3 a request ends with the result or the error that its peer gave")
+    func answered() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.ask(rig.question("q1"))
+            try await account.ask(rig.question("q2", want: "error"))
+            try await account.ask(
+                IQ(type: .get, id: "q3", payload: Element("ping", namespace: Namespaces.ping)))
+            try await eventually { try account.store.waitingHandlers == 0 }
+            #expect(
+                try account.store.notes("ended").sorted() == [
+                    "q1: result answer from peer@localhost/bot",
+                    "q2: error item-not-found from peer@localhost/bot",
+                    "q3: result - from -",
+                ])
+            #expect(try account.store.notes("abandoned").isEmpty)
+            #expect(try account.store.number("SELECT count(*) FROM ending") == 3)
+        }
+    }
+
+    @Test("Q3 an unanswered request times out with an error of our own from the asked address, once")
+    func timesOut() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let account = try await rig.connected { $0.requestTimeout = 60_000 }
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await account.ask(rig.question("q2", want: "silence"), timeout: 5000)
+            try await rig.saw { $0.event == .received && $0.id == "q2" }
+            try await account.caughtUp()
+            clock.advance(by: .milliseconds(4999))
+            try await account.perform { _ in }
+            #expect(try account.store.notes("ended").isEmpty)
+            clock.advance(by: .milliseconds(1))
+            try await eventually { try account.store.notes("ended").count == 1 }
+            #expect(
+                try account.store.notes("ended") == [
+                    "q2: timeout remote-server-timeout from peer@localhost/bot"
+                ])
+            // The late answer finds nothing, is counted, and is not answered.
+            rig.bot.answer(
+                IQ(
+                    type: .get, to: peer, from: rig.server.boundAddresses[0], id: "q2",
+                    payload: Element("x", namespace: "x")
+                ).element)
+            try await account.caughtUp()
+            #expect(try account.store.number("SELECT handled FROM session") == 1)
+            #expect(rig.sent().filter { $0.hasPrefix("iq") } == ["iq q1", "iq q2"])
+            #expect(try account.store.notes("ended").count == 1)
+            #expect(try account.store.waitingHandlers == 1)
+        }
+    }
+
+    @Test("Q3 time without a stream does not count, so nothing times out while offline")
+    func liveTime() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let account = try await rig.connected { $0.requestTimeout = 60_000 }
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await account.caughtUp()
+            clock.advance(by: .seconds(59))
+            try await account.suspend()
+            clock.advance(by: .seconds(500))
+            try await account.connect()
+            try await account.perform { _ in }
+            #expect(try account.store.notes("ended").isEmpty)
+            clock.advance(by: .seconds(1))
+            try await eventually { try account.store.notes("ended").count == 1 }
+        }
+    }
+
+    @Test("Q3 a time-out as long as can be is no trap")
+    func longestTimeout() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected {
+                $0.acknowledgementTimeout = .max
+                $0.connectTimeout = .max
+                $0.ownerSilence = .max
+            }
+            try await account.ask(rig.question("q1"), timeout: .max)
+            try await eventually { try account.store.waitingHandlers == 0 }
+            try await account.caughtUp()
+        }
+    }
+
+    @Test("Q3 a cancelled request is invalidated once, and its late answer is ignored")
+    func cancelled() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.ask(rig.question("q1", want: "silence"))
+            #expect(try await account.perform { step in try account.cancelRequest(id: "q1", in: step) })
+            #expect(try await !account.perform { step in try account.cancelRequest(id: "q1", in: step) })
+            #expect(try account.store.notes("abandoned") == ["q1: cancelled"])
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            let own = rig.server.boundAddresses[0]
+            rig.server.send(IQ(type: .result, to: own, id: "q1", payload: nil).element, from: peer)
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended").isEmpty)
+        }
+    }
+
+    @Test("Q3 logging out invalidates what waits, empties the outbox and ends the session")
+    func logsOut() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            try await account.caughtUp()
+            try await account.logOut()
+            #expect(try account.store.notes("abandoned") == ["q1: logout"])
+            #expect(try account.store.outboxCount == 0)
+            #expect(try account.store.waitingHandlers == 0)
+            try await rig.saw { $0.event == .closedCleanly }
+            let events = EventReader(account)
+            try await account.connect()
+            await events.until("bound")
+            #expect(events.seen == ["bound"])
+        }
+    }
+
+    @Test("Q1 Q6 a request sent while offline goes out after connecting, once, and ends in another account")
+    func sentOffline() async throws {
+        try await withRig { rig in
+            let offline = try rig.account()
+            try await offline.ask(rig.question("q1"))
+            await offline.close()
+            let account = try await rig.connected()
+            try await eventually { try account.store.notes("ended").count == 1 }
+            try await account.suspend()
+            try await account.connect()
+            try await account.caughtUp()
+            #expect(rig.sent().filter { $0 == "iq q1" }.count == 1)
+        }
+    }
+
+    @Test("Q6 a handler bound by one account is finished by another one on the same file")
+    func finishedElsewhere() async throws {
+        try await withRig { rig in
+            let first = try await rig.connected()
+            try await first.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            let own = rig.server.boundAddresses[0]
+            await first.close()
+            // Answered while nobody is connected.
+            rig.server.send(IQ(type: .result, to: own, id: "q1", payload: nil).element, from: peer)
+            let second = try await rig.connected()
+            try await second.caughtUp()
+            #expect(try second.store.notes("ended") == ["q1: result - from peer@localhost/bot"])
+        }
+    }
+
+    @Test("Q6 a request survives a restart of the server that keeps no sessions: it is invalidated, not lost")
+    func serverRestarts() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            rig.server.stop(.reset)
+            await events.until("suspended")
+            try rig.server.start()
+            try await account.connect()
+            await events.until("bound")
+            #expect(events.seen == ["suspended connection-failed", "sessionLost", "bound"])
+            #expect(try account.store.notes("abandoned") == ["q1: session-lost"])
+        }
+    }
+
+    @Test("Q1 what a handler sends commits with it; when it throws nothing is sent")
+    func sentFromHandler() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.listen(as: "test", TestApp.AskBack().durable)
+            rig.bot.send(rig.messageToAlice("m1", "throw"))
+            rig.bot.send(rig.messageToAlice("m2", "fine"))
+            try await eventually { try account.store.notes("ended").count == 1 }
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended") == ["back-m2: result answer from peer@localhost/bot"])
+            #expect(rig.sent().filter { $0 != "presence " } == ["iq back-m2", "message reply-m2"])
+            #expect(try account.store.setAside == 1)
+            #expect(try account.store.waitingHandlers == 0)
+        }
+    }
+
+    @Test("Q1 a request sent from the handler of another one goes on and on")
+    func chain() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.send(rig.question("chain-20"), then: TestApp.Chained(left: 20).durable)
+            try await eventually { try account.store.notes("chained").count == 21 }
+            #expect(try account.store.waitingHandlers == 0)
+        }
+    }
+
+    @Test("Q1 what the program's own step sends goes out without further traffic, and times out in time")
+    func sentFromForeignStep() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let account = try await rig.connected()
+            try await account.caughtUp()
+            let answered = try TestApp.Answered(name: "q1").durable
+            _ = try account.store.step { step in
+                try account.send(rig.question("q1", want: "silence"), then: answered, timeout: 100, in: step)
+            }
+            try await rig.saw("the request was sent") { $0.event == .received && $0.id == "q1" }
+            try await account.caughtUp()
+            clock.advance(by: .milliseconds(100))
+            try await eventually { try account.store.notes("ended").count == 1 }
+        }
+    }
+
+    @Test("Q1 a result or error cannot be sent as a request")
+    func noRequest() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            for type in [IQ.Kind.result, .error] {
+                let error = await errorOf { try await account.ask(IQ(type: type, id: "x", payload: nil)) }
+                #expect((error as? AccountError)?.code == .invalidStanza)
+            }
+            #expect(try account.store.waitingHandlers == 0)
+        }
+    }
+
+    @Test("Q1 two requests with one id: the second is refused and leaves no trace")
+    func sameID() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            try await account.ask(rig.question("q1"))
+            #expect(await errorOf { try await account.ask(rig.question("q1")) } is HandlerError)
+            #expect(try account.store.waitingHandlers == 1)
+            #expect(try account.store.outboxCount == 1)
+        }
+    }
+
+    @Test("S11 more than the outbox may hold is refused with an error")
+    func outboxFull() async throws {
+        try await withRig { rig in
+            let account = try rig.account { $0.maximumOutbox = 3 }
+            for id in ["a", "b", "c"] { try await account.tell(id) }
+            let error = await errorOf { try await account.tell("d") } as? AccountError
+            #expect(error?.code == .outboxFull)
+            #expect(await errorOf { try await account.ask(rig.question("q")) } != nil)
+            try await account.connect()
+            try await eventually { try account.store.outboxCount == 0 }
+            try await account.tell("e")
+        }
+    }
+
+    // MARK: Who may answer
+
+    @Test("Q2 answers from other addresses neither fire nor consume, and the right one still does")
+    func spoofed() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            let own = rig.server.boundAddresses[0]
+            for from in [
+                "peer@localhost", "localhost", "mallory@localhost/bot", "peer@localhost/BOT",
+                "peer@localhost/bot2", own.description, own.bare.description,
+            ] {
+                rig.server.send(
+                    IQ(type: .result, to: own, from: try JID(from), id: "q1", payload: nil).element,
+                    to: .everyone)
+            }
+            // No `from`: only an error may come so.
+            rig.server.send(IQ(type: .result, to: own, id: "q1", payload: nil).element, to: .everyone)
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended").isEmpty)
+            #expect(try account.store.waitingHandlers == 1)
+            rig.server.send(IQ(type: .result, to: own, from: peer, id: "q1", payload: nil).element, to: .everyone)
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended") == ["q1: result - from peer@localhost/bot"])
+            #expect(rig.sent().filter { $0.hasPrefix("iq") } == ["iq q1"], "answers are never answered")
+        }
+    }
+
+    @Test("Q2 a get, a set or an unknown type with the id of a request does not end it")
+    func wrongType() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            try await account.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            let own = rig.server.boundAddresses[0]
+            for type in ["get", "set", "answer"] {
+                var element = IQ(
+                    type: .get, to: own, from: peer, id: "q1", payload: Element("x", namespace: "urn:x")
+                ).element
+                element["type"] = type
+                rig.server.send(element, to: .everyone)
+            }
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended").isEmpty)
+            #expect(try account.store.waitingHandlers == 1)
+            // Each of the three is answered with an error, for it was addressed to us.
+            try await rig.saw { $0.event == .received && $0.type == "error" }
+            try await eventually { rig.xml(ofID: "q1").count == 4 }
+        }
+    }
+
+    // MARK: Requests of others
+
+    @Test("Q4 a ping is answered, an unknown request gets service-unavailable, an answer gets nothing")
+    func inbound() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let own = rig.server.boundAddresses[0]
+            func send(_ type: IQ.Kind, _ id: String, _ payload: Element?) {
+                rig.bot.send(IQ(type: type, to: own, id: id, payload: payload).element)
+            }
+            send(.get, "p1", Element("ping", namespace: Namespaces.ping))
+            send(.get, "u1", Element("x", namespace: "urn:x"))
+            send(.set, "u2", Element("ping", namespace: Namespaces.ping))
+            send(.result, "r1", nil)
+            send(.error, "e1", StanzaError(.itemNotFound).element)
+            try await account.caughtUp()
+            // What the loop owes was written in the turn before the next one's answer.
+            try await account.caughtUp()
+            let answers = rig.server.log.entries.filter { $0.event == .received && $0.name == "iq" && $0.session != 0 }
+            #expect(answers.map { "\($0.id ?? "") \($0.type ?? "")" } == ["p1 result", "u1 error", "u2 error"])
+            for answer in answers.dropFirst() {
+                #expect(answer.xml?.contains("service-unavailable") == true)
+            }
+        }
+    }
+
+    @Test("Q4 a malformed request is answered with bad-request, once")
+    func malformedRequest() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let own = rig.server.boundAddresses[0]
+            let empty = IQ(type: .get, to: own, from: peer, id: "b1", payload: nil).element
+            var double = IQ(
+                type: .set, to: own, from: peer, id: "b2", payload: Element("x", namespace: "urn:x")).element
+            double.append(Element("y", namespace: "urn:x"))
+            rig.server.send(empty, to: .everyone)
+            rig.server.send(double, to: .everyone)
+            try await account.caughtUp()
+            try await account.caughtUp()
+            for id in ["b1", "b2"] {
+                let answers = rig.xml(ofID: id)
+                #expect(answers.count == 1)
+                #expect(answers.first?.contains("bad-request") == true)
+            }
+        }
+    }
+}

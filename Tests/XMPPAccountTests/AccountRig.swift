@@ -1,0 +1,223 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// A server with its certificate, a peer on it, and accounts on one database in a fresh folder.
+final class AccountRig: Sendable {
+    /// How long anything may take before a test gives up.
+    static let limit = Duration.seconds(40)
+    static let alice = try! JID("alice@localhost")  // A constant that is an address.
+    static let peer = try! JID("peer@localhost/bot")  // The same.
+
+    let folder: TemporaryFolder
+    let certificates: TestCertificates
+    let server: ScriptedServer
+    let clock: VirtualClock?
+    let bot: ScriptedServer.Bot
+    /// The accounts made so far, to close them at the end.
+    private let accounts = Kept<[Account]>([])
+
+    init(
+        clock: VirtualClock? = nil, flaw: TestCertificates.Flaw = .none,
+        _ change: (inout ScriptedServer.Configuration) -> Void = { _ in }
+    ) throws {
+        folder = try TemporaryFolder()
+        certificates = try TestCertificates(in: folder.path)
+        var configuration = ScriptedServer.Configuration(
+            accounts: ["alice": "secret", "peer": "hidden"],
+            certificate: try certificates.makeServerCertificate(for: ["localhost"], flaw: flaw))
+        configuration.logsXML = true
+        configuration.clock = clock
+        change(&configuration)
+        self.clock = clock
+        server = try ScriptedServer(configuration)
+        try server.start()
+        bot = server.addBot(jid: Self.peer, handler: Self.answer)
+    }
+
+    /// The peer answers as the question wants.
+    private static func answer(_ stanza: Element, _ bot: ScriptedServer.Bot) {
+        switch stanza.firstElement?["want"] {
+        case "result": bot.answer(stanza, payload: Element("answer", namespace: TestApp.namespace))
+        case "error": bot.refuse(stanza, StanzaError(.itemNotFound))
+        default: break
+        }
+    }
+
+    // MARK: Making accounts
+
+    var databasePath: String { folder.path + "/app.db" }
+
+    func store(busyTimeout: Int = 5000) throws -> HandlerStore {
+        try HandlerStore(
+            path: databasePath, registry: TestApp.registry, schemas: Account.schemas + [TestApp.schema],
+            synchronous: .normal, busyTimeout: busyTimeout)
+    }
+
+    func configuration(_ change: (inout AccountConfiguration) -> Void = { _ in }) -> AccountConfiguration {
+        var configuration = AccountConfiguration(
+            jid: Self.alice, password: "secret",
+            server: .init(host: server.host, port: server.directTLSPort, security: .directTLS))
+        configuration.trust = .file(path: certificates.authorityFile)
+        if let clock { configuration.time = clock.timeSource }
+        change(&configuration)
+        return configuration
+    }
+
+    func account(
+        store: HandlerStore? = nil, _ change: (inout AccountConfiguration) -> Void = { _ in }
+    ) throws -> Account {
+        let account = try Account(configuration(change), store: try store ?? self.store())
+        accounts.withLock { $0.append(account) }
+        return account
+    }
+
+    /// An account that is connected.
+    func connected(
+        store: HandlerStore? = nil, _ change: (inout AccountConfiguration) -> Void = { _ in }
+    ) async throws -> Account {
+        let account = try account(store: store, change)
+        try await account.connect()
+        return account
+    }
+
+    func close() async {
+        for account in accounts.withLock({ $0 }) { await account.close() }
+        server.stop(.reset)
+    }
+
+    // MARK: What the server saw
+
+    /// Waits for an entry of the log on a thread that may block.
+    @discardableResult
+    func saw(
+        from index: Int = 0, _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
+        _ matches: @escaping @Sendable (ServerLogEntry) -> Bool
+    ) async throws -> ServerLogEntry {
+        let log = server.log
+        let entry = try await onThread { log.wait(for: Self.limit, from: index, until: matches) }
+        return try #require(entry, what, sourceLocation: sourceLocation)
+    }
+
+    /// The stanzas that clients sent, from an entry of the log on: kind and id.
+    func sent(from index: Int = 0) -> [String] {
+        server.log.entries(from: index).filter { $0.event == .received && $0.isStanza && $0.session != 0 }
+            .map { "\($0.name ?? "") \($0.id ?? "")" }
+    }
+
+    /// The XML of the elements with that id that clients sent.
+    func xml(ofID id: String) -> [String] {
+        server.log.entries.filter { $0.event == .received && $0.id == id }.compactMap(\.xml)
+    }
+
+    // MARK: Sending as the peer
+
+    func messageToAlice(_ id: String?, _ body: String) -> Element {
+        Message(to: Self.alice, id: id, body: body).element
+    }
+
+    /// A question that the peer answers as `want` says.
+    func question(_ id: String, want: String = "result", to peer: JID? = AccountRig.peer) -> IQ {
+        IQ(
+            type: .get, to: peer, id: id,
+            payload: Element("question", namespace: TestApp.namespace, attributes: ["want": want]))
+    }
+}
+
+/// Runs a test with a rig that is closed in any case.
+func withRig(
+    clock: VirtualClock? = nil, flaw: TestCertificates.Flaw = .none,
+    _ change: (inout ScriptedServer.Configuration) -> Void = { _ in },
+    _ body: (AccountRig) async throws -> Void
+) async throws {
+    let rig = try AccountRig(clock: clock, flaw: flaw, change)
+    do {
+        try await body(rig)
+    } catch {
+        await rig.close()
+        throw error
+    }
+    await rig.close()
+}
+
+// MARK: - Waiting
+
+/// Runs something that blocks on a thread of its own: the pool of Swift's tasks has only as many as the machine has cores.
+func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+        Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
+    }
+}
+
+/// Looks at something that has no event of its own until it is as wanted.
+func eventually(
+    _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
+    _ condition: () throws -> Bool
+) async throws {
+    let end = ContinuousClock.now + AccountRig.limit
+    while try !condition() {
+        try #require(ContinuousClock.now < end, what, sourceLocation: sourceLocation)
+        try await Task.sleep(for: .milliseconds(2))
+    }
+}
+
+/// The events of an account, one after the other.
+final class EventReader {
+    private var iterator: AsyncStream<AccountEvent>.Iterator
+    /// What came so far.
+    private(set) var seen: [String] = []
+
+    init(_ account: Account) { iterator = account.events.makeAsyncIterator() }
+
+    /// Takes events until one of that name comes; nil when the account was closed before.
+    @discardableResult
+    func until(_ name: String) async -> AccountEvent? {
+        while let event = await iterator.next() {
+            seen.append(event.name)
+            if event.name == name || event.name.hasPrefix(name + " ") { return event }
+        }
+        return nil
+    }
+}
+
+extension AccountEvent {
+    /// The case, with the code of an error.
+    var name: String {
+        switch self {
+        case .bound: "bound"
+        case .resumed: "resumed"
+        case .suspended(let error): "suspended \(error.code)"
+        case .sessionLost: "sessionLost"
+        case .ignored: "ignored"
+        case .setAside: "setAside"
+        case .handedOver: "handedOver"
+        case .stopped(let error): "stopped \(error.code)"
+        }
+    }
+}
+
+/// The error that `body` throws.
+func errorOf(_ body: () async throws -> Void) async -> (any Error)? {
+    do {
+        try await body()
+        return nil
+    } catch {
+        return error
+    }
+}
+
+/// A value with its lock.
+final class Kept<Value: Sendable>: @unchecked Sendable {
+    // Unchecked: the value is touched only while the lock is held.
+    private var value: Value
+    private let lock = NSLock()
+    init(_ value: Value) { self.value = value }
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        lock.lock()
+        defer { lock.unlock() }
+        return try body(&value)
+    }
+}

@@ -1,0 +1,160 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// The application of the account's tests: what its handlers do, they note in a table.
+///
+/// The table has no unique keys: a handler that ran twice leaves two rows.
+enum TestApp {
+    static let namespace = "urn:durable-handlers:test:0"
+
+    static let schema = Schema(
+        module: "account-tests",
+        migrations: [
+            """
+            CREATE TABLE note(row INTEGER PRIMARY KEY, what TEXT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL);
+            CREATE TABLE parent(id INTEGER PRIMARY KEY);
+            CREATE TABLE child(parent INTEGER NOT NULL REFERENCES parent(id) DEFERRABLE INITIALLY DEFERRED);
+            CREATE TABLE filler(bytes BLOB NOT NULL);
+            """
+        ])
+
+    static var registry: HandlerRegistry {
+        HandlerRegistry([
+            Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
+        ])
+    }
+
+    struct Refusal: Error, CustomStringConvertible {
+        let description = "this handler was asked to fail"
+    }
+
+    static func note(_ what: String, _ name: String, _ value: String, in step: borrowing Step) throws {
+        try step.execute("INSERT INTO note(what, name, value) VALUES (?, ?, ?)", what, name, value)
+    }
+
+    /// Notes how a request ended.
+    struct Answered: Handler {
+        static let id = "test.answered"
+        var name: String
+        func run(_ call: borrowing Call<IQReply>) throws {
+            let outcome =
+                switch call.outcome {
+                case .result(let payload): "result \(payload?.name ?? "-")"
+                case .error(let error): "error \(error.condition.rawValue)"
+                case .timeout: "timeout \(call.iq.error?.condition.rawValue ?? "-")"
+                }
+            try note("ended", name, "\(outcome) from \(call.iq.from?.description ?? "-")", in: call.step)
+        }
+    }
+
+    /// Notes why a request was given up.
+    struct Abandoned: Handler {
+        static let id = "test.abandoned"
+        var name: String
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            _ = try call.context.account
+            try note("abandoned", name, call.reason.rawValue, in: call.step)
+        }
+    }
+
+    /// Notes every message; one with the body "throw" is refused after it was noted.
+    struct Received: Handler {
+        static let id = "test.received"
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            try note("message", call.message.id ?? "-", call.message.body ?? "", in: call.step)
+            if call.message.body == "throw" { throw Refusal() }
+            if call.message.body == "orphan" { try call.step.execute("INSERT INTO child(parent) VALUES (4711)") }
+            if call.message.body == "fill" {
+                try call.step.execute("INSERT INTO filler(bytes) VALUES (zeroblob(1000000))")
+            }
+        }
+    }
+
+    /// Notes that the server took a message.
+    struct Acknowledged: Handler {
+        static let id = "test.acknowledged"
+        var name: String
+        func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+            try note("acknowledged", name, call.context.id ?? "-", in: call.step)
+        }
+    }
+
+    /// Asks back, and answers, from inside the handler of a message.
+    struct AskBack: Handler {
+        static let id = "test.ask-back"
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            let id = call.message.id ?? "-"
+            let question = Element("question", namespace: namespace, attributes: ["want": "result"])
+            try call.account.send(
+                IQ(type: .get, to: AccountRig.peer, id: "back-\(id)", payload: question),
+                then: Answered(name: "back-\(id)").durable, in: call.step)
+            try call.account.send(Message(to: AccountRig.peer, id: "reply-\(id)", body: "yes"), in: call.step)
+            if call.message.body == "throw" { throw Refusal() }
+        }
+    }
+
+    /// Asks the next question as soon as this one is answered.
+    struct Chained: Handler {
+        static let id = "test.chained"
+        var left: Int
+        func run(_ call: borrowing Call<IQReply>) throws {
+            try note("chained", "\(left)", call.iq.id, in: call.step)
+            guard left > 0 else { return }
+            let question = Element("question", namespace: namespace, attributes: ["want": "result"])
+            try call.account.send(
+                IQ(type: .get, to: AccountRig.peer, id: "chain-\(left - 1)", payload: question),
+                then: Chained(left: left - 1).durable, in: call.step)
+        }
+    }
+}
+
+// MARK: - Looking into the store
+
+extension HandlerStore {
+    /// The noted rows of a kind, in order: name and value.
+    func notes(_ what: String) throws -> [String] {
+        try step { step in
+            try step.all("SELECT name, value FROM note WHERE what = ? ORDER BY row", what) {
+                (row) throws(HandlerError) in "\(row.text(0)): \(row.text(1))"
+            }
+        }
+    }
+
+    /// One number.
+    func number(_ sql: String) throws -> Int64 {
+        try step { step in
+            try step.first(sql) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+        }
+    }
+
+    func change(_ sql: String) throws { _ = try step { try $0.execute(sql) } }
+
+    /// How many rows the outbox has.
+    var outboxCount: Int64 { get throws { try number("SELECT count(*) FROM outbox") } }
+    /// How many handlers wait to be called once.
+    var waitingHandlers: Int64 {
+        get throws { try number("SELECT count(*) FROM handler WHERE kind = 0 AND state = 0") }
+    }
+    /// Handlers that were set aside.
+    var setAside: Int64 { get throws { try number("SELECT count(*) FROM handler WHERE state <> 0") } }
+}
+
+extension Account {
+    /// Asks, with handlers that note the end under the request's id.
+    func ask(_ iq: IQ, timeout: Int64? = nil) async throws {
+        try await send(
+            iq, then: TestApp.Answered(name: iq.id).durable, orElse: TestApp.Abandoned(name: iq.id).durable,
+            timeout: timeout)
+    }
+
+    /// Sends the peer a message whose acknowledgement is noted under its id.
+    @discardableResult
+    func tell(_ id: String, _ body: String = "hello") async throws -> String {
+        try await send(
+            Message(to: AccountRig.peer, id: id, body: body),
+            acknowledged: TestApp.Acknowledged(name: id).durable)
+    }
+
+    func listen() async throws { try await listen(as: "test", TestApp.Received().durable) }
+}
