@@ -15,6 +15,7 @@ import XMPPCore
     @Test("P3 who asked is gone; the next one receives the items, and that another node is not there")
     func answeredInTheNextProcess() async throws {
         let home = try ProsodyHome()
+        defer { home.close() }
         let first = try home.account(.main)
         try await first.connect()
         try await first.pubsub.publish(
@@ -59,6 +60,7 @@ import XMPPCore
     @Test("P2 a node that is configured otherwise refuses, and keeps what it had")
     func preconditionNotMet() async throws {
         let home = try ProsodyHome()
+        defer { home.close() }
         let account = try home.account(.main)
         try await account.connect()
         let published = try Notes.Published(tag: "p").durable

@@ -31,6 +31,9 @@ final class ProsodyHome {
         try server.start()
     }
 
+    /// Ends the server. The folder goes with this object, which therefore must live as long as the test.
+    func close() { server.close() }
+
     /// The account as another process would make it.
     func account(_ role: AccountRole) throws -> Account {
         var configuration = AccountConfiguration(
