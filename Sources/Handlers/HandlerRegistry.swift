@@ -52,6 +52,9 @@ public final class HandlerRegistry: Sendable {
     /// The names and aliases of all registered handlers, sorted.
     public var names: [String] { definitions.withLock { $0.keys.sorted() } }
 
+    /// Whether a handler of that name or alias is registered.
+    package func knows(_ name: String) -> Bool { definition(named: name) != nil }
+
     func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
 }
 

@@ -28,7 +28,8 @@ public final class Account: Sendable {
     /// The database behind it.
     public let store: HandlerStore
 
-    let id: Int64
+    /// The account's row in the store, for tables of other modules.
+    package let id: Int64
     let requests: PendingIQTable
     let outbox: Outbox
     let sessions: SessionTable

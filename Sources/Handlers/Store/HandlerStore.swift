@@ -129,6 +129,7 @@ public final class HandlerStore: Sendable {
         try connection.execute("BEGIN IMMEDIATE")
         do {
             let result = try body(Step(transaction))
+            if let failure = transaction.nestedFailure { throw failure }
             try Failpoint.beforeCommit.hit()
             try connection.execute("COMMIT")
             try Failpoint.afterCommit.hit()

@@ -128,6 +128,35 @@ public struct Step: ~Copyable {
         try transaction.invalidate(id, reason: reason, environment: environment)
     }
 
+    /// Runs a handler that was bound as an argument of the handler that runs now.
+    ///
+    /// This is how a module turns one call into another: its own handler waits for an answer, holds the program's
+    /// handler as an argument, and runs it with a context of its own when the answer comes.
+    ///
+    /// ```swift
+    /// struct Answered: Handler {
+    ///     static let id = "weather.answered"
+    ///     var then: Durable<Forecast>
+    ///     func run(_ call: borrowing Call<IQReply>) throws {
+    ///         try call.step.run(then, with: Forecast(call.iq))
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// It runs at once and belongs to the handler around it: nothing is recorded for it apart, the ending of the outer
+    /// one covers both, and they are done together or not at all. When it fails, the outer one fails with the same
+    /// error: it is parked when this program does not know the inner one, else quarantined, with its own input. An
+    /// error that is caught changes nothing about that, for an inner handler that silently never ran would be lost.
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - context: What it is called with.
+    /// - Throws: What the handler throws; ``HandlerError`` `unknownHandler`, `newerVersion`, `wrongContext`,
+    ///   `missingArgument` or `wrongArgument` when it cannot be called.
+    public func run<Context>(_ handler: Durable<Context>, with context: Context) throws {
+        try transaction.run(handler, context: context)
+    }
+
     /// The tombstone of a handler, or nil while it has not ended.
     public func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try transaction.ending(of: id) }
 }

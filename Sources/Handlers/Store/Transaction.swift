@@ -4,6 +4,8 @@ package final class Transaction {
     let registry: HandlerRegistry
     let now: Int64
     var afterCommit: [() -> Void] = []
+    /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
+    private(set) var nestedFailure: (any Error)?
 
     init(connection: Connection, registry: HandlerRegistry, now: Int64) {
         self.connection = connection
@@ -40,6 +42,21 @@ package final class Transaction {
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at) VALUES (?, ?, ?, ?, ?, ?)",
             [handler.name, handler.version, handler.arguments, alternative, kind.rawValue, now])
         return HandlerID(rawValue: connection.lastInsertedRow)
+    }
+
+    // MARK: Nested handlers
+
+    /// Runs a handler inside the one that runs now, in its savepoint.
+    func run<Context: Sendable>(_ handler: Durable<Context>, context: Context) throws {
+        let nested = StoredHandler(
+            name: handler.name, version: handler.version, arguments: handler.arguments)
+        do {
+            try definition(of: nested).invoke(
+                nested, overrides: Record(), context: context, transaction: self)
+        } catch {
+            nestedFailure = nestedFailure ?? error
+            throw error
+        }
     }
 
     // MARK: Ending
@@ -96,8 +113,12 @@ package final class Transaction {
 
     func undoingOnError(_ body: () throws -> Void) throws {
         try connection.execute("SAVEPOINT nested")
+        let outerFailure = nestedFailure
+        nestedFailure = nil
+        defer { nestedFailure = outerFailure }
         do {
             try body()
+            if let nestedFailure { throw nestedFailure }
             try connection.execute("RELEASE nested")
         } catch {
             if connection.isInTransaction {

@@ -1,0 +1,80 @@
+import Handlers
+public import PubSub
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a handler that waits for a device list to be refreshed.
+public struct OmemoRefresh: Sendable {
+    /// How a refresh ended.
+    public enum Outcome: Hashable, Sendable {
+        /// The list is known; this is what changed.
+        case merged(OmemoDeviceListTable.Change)
+        /// The node exists but holds no list that can be understood; what was stored stays.
+        case unreadable
+        /// The service refused; what was stored stays.
+        case error(PubSubError)
+        /// No answer came in time; what was stored stays.
+        case timedOut
+    }
+
+    /// The account that asked.
+    public let account: Account
+    /// Whose list it is.
+    public let jid: JID
+    /// Which of the two lists.
+    public let version: OmemoVersion
+    /// How it ended: switch over it.
+    public let outcome: Outcome
+}
+
+/// Merges a fetched device list and runs the program's handler, in the same step. Its id and arguments are stored.
+struct DeviceListFetched: Handler {
+    static let id = "omemo.device-list-fetched"
+
+    /// Which of the two lists was asked for.
+    var version: OmemoVersion
+    /// The program's handler.
+    var then: Durable<OmemoRefresh>?
+
+    func run(_ call: borrowing Call<PubSubFetch>) throws {
+        let outcome: OmemoRefresh.Outcome
+        switch Self.reading(call.outcome, version: version) {
+        case .list(let list):
+            let lists = call.account.omemo.deviceLists
+            outcome = .merged(try lists.merge(list, of: call.service, in: call.step))
+        case .nothingKnown(let reason): outcome = reason
+        }
+        guard let then else { return }
+        let refresh = OmemoRefresh(
+            account: call.account, jid: call.service, version: version, outcome: outcome)
+        try call.step.run(then, with: refresh)
+    }
+
+    /// What a fetch says about a list.
+    enum Reading: Hashable {
+        case list(OmemoDeviceList)
+        /// Nothing, so that the stored list must stay as it is.
+        case nothingKnown(OmemoRefresh.Outcome)
+    }
+
+    /// Only "not found" means that there are no devices. Everything else that brings no list leaves it open: taking a
+    /// lost packet for an empty list would end encryption with all of them, and for the own list evict them.
+    static func reading(_ fetch: PubSubFetch.Outcome, version: OmemoVersion) -> Reading {
+        switch fetch {
+        case .notFound: .list(OmemoDeviceList(version, devices: []))
+        case .items(let items):
+            list(in: items, version: version).map(Reading.list) ?? .nothingKnown(.unreadable)
+        case .error(let error): .nothingKnown(.error(error))
+        case .timedOut: .nothingKnown(.timedOut)
+        }
+    }
+
+    /// The list among the node's items: the one named "current", else the only one, as older clients publish it.
+    private static func list(in items: [PubSubItem], version: OmemoVersion) -> OmemoDeviceList? {
+        let item = items.first { $0.id == OmemoVersion.deviceListItem } ?? (items.count == 1 ? items[0] : nil)
+        guard let payload = item?.payload, let list = OmemoDeviceList(payload), list.version == version else {
+            return nil
+        }
+        return list
+    }
+}

@@ -1,0 +1,126 @@
+public import XMPPCore
+
+/// The number of a device, unique in its user's account: 1 to 2^31 - 1 (XEP-0384 section 5.1).
+public struct OmemoDeviceID:
+    RawRepresentable, Hashable, Comparable, Sendable, Codable, CustomStringConvertible
+{
+    /// 1 to 2 147 483 647.
+    public let rawValue: UInt32
+
+    /// Nil for 0 and for numbers of 2^31 and more.
+    public init?(rawValue: UInt32) {
+        guard (1...UInt32(Int32.max)).contains(rawValue) else { return nil }
+        self.rawValue = rawValue
+    }
+
+    /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
+    public init?(_ text: String?) {
+        // UInt32 would also read a sign.
+        guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)
+        else { return nil }
+        self.init(rawValue: number)
+    }
+
+    public static func < (left: OmemoDeviceID, right: OmemoDeviceID) -> Bool {
+        left.rawValue < right.rawValue
+    }
+
+    public var description: String { String(rawValue) }
+}
+
+/// The devices with which a user reads encrypted messages, as the user's PEP node lists them.
+///
+/// ```swift
+/// let list = OmemoDeviceList(.omemo2, devices: [.init(phone), .init(laptop)])
+/// PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element)
+/// ```
+///
+/// Source: XEP-0384 section 5.3.1; for ``OmemoVersion/legacy`` section 4.2 of its version 0.3.
+public struct OmemoDeviceList: Hashable, Sendable {
+    /// What a device is called. Show it only after the signature was verified with the device's identity key.
+    public struct Label: Hashable, Sendable {
+        /// The name, up to ``OmemoDeviceList/maximumLabelLength`` Unicode scalars.
+        public let text: String
+        /// The signature of the name, in Base64 as it came.
+        public let signature: String
+
+        public init(_ text: String, signature: String) {
+            self.text = text
+            self.signature = signature
+        }
+    }
+
+    /// One device of the list.
+    public struct Device: Hashable, Sendable {
+        /// Its number.
+        public let id: OmemoDeviceID
+        /// Its name, not verified; nil when it has none or none that is signed. Always nil in a legacy list.
+        public let label: Label?
+
+        public init(_ id: OmemoDeviceID, label: Label? = nil) {
+            self.id = id
+            self.label = label
+        }
+    }
+
+    /// How many devices a list may have to be believed.
+    public static let maximumDevices = 1000
+    /// The longest label that is kept, in Unicode scalars; XEP-0384 recommends fewer than 53.
+    public static let maximumLabelLength = 256
+
+    /// Whose form the list has.
+    public let version: OmemoVersion
+    /// The devices in the order of the list, each once.
+    public let devices: [Device]
+
+    /// Makes a list. Of devices with the same number the first one stays.
+    public init(_ version: OmemoVersion, devices: [Device]) {
+        self.version = version
+        var seen: Set<OmemoDeviceID> = []
+        self.devices = devices.filter { seen.insert($0.id).inserted }
+    }
+
+    /// Reads `<list/>` or `<devices/>`.
+    ///
+    /// Entries without a valid number and elements that are unknown are passed over. Nil when the element is no
+    /// device list, when it has more than ``maximumDevices`` entries, and when it has entries of which none is valid:
+    /// such a list must not be taken for an empty one, which would remove all devices.
+    public init?(_ element: Element) {
+        let version = OmemoVersion.allCases.first {
+            element.has(name: $0.deviceListElement, namespace: $0.namespace)
+        }
+        guard let version else { return nil }
+        let entries = element.children("device", version.namespace)
+        let devices = entries.compactMap { Device($0, version: version) }
+        guard entries.count <= Self.maximumDevices, entries.isEmpty || !devices.isEmpty else { return nil }
+        self.init(version, devices: devices)
+    }
+
+    /// The list as the payload of its item.
+    public var element: Element {
+        Element(
+            version.deviceListElement, namespace: version.namespace,
+            children: devices.map { $0.element(version: version) })
+    }
+}
+
+extension OmemoDeviceList.Device {
+    fileprivate init?(_ element: Element, version: OmemoVersion) {
+        guard let id = OmemoDeviceID(element["id"]) else { return nil }
+        // "The label attribute MUST be ignored if no labelsig attribute is present" (section 5.3.1).
+        guard version == .omemo2, let text = element["label"], let signature = element["labelsig"],
+            text.unicodeScalars.count <= OmemoDeviceList.maximumLabelLength
+        else {
+            self.init(id)
+            return
+        }
+        self.init(id, label: OmemoDeviceList.Label(text, signature: signature))
+    }
+
+    fileprivate func element(version: OmemoVersion) -> Element {
+        let label = version == .omemo2 ? label : nil
+        return Element(
+            "device", namespace: version.namespace,
+            attributes: ["id": id.description, "label": label?.text, "labelsig": label?.signature])
+    }
+}

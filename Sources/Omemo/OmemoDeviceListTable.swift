@@ -1,0 +1,176 @@
+public import Handlers
+public import XMPPCore
+
+/// The device lists that an account knows, its own and those of others.
+///
+/// A device that leaves its list is marked and not deleted: messages of its may still arrive, and trust in it must
+/// not begin anew when it comes back. Every operation works inside a step, so that what a list changes commits
+/// together with the answer that brought it.
+public struct OmemoDeviceListTable: Sendable {
+    /// The tables behind it.
+    public static let schema = Schema(
+        module: "omemo",
+        migrations: [
+            """
+            -- Whose list is known for certain; without a row nothing is known. Times in milliseconds since 1970.
+            CREATE TABLE omemo_device_list(
+                account INTEGER NOT NULL REFERENCES account(id),
+                jid TEXT NOT NULL,
+                namespace TEXT NOT NULL,
+                learned_at INTEGER NOT NULL,
+                PRIMARY KEY(account, jid, namespace)) WITHOUT ROWID;
+
+            CREATE TABLE omemo_device(
+                account INTEGER NOT NULL,
+                jid TEXT NOT NULL,
+                namespace TEXT NOT NULL,
+                device INTEGER NOT NULL CHECK(device BETWEEN 1 AND 2147483647),
+                label TEXT,
+                label_signature TEXT,
+                first_seen INTEGER NOT NULL,
+                last_seen INTEGER NOT NULL,
+                removed_at INTEGER,
+                PRIMARY KEY(account, jid, namespace, device),
+                FOREIGN KEY(account, jid, namespace) REFERENCES omemo_device_list(account, jid, namespace))
+                WITHOUT ROWID;
+            """
+        ])
+
+    /// A device that is or was on a list.
+    public struct KnownDevice: Hashable, Sendable {
+        /// The device as the list that named it last describes it.
+        public let device: OmemoDeviceList.Device
+        /// When a list first named it, in milliseconds since 1970.
+        public let firstSeen: Int64
+        /// When a list last named it, in milliseconds since 1970.
+        public let lastSeen: Int64
+        /// When a list first left it out, in milliseconds since 1970; nil while it is listed.
+        public let removedAt: Int64?
+
+        /// Whether the list as it is known now names it.
+        public var isListed: Bool { removedAt == nil }
+    }
+
+    /// What a list changed, each in the order of the numbers.
+    public struct Change: Hashable, Sendable {
+        /// Devices that no list had named before.
+        public var added: [OmemoDeviceID] = []
+        /// Devices that are listed again.
+        public var returned: [OmemoDeviceID] = []
+        /// Devices that are no longer listed.
+        public var removed: [OmemoDeviceID] = []
+
+        public init(
+            added: [OmemoDeviceID] = [], returned: [OmemoDeviceID] = [], removed: [OmemoDeviceID] = []
+        ) {
+            self.added = added
+            self.returned = returned
+            self.removed = removed
+        }
+    }
+
+    /// The account's row in the store.
+    let account: Int64
+
+    // MARK: Reading
+
+    /// All devices that are or were on a user's list, in the order of their numbers.
+    ///
+    /// - Parameters:
+    ///   - jid: The user; its resource is ignored.
+    /// - Returns: Nil when nothing is known about the list; empty when the user is known to have none.
+    /// - Throws: ``Handlers/HandlerError`` when the store fails or holds a broken row.
+    public func devices(
+        of jid: JID, _ version: OmemoVersion, in step: borrowing Step
+    ) throws(HandlerError) -> [KnownDevice]? {
+        guard try learnedAt(jid, version, in: step) != nil else { return nil }
+        return try step.all(
+            """
+            SELECT device, label, label_signature, first_seen, last_seen, removed_at FROM omemo_device
+            WHERE account = ? AND jid = ? AND namespace = ? ORDER BY device
+            """, account, jid.bare.description, version.namespace, read: Self.read)
+    }
+
+    /// When a user's list was last known for certain, in milliseconds since 1970; nil when it never was.
+    public func learnedAt(
+        _ jid: JID, _ version: OmemoVersion, in step: borrowing Step
+    ) throws(HandlerError) -> Int64? {
+        try step.first(
+            "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
+            account, jid.bare.description, version.namespace
+        ) { (row) throws(HandlerError) in row.integer(0) }
+    }
+
+    private static func read(_ row: borrowing Row) throws(HandlerError) -> KnownDevice {
+        guard let id = UInt32(exactly: row.integer(0)).flatMap({ OmemoDeviceID(rawValue: $0) }) else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "an OMEMO device is stored with the number \(row.integer(0)); restore the database from a copy"
+            )
+        }
+        var label: OmemoDeviceList.Label?
+        if let text = row.optionalText(1), let signature = row.optionalText(2) {
+            label = OmemoDeviceList.Label(text, signature: signature)
+        }
+        return KnownDevice(
+            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.integer(3),
+            lastSeen: row.integer(4), removedAt: row.optionalInteger(5))
+    }
+
+    // MARK: Writing
+
+    /// Takes over a user's list as it is now known for certain. Taking over the same list again changes nothing but
+    /// the times.
+    ///
+    /// - Parameters:
+    ///   - list: The whole list; an empty one when the user has none.
+    ///   - jid: The user; its resource is ignored.
+    /// - Returns: What it changed.
+    /// - Throws: ``Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func merge(
+        _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step
+    ) throws(HandlerError) -> Change {
+        let known = try devices(of: jid, list.version, in: step) ?? []
+        try step.execute(
+            """
+            INSERT INTO omemo_device_list(account, jid, namespace, learned_at) VALUES (?, ?, ?, ?)
+            ON CONFLICT(account, jid, namespace) DO UPDATE SET learned_at = excluded.learned_at
+            """, account, jid.bare.description, list.version.namespace, step.now)
+        for device in list.devices { try note(device, of: jid, list.version, in: step) }
+        let change = Self.change(from: known, to: list)
+        for device in change.removed {
+            try step.execute(
+                """
+                UPDATE omemo_device SET removed_at = ?
+                WHERE account = ? AND jid = ? AND namespace = ? AND device = ?
+                """, step.now, account, jid.bare.description, list.version.namespace, device.rawValue)
+        }
+        return change
+    }
+
+    private func note(
+        _ device: OmemoDeviceList.Device, of jid: JID, _ version: OmemoVersion, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO omemo_device(
+                account, jid, namespace, device, label, label_signature, first_seen, last_seen)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)
+            ON CONFLICT(account, jid, namespace, device) DO UPDATE SET
+                label = excluded.label, label_signature = excluded.label_signature,
+                last_seen = excluded.last_seen, removed_at = NULL
+            """, account, jid.bare.description, version.namespace, device.id.rawValue, device.label?.text,
+            device.label?.signature, step.now)
+    }
+
+    /// What a list changes: a rule without store.
+    static func change(from known: [KnownDevice], to list: OmemoDeviceList) -> Change {
+        let listed = Set(list.devices.map(\.id))
+        let before = Dictionary(uniqueKeysWithValues: known.map { ($0.device.id, $0.isListed) })
+        return Change(
+            added: listed.filter { before[$0] == nil }.sorted(),
+            returned: listed.filter { before[$0] == false }.sorted(),
+            removed: known.filter(\.isListed).map(\.device.id).filter { !listed.contains($0) }.sorted())
+    }
+}

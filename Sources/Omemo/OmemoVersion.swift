@@ -1,0 +1,31 @@
+/// Which OMEMO: the two do not understand each other, and a user may be reachable by both.
+public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+    /// As most clients speak it (XEP-0384 version 0.3).
+    case legacy = "eu.siacs.conversations.axolotl"
+    /// The current one (XEP-0384 version 0.8 and later).
+    case omemo2 = "urn:xmpp:omemo:2"
+
+    /// The namespace of its elements.
+    public var namespace: String { rawValue }
+
+    public var description: String { rawValue }
+
+    /// The node that holds the device list.
+    public var deviceListNode: String {
+        switch self {
+        case .legacy: "eu.siacs.conversations.axolotl.devicelist"
+        case .omemo2: "urn:xmpp:omemo:2:devices"
+        }
+    }
+
+    /// The element that holds the devices.
+    var deviceListElement: String {
+        switch self {
+        case .legacy: "list"
+        case .omemo2: "devices"
+        }
+    }
+
+    /// The id under which the one item of a device list is published (XEP-0060 section 13.21).
+    public static let deviceListItem = "current"
+}

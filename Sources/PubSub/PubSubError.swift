@@ -1,0 +1,56 @@
+public import XMPPCore
+
+/// Why a PubSub service refused: the condition of RFC 6120 and, where the service gives one, PubSub's own.
+///
+/// Read ``condition`` first: services differ in the general condition that they put beside it.
+///
+/// ```swift
+/// if error.condition == .payloadTooBig { … }
+/// ```
+///
+/// Source: XEP-0060 sections 12 and 18.2.
+public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// PubSub's own condition; nil when the service gave none.
+    public let condition: Condition?
+    /// The feature that the service lacks, such as `retrieve-items`; given with ``Condition/unsupported``.
+    public let unsupportedFeature: String?
+    /// The error of the stanza, with the condition and the text of RFC 6120.
+    public let stanzaError: StanzaError
+
+    /// Reads the PubSub condition out of a stanza's error.
+    public init(_ error: StanzaError) {
+        self.init(error, candidates: error.applicationCondition.map { [$0] } ?? [])
+    }
+
+    /// Reads the error of an answer. A service may put conditions of other extensions beside its own.
+    init(_ error: StanzaError, in iq: IQ) {
+        let element = iq.element.child("error", iq.element.namespace)
+        self.init(error, candidates: element?.elements ?? [])
+    }
+
+    private init(_ error: StanzaError, candidates: [Element]) {
+        let found = candidates.first { $0.namespace == Namespaces.pubsubErrors }
+        condition = found.map { Condition(rawValue: $0.name) }
+        unsupportedFeature = found.flatMap { $0.name == Wire.unsupported ? $0[Wire.feature] : nil }
+        stanzaError = error
+    }
+
+    /// What happened and what to do, in one sentence.
+    public var description: String {
+        var text = "the PubSub service answered with "
+        text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.rawValue
+        if let unsupportedFeature { text += ", feature \(unsupportedFeature)" }
+        if let said = stanzaError.text { text += ", saying \"\(said)\"" }
+        return text + "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
+    }
+
+    private static func generalAdvice(_ kind: StanzaError.Kind) -> String {
+        switch kind {
+        case .auth: "ask the node's owner for permission"
+        case .cancel: "trying the same again will not help"
+        case .continue: "it was a warning only"
+        case .modify: "change the request and try again"
+        case .wait: "try again later"
+        }
+    }
+}

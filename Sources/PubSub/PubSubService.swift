@@ -1,0 +1,49 @@
+// PubSub: publish-subscribe (XEP-0060) and personal eventing (XEP-0163) with answers that survive the process.
+//
+//     fetch, publish ──PubSubRequest──▶ Account.send ──▶ row "request" ──▶ server
+//     (then:, orElse:)                   then: FetchAnswered(then)          │
+//                                                                           ▼ maybe in another process
+//     Durable<PubSubFetch> ◀──Step.run── FetchAnswered ◀──PubSubAnswer── IQReply
+//
+// The handler that the program gives expects a fetch, the answer to a request brings an IQ. So this module stores a
+// handler of its own with the program's as an argument, and runs that one in the same step when the answer comes.
+
+public import Handlers
+public import XMPPAccount
+
+/// Publish-subscribe of one account: PEP nodes of users, and nodes of PubSub services.
+///
+/// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/pubsub``.
+///
+/// ```swift
+/// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)
+/// …
+/// try await account.pubsub.publish(
+///     PubSubItem(id: "current", payload: nick), on: "http://jabber.org/protocol/nick", then: Profile.saved())
+/// try await account.pubsub.fetch("http://jabber.org/protocol/nick", from: juliet, then: Profile.fetched(of: juliet))
+/// ```
+///
+/// Request, stanza and handlers are committed together before a byte is written, and the answer calls the handler in
+/// whatever process is there by then.
+public struct PubSubService: Sendable {
+    /// The account in whose name it asks.
+    public let account: Account
+
+    public init(_ account: Account) { self.account = account }
+
+    /// The handlers that this module stores; every program that uses it must register them, in every process.
+    ///
+    /// ```swift
+    /// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)
+    /// ```
+    ///
+    /// A process that lacks them parks the answers it receives until one comes that has them.
+    public static let handlers: [any Handler.Type] = [
+        FetchAnswered.self, PublishAnswered.self, RequestAbandoned.self,
+    ]
+}
+
+extension Account {
+    /// Publish-subscribe in the name of this account.
+    public var pubsub: PubSubService { PubSubService(self) }
+}

@@ -1,0 +1,95 @@
+import Handlers
+import PubSub
+import XMPPAccount
+
+/// The program in these tests: its handlers note what they were called with in a table of their own.
+enum Notes {
+    static let schema = Schema(
+        module: "notes", migrations: ["CREATE TABLE note(row INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
+
+    static let handlers: [any Handler.Type] = [
+        Fetched.self, Published.self, Abandoned.self, Failing.self, Swallowing.self,
+    ]
+
+    static func add(_ text: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("INSERT INTO note(text) VALUES (?)", text)
+    }
+
+    static func all(in step: borrowing Step) throws(HandlerError) -> [String] {
+        try step.all("SELECT text FROM note ORDER BY row") { (row) throws(HandlerError) in row.text(0) }
+    }
+
+    struct Fetched: Handler {
+        static let id = "test.fetched"
+        var tag: String
+
+        func run(_ call: borrowing Call<PubSubFetch>) throws {
+            let outcome =
+                switch call.outcome {
+                case .items(let items):
+                    "items "
+                        + items.map { "\($0.id ?? "-")=\($0.payload?.text ?? "-")" }.joined(separator: ",")
+                case .notFound: "not found"
+                case .error(let error):
+                    "error \(error.condition?.rawValue ?? error.stanzaError.condition.rawValue)"
+                case .timedOut: "timed out"
+                }
+            let role = call.account.configuration.role
+            try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+        }
+    }
+
+    struct Published: Handler {
+        static let id = "test.published"
+        var tag: String
+
+        func run(_ call: borrowing Call<PubSubPublication>) throws {
+            let outcome =
+                switch call.outcome {
+                case .published(let id): "published \(id ?? "-")"
+                case .preconditionNotMet: "precondition not met"
+                case .error(let error):
+                    "error \(error.condition?.rawValue ?? error.stanzaError.condition.rawValue)"
+                case .timedOut: "timed out"
+                }
+            let role = call.account.configuration.role
+            try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+        }
+    }
+
+    struct Abandoned: Handler {
+        static let id = "test.abandoned"
+        var tag: String
+
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            let jid = try call.context.account.configuration.jid
+            try Notes.add("\(tag) \(jid): \(call.handler) \(call.reason)", in: call.step)
+        }
+    }
+
+    /// Writes and then fails.
+    struct Failing: Handler {
+        static let id = "test.failing"
+
+        func run(_ call: borrowing Call<PubSubFetch>) throws {
+            try Notes.add("half done", in: call.step)
+            throw Broken()
+        }
+    }
+
+    struct Broken: Error, CustomStringConvertible {
+        let description = "the program's handler is broken"
+    }
+
+    /// Runs what it holds and takes no notice of its error.
+    struct Swallowing: Handler {
+        static let id = "test.swallowing"
+        var then: Durable<PubSubFetch>
+
+        func run(_ call: borrowing Call<PubSubFetch>) throws {
+            try Notes.add("before", in: call.step)
+            try? call.step.run(then, with: call.context)
+            try Notes.add("after", in: call.step)
+        }
+    }
+}
