@@ -88,7 +88,9 @@ public final class Account: Sendable {
 
     /// Waits until everything that the server sent before this call has been committed (a round trip of `<r/>`, `<a/>`).
     ///
-    /// - Throws: ``AccountError`` when there is no stream or it breaks meanwhile.
+    /// If the stream breaks meanwhile, it waits for the next one and catches up there.
+    ///
+    /// - Throws: ``AccountError`` when no stream is wanted, the account stops, or the server has no stream management.
     public func caughtUp() async throws { try await ask { .catchUp($0) } }
 
     /// Ends the session for good: what waits is invalidated with reason `logout` and the outbox is emptied.

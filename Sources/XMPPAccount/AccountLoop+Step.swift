@@ -141,7 +141,8 @@ extension AccountLoop {
     func forget(_ stream: LiveStream) throws {
         guard stream.flushMark > stream.forgottenMark else { return }
         let handlers = try fenced { step in
-            let handlers = try account.outbox.forget(session: stream.session, upTo: stream.flushMark, in: step)
+            let handlers = try account.outbox.forget(
+                session: stream.session, upTo: stream.flushMark, in: step)
             for handler in handlers {
                 try step.invalidate(handler, reason: .neverAcknowledged, environment: account)
             }

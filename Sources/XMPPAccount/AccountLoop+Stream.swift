@@ -32,10 +32,8 @@ extension AccountLoop {
         do {
             let interrupt = try WakeSignal()
             phase = .opening(attempt: attempt, interrupt: interrupt)
-            let state = try account.store.step { step in try account.sessions.load(in: step) }
             let opener = StreamOpener(
-                configuration: account.configuration,
-                resumption: state.resumptionID.map { .init(id: $0, handled: state.handled) },
+                configuration: account.configuration, withResumption: resumptionLender(),
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let mailbox = account.mailbox
             try WorkerThread.start {
@@ -45,6 +43,19 @@ extension AccountLoop {
             }
         } catch {
             failed(error)
+        }
+    }
+
+    /// Lends what resumes the session to the opening thread, inside a transaction: until it ends nobody can raise the
+    /// epoch.
+    private func resumptionLender() -> @Sendable ((StreamOpener.Resumption) throws -> Void) throws -> Void {
+        let (account, epoch) = (account, ownership?.epoch)
+        return { use in
+            try account.store.step { step in
+                if let epoch { try account.ownerships.check(epoch: epoch, in: step) }
+                let state = try account.sessions.load(in: step)
+                if let id = state.resumptionID { try use(.init(id: id, handled: state.handled)) }
+            }
         }
     }
 
@@ -91,6 +102,9 @@ extension AccountLoop {
         let waiting = connecting
         connecting = []
         waiting.forEach { $0(.success(())) }
+        let behind = catchingUp
+        catchingUp = []
+        behind.forEach(catchUp)
         stepRetry = nil
         runStep(opened.early, [], uncounted: opened.uncounted)
     }
@@ -214,7 +228,7 @@ extension AccountLoop {
 
     private func close(_ stream: LiveStream, _ error: AccountError) {
         stream.connection.closeDirty()
-        stream.failBarriers(error)
+        catchingUp += stream.takeBarriers()
         let liveTime = account.liveClock.milliseconds ?? 0
         account.liveClock.stop()
         phase = .idle
@@ -232,13 +246,12 @@ extension AccountLoop {
         phase = .idle
         if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
         if !connecting.isEmpty {
-            let waiting = connecting
-            connecting = []
             releaseOwnership()
-            return waiting.forEach { $0(.failure(error)) }
+            return failWaiting(error)
         }
         if let error = error as? AccountError, error.isFinal {
             releaseOwnership()
+            failWaiting(error)
             account.hub.send(.stopped(error))
             return
         }
@@ -249,7 +262,7 @@ extension AccountLoop {
     private func retry() {
         guard ownership != nil else { return }
         failures += 1
-        let ceiling = min(60_000, 250 << min(failures, 8))
+        let ceiling = min(60_000, 125 << min(failures, 9))
         phase = .waiting(until: now + Int64.random(in: Int64(ceiling) / 2...Int64(ceiling)))
     }
 
@@ -266,9 +279,15 @@ extension AccountLoop {
         case .idle, .waiting: break
         }
         phase = .idle
-        connecting.forEach { $0(.failure(error)) }
-        connecting = []
+        failWaiting(error)
         return releaseOwnership()
+    }
+
+    /// There will be no stream: nobody waits for one any longer.
+    private func failWaiting(_ error: any Error) {
+        let waiting = connecting + catchingUp
+        (connecting, catchingUp) = ([], [])
+        waiting.forEach { $0(.failure(error)) }
     }
 
     @discardableResult
@@ -283,15 +302,14 @@ extension AccountLoop {
     func loseOwnership(_ error: AccountError) {
         if case .live(let stream) = phase {
             stream.connection.closeDirty()
-            stream.failBarriers(error)
+            catchingUp += stream.takeBarriers()
             account.liveClock.stop()
         }
         phase = .idle
         isFenced = true
         ownership?.abandon()
         ownership = nil
-        connecting.forEach { $0(.failure(error)) }
-        connecting = []
+        failWaiting(error)
         account.hub.send(.stopped(error))
     }
 

@@ -23,6 +23,8 @@ final class AccountLoop {
     var isFenced = false
     /// Whoever waits for the first connection.
     var connecting: [Completion] = []
+    /// Whoever waits to have caught up, while there is no stream to ask on.
+    var catchingUp: [Completion] = []
     /// Failed attempts since the last session.
     var failures = 0
     var attempts = 0
@@ -198,8 +200,10 @@ final class AccountLoop {
         }
     }
 
-    private func catchUp(_ completion: @escaping Completion) {
+    func catchUp(_ completion: @escaping Completion) {
         guard case .live(let stream) = phase else {
+            // A stream that broke is being opened again.
+            if ownership != nil { return catchingUp.append(completion) }
             return completion(
                 .failure(
                     AccountError(.connectionFailed, "there is no stream to catch up with; connect first")))

@@ -48,11 +48,10 @@ final class LiveStream {
         requestMark = flushMark
     }
 
-    /// The connection is of no use any more: nobody's question will be answered.
-    func failBarriers(_ error: AccountError) {
-        let waiting = barriers + nextBarriers
-        (barriers, nextBarriers) = ([], [])
-        waiting.forEach { $0(.failure(error)) }
+    /// Those who wait, for whom this connection is of no use any more.
+    func takeBarriers() -> [Completion] {
+        defer { (barriers, nextBarriers) = ([], []) }
+        return barriers + nextBarriers
     }
 
     /// Whether stanzas were written since the server was asked last.

@@ -277,7 +277,8 @@ import XMPPTestKit
             try await account.caughtUp()
             #expect(try account.store.notes("ended").isEmpty)
             #expect(try account.store.waitingHandlers == 1)
-            rig.server.send(IQ(type: .result, to: own, from: peer, id: "q1", payload: nil).element, to: .everyone)
+            rig.server.send(
+                IQ(type: .result, to: own, from: peer, id: "q1", payload: nil).element, to: .everyone)
             try await account.caughtUp()
             #expect(try account.store.notes("ended") == ["q1: result - from peer@localhost/bot"])
             #expect(rig.sent().filter { $0.hasPrefix("iq") } == ["iq q1"], "answers are never answered")
@@ -325,8 +326,11 @@ import XMPPTestKit
             try await account.caughtUp()
             // What the loop owes was written in the turn before the next one's answer.
             try await account.caughtUp()
-            let answers = rig.server.log.entries.filter { $0.event == .received && $0.name == "iq" && $0.session != 0 }
-            #expect(answers.map { "\($0.id ?? "") \($0.type ?? "")" } == ["p1 result", "u1 error", "u2 error"])
+            let answers = rig.server.log.entries.filter {
+                $0.event == .received && $0.name == "iq" && $0.session != 0
+            }
+            #expect(
+                answers.map { "\($0.id ?? "") \($0.type ?? "")" } == ["p1 result", "u1 error", "u2 error"])
             for answer in answers.dropFirst() {
                 #expect(answer.xml?.contains("service-unavailable") == true)
             }
@@ -340,7 +344,8 @@ import XMPPTestKit
             let own = rig.server.boundAddresses[0]
             let empty = IQ(type: .get, to: own, from: peer, id: "b1", payload: nil).element
             var double = IQ(
-                type: .set, to: own, from: peer, id: "b2", payload: Element("x", namespace: "urn:x")).element
+                type: .set, to: own, from: peer, id: "b2", payload: Element("x", namespace: "urn:x")
+            ).element
             double.append(Element("y", namespace: "urn:x"))
             rig.server.send(empty, to: .everyone)
             rig.server.send(double, to: .everyone)

@@ -202,7 +202,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("S11 a server that leaves <r/> unanswered counts as dead: suspended, then resumed on a new connection")
+    @Test(
+        "S11 a server that leaves <r/> unanswered counts as dead: suspended, then resumed on a new connection"
+    )
     func deadPeer() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
@@ -223,7 +225,8 @@ import XMPPTestKit
         }
     }
 
-    @Test("S1 a server without stream management is used without: messages go out and the outbox does not grow")
+    @Test(
+        "S1 a server without stream management is used without: messages go out and the outbox does not grow")
     func unmanaged() async throws {
         try await withRig {
             $0.behavior.offersStreamManagement = false
@@ -248,7 +251,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("S1 enabling refused leaves an unmanaged session; a handler that waits for an acknowledgement is not forgotten")
+    @Test(
+        "S1 enabling refused leaves an unmanaged session; a handler that waits for an acknowledgement is not forgotten"
+    )
     func enableRefused() async throws {
         try await withRig {
             $0.script = { element, _ in

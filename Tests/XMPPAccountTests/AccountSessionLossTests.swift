@@ -142,7 +142,9 @@ import XMPPTestKit
             await events.until("bound")
             try await account.caughtUp()
             #expect(try account.store.notes("acknowledged") == ["m1: m1", "m2: m2"])
-            let error = rig.server.log.entries(from: mark).first { $0.event == .received && $0.name == "error" }
+            let error = rig.server.log.entries(from: mark).first {
+                $0.event == .received && $0.name == "error"
+            }
             #expect(error?.xml?.contains("handled-count-too-high") == true)
         }
     }

@@ -64,7 +64,9 @@ enum TestApp {
         func run(_ call: borrowing Call<MessageReceived>) throws {
             try note("message", call.message.id ?? "-", call.message.body ?? "", in: call.step)
             if call.message.body == "throw" { throw Refusal() }
-            if call.message.body == "orphan" { try call.step.execute("INSERT INTO child(parent) VALUES (4711)") }
+            if call.message.body == "orphan" {
+                try call.step.execute("INSERT INTO child(parent) VALUES (4711)")
+            }
             if call.message.body == "fill" {
                 try call.step.execute("INSERT INTO filler(bytes) VALUES (zeroblob(1000000))")
             }

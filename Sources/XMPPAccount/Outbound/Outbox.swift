@@ -82,7 +82,8 @@ struct Outbox {
     /// Removes what a session without stream management has written.
     ///
     /// - Returns: The handlers that waited for an acknowledgement.
-    func forget(session: Int64, upTo mark: Int64, in step: borrowing Step) throws(HandlerError) -> [HandlerID] {
+    func forget(session: Int64, upTo mark: Int64, in step: borrowing Step) throws(HandlerError) -> [HandlerID]
+    {
         try step.all(
             "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ? RETURNING handler", account,
             session, mark

@@ -23,7 +23,9 @@ struct StreamOpener: Sendable {
     }
 
     let configuration: AccountConfiguration
-    let resumption: Resumption?
+    /// Lends what resumes the session, if anything does, while nobody else can take the account over; throws when
+    /// somebody has.
+    let withResumption: @Sendable (_ use: (Resumption) throws -> Void) throws -> Void
     let resource: String
 
     /// - Parameter interrupt: A descriptor that becomes readable when connecting shall end.
@@ -144,12 +146,8 @@ struct StreamOpener: Sendable {
     ) throws -> Outcome {
         var failedCount: HandledCount?
         let canManage = features.child("sm", Namespaces.sm) != nil
-        if let resumption, canManage {
-            // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
-            try stream.send(
-                Element(
-                    "resume", namespace: Namespaces.sm,
-                    attributes: ["h": resumption.handled.description, "previd": resumption.id]))
+        // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
+        if canManage, let resumption = try askToResume(stream) {
             try Failpoint.afterResumeSent.hit()
             let answer = try stream.element()
             if answer.has(name: "resumed", namespace: Namespaces.sm) {
@@ -167,6 +165,20 @@ struct StreamOpener: Sendable {
         let jid = try bind(stream)
         let session = try enable(stream, jid: jid, canManage: canManage, uncounted: &uncounted)
         return .bound(session, failedCount: failedCount)
+    }
+
+    /// Asking to resume tells the server our count, so it is an acknowledgement. A process that was frozen while it
+    /// connected must not make it when another has handled more meanwhile.
+    private func askToResume(_ stream: BlockingStream) throws -> Resumption? {
+        var asked: Resumption?
+        try withResumption { resumption in
+            try stream.send(
+                Element(
+                    "resume", namespace: Namespaces.sm,
+                    attributes: ["h": resumption.handled.description, "previd": resumption.id]))
+            asked = resumption
+        }
+        return asked
     }
 
     private func bind(_ stream: BlockingStream) throws -> JID {
