@@ -103,6 +103,22 @@ import XMPPCore
         await offline.close()
     }
 
+    @Test("H12 an unknown inner handler parks the outer one, however the one between words its error")
+    func reworded() async throws {
+        let folder = try TemporaryFolder()
+        let knowing = try OfflineAccount(in: folder)
+        let inner = try Notes.Fetched(tag: "t").durable
+        let id = try await knowing.pubsub.fetch("nick", then: Notes.Rewording(then: inner).durable)
+        await knowing.close()
+
+        let ignorant = try OfflineAccount(
+            in: folder, handlers: PubSubService.handlers + [Notes.Rewording.self])
+        try ignorant.receive(result(id))
+        #expect(try ignorant.rows.map(\.state) == [1])
+        #expect(try ignorant.rows.first?.reason?.contains("'test.fetched'") == true)
+        await ignorant.close()
+    }
+
     @Test("H6 handlers nest to any depth, and one step does them all")
     func nestedTwice() async throws {
         let offline = try OfflineAccount()

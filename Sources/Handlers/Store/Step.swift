@@ -145,8 +145,8 @@ public struct Step: ~Copyable {
     ///
     /// It runs at once and belongs to the handler around it: nothing is recorded for it apart, the ending of the outer
     /// one covers both, and they are done together or not at all. When it fails, the outer one fails with the same
-    /// error: it is parked when this program does not know the inner one, else quarantined, with its own input. An
-    /// error that is caught changes nothing about that, for an inner handler that silently never ran would be lost.
+    /// error: it is parked when this program does not know the inner one, else quarantined, with its own input.
+    /// Catching the error changes nothing about that, for an inner handler that silently never ran would be lost.
     ///
     /// - Parameters:
     ///   - handler: The handler with its arguments.

@@ -125,7 +125,8 @@ package final class Transaction {
                 try connection.execute("ROLLBACK TO nested")
                 try connection.execute("RELEASE nested")
             }
-            throw error
+            // The inner handler's own error decides what becomes of the outer one, however that one worded it.
+            throw nestedFailure ?? error
         }
     }
 

@@ -9,6 +9,7 @@ enum Notes {
 
     static let handlers: [any Handler.Type] = [
         Fetched.self, Published.self, Abandoned.self, Failing.self, Swallowing.self,
+        Rewording.self,
     ]
 
     static func add(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -90,6 +91,20 @@ enum Notes {
             try Notes.add("before", in: call.step)
             try? call.step.run(then, with: call.context)
             try Notes.add("after", in: call.step)
+        }
+    }
+
+    /// Runs what it holds and fails with an error of its own.
+    struct Rewording: Handler {
+        static let id = "test.rewording"
+        var then: Durable<PubSubFetch>
+
+        func run(_ call: borrowing Call<PubSubFetch>) throws {
+            do {
+                try call.step.run(then, with: call.context)
+            } catch {
+                throw Broken()
+            }
         }
     }
 }
