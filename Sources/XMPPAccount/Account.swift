@@ -77,8 +77,8 @@ public final class Account: Sendable {
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``.
     ///
-    /// - Throws: ``AccountError`` or ``TransportError`` when the first attempt fails (it is then not tried again);
-    ///   ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
+    ///   tried again); ``HandlerError`` when the store fails.
     public func connect() async throws { try await ask { .connect($0) } }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
@@ -94,6 +94,9 @@ public final class Account: Sendable {
     public func caughtUp() async throws { try await ask { .catchUp($0) } }
 
     /// Ends the session for good: what waits is invalidated with reason `logout` and the outbox is emptied.
+    ///
+    /// - Throws: ``AccountError`` `ownershipHeld` or `ownershipLost` when another process owns the stream, and nothing
+    ///   is changed; ``HandlerError`` when the store fails.
     public func logOut() async throws { try await ask { .logOut($0) } }
 
     /// Suspends and ends the account's thread. The account cannot be used afterwards.

@@ -8,13 +8,7 @@ extension AccountLoop {
     func connect(_ completion: @escaping Completion) {
         if case .live = phase { return completion(.success(())) }
         do {
-            if ownership == nil {
-                ownership = try Ownership.take(
-                    account.ownerships, store: account.store, role: account.configuration.role,
-                    owner: "\(account.configuration.role.rawValue)",
-                    silence: account.configuration.ownerSilence)
-                isFenced = false
-            }
+            try takeOwnership()
         } catch {
             return completion(.failure(error))
         }
@@ -24,6 +18,14 @@ extension AccountLoop {
         case .idle, .waiting: openStream()
         case .opening, .live: break
         }
+    }
+
+    private func takeOwnership() throws {
+        guard ownership == nil else { return }
+        ownership = try Ownership.take(
+            account.ownerships, store: account.store, role: account.configuration.role,
+            owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence)
+        isFenced = false
     }
 
     func openStream() {
@@ -320,6 +322,8 @@ extension AccountLoop {
     func logOut() throws {
         // The end of the stream ends the session, whoever owns it: only the owner may send it.
         do {
+            if isFenced { throw fencedError }
+            try takeOwnership()
             try fenced { _ in }
         } catch let error as AccountError where error.code == .ownershipLost {
             if !isFenced { loseOwnership(error) }

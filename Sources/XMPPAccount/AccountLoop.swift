@@ -158,8 +158,7 @@ final class AccountLoop {
             }
             return events
         } catch let error as StreamParserError {
-            stream.connection.write(Serializer().bytes(error.streamError.element))
-            _ = try? stream.connection.flush()
+            // No stream error is sent: it would end the session, and what was damaged on the way comes again intact.
             drop(
                 AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error)
             )

@@ -1,0 +1,314 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// Races, leaks, storms and a store that fails.
+@Suite(.serialized, .timeLimit(.minutes(4))) struct AccountAttackTests {
+    @Test("S2 connect() called many times at once opens one stream")
+    func manyConnects() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<20 { group.addTask { try await account.connect() } }
+                try await group.waitForAll()
+            }
+            #expect(rig.server.log.entries.count { $0.event == .connected } == 1)
+        }
+    }
+
+    @Test("S2 suspend() during opening ends connect() with an error, and connecting again works")
+    func suspendWhileOpening() async throws {
+        let listener = try Listener()
+        try await withRig { rig in
+            let account = try rig.account {
+                $0.server = .init(host: "127.0.0.1", port: listener.port, security: .startTLS)
+            }
+            for _ in 0..<5 {
+                async let error = errorOf { try await account.connect() }
+                let socket = try await onThread { Foundation.accept(listener.fileDescriptor, nil, nil) }
+                try await account.suspend()
+                #expect((await error as? AccountError)?.code == .closed)
+                Foundation.close(socket)
+            }
+        }
+    }
+
+    @Test("S2 close() during opening ends connect() with an error; every later call fails and none hangs")
+    func closeWhileOpening() async throws {
+        let listener = try Listener()
+        try await withRig { rig in
+            let account = try rig.account {
+                $0.server = .init(host: "127.0.0.1", port: listener.port, security: .startTLS)
+            }
+            async let error = errorOf { try await account.connect() }
+            let socket = try await onThread { Foundation.accept(listener.fileDescriptor, nil, nil) }
+            await account.close()
+            #expect((await error as? AccountError)?.code == .closed)
+            #expect((await errorOf { try await account.connect() } as? AccountError)?.code == .closed)
+            #expect((await errorOf { try await account.suspend() } as? AccountError)?.code == .closed)
+            #expect((await errorOf { try await account.logOut() } as? AccountError)?.code == .closed)
+            #expect((await errorOf { try await account.caughtUp() } as? AccountError)?.code == .closed)
+            #expect((await errorOf { try await account.tell("m") } as? AccountError)?.code == .closed)
+            await account.close()
+            for await _ in account.events { Issue.record("a closed account has no events") }
+            Foundation.close(socket)
+        }
+    }
+
+    @Test("S2 connect, suspend, send and close from everywhere at once: nothing hangs, nothing is repeated")
+    func everythingAtOnce() async throws {
+        try await withRig { rig in
+            for round in 0..<15 {
+                let account = try rig.account()
+                await withTaskGroup(of: Void.self) { group in
+                    for number in 0..<4 {
+                        group.addTask { try? await account.connect() }
+                        group.addTask { _ = try? await account.tell("m\(round)-\(number)") }
+                        group.addTask { try? await account.suspend() }
+                        group.addTask { try? await account.caughtUp() }
+                        if round % 3 == 0, number == 3 { group.addTask { await account.close() } }
+                    }
+                }
+                await account.close()
+            }
+            let last = try await rig.connected()
+            try await last.caughtUp()
+            try await eventually { try last.store.outboxCount == 0 }
+            #expect(rig.server.log.entries.repeatedStanzas.isEmpty)
+            let stored = Set(try last.store.notes("acknowledged"))
+            let sent = rig.sent().filter { $0.hasPrefix("message") }
+            #expect(stored.count == Set(sent).count)
+        }
+    }
+
+    @Test("S2 fifty accounts, connected and closed, leave no thread and no descriptor behind")
+    func leaks() async throws {
+        try await withRig { rig in
+            func cycle() async throws {
+                let store = try rig.store()
+                let account = try Account(rig.configuration(), store: store)
+                try await account.connect()
+                await account.close()
+            }
+            try await cycle()
+            let descriptors = try count("/proc/self/fd")
+            let threads = try count("/proc/self/task")
+            for _ in 0..<50 { try await cycle() }
+            // The server's last connections and other tests' threads come and go.
+            try await eventually("descriptors") { try count("/proc/self/fd") < descriptors + 25 }
+            try await eventually("threads") { try count("/proc/self/task") < threads + 25 }
+        }
+    }
+
+    private func count(_ folder: String) throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: folder).count
+    }
+
+    @Test("S11 an idle account does nothing: connected, suspended, waiting to reconnect, handed over")
+    func idle() async throws {
+        try await withRig(clock: VirtualClock()) { rig in
+            let worker = try await rig.connected { $0.role = .worker }
+            try await worker.listen()
+            rig.bot.send(rig.messageToAlice("m", "hello"))
+            try await worker.caughtUp()
+            try await expectQuiet("connected")
+            // A server that closes in the midst of an element.
+            let events = EventReader(worker)
+            rig.server.send(raw: "<message from='peer@loc", to: .everyone)
+            rig.server.dropConnections(.finish)
+            await events.until("suspended")
+            try await expectQuiet("waiting to reconnect")
+            try await worker.connect()
+            let main = try await rig.connected()
+            await events.until("handedOver")
+            try await expectQuiet("handed over")
+            // A request that is due while the store cannot be written.
+            try await main.suspend()
+            try await expectQuiet("suspended")
+        }
+    }
+
+    /// Whether this process's threads of accounts use next to no time. Other suites run in this process too, so the
+    /// threads are told apart by what they did: only those that never sleep grow in every sample.
+    private func expectQuiet(_ state: Comment, sourceLocation: SourceLocation = #_sourceLocation) async throws
+    {
+        var busy: Set<String>?
+        for _ in 0..<4 {
+            let before = try threadTimes()
+            try await Task.sleep(for: .milliseconds(60))
+            let after = try threadTimes()
+            let grown = Set(
+                after.filter { time in before[time.key].map { time.value - $0 >= 3 } ?? false }.keys)
+            busy = busy.map { $0.intersection(grown) } ?? grown
+        }
+        #expect(busy?.isEmpty == true, state, sourceLocation: sourceLocation)
+    }
+
+    /// Processor time of each thread in ticks of 10 ms.
+    private func threadTimes() throws -> [String: Int] {
+        var times: [String: Int] = [:]
+        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
+            guard let line = try? String(contentsOfFile: "/proc/self/task/\(thread)/stat", encoding: .utf8),
+                let end = line.lastIndex(of: ")")
+            else { continue }
+            let fields = line[end...].split(separator: " ")
+            times[thread] = (Int(fields[12]) ?? 0) + (Int(fields[13]) ?? 0)
+        }
+        return times
+    }
+
+    @Test("S5 a store that another process blocks for longer than the wait loses nothing")
+    func busyStore() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected(store: try rig.store(busyTimeout: 30))
+            let events = EventReader(account)
+            try await account.listen()
+            try await account.tell("s1")
+            try await account.caughtUp()
+            let other = try rig.store()
+            let (isHeld, mayEnd) = (DispatchGate(), DispatchGate())
+            async let writer: Void = onThread {
+                try other.step { _ in
+                    isHeld.open()
+                    mayEnd.wait()
+                }
+            }
+            try await onThread { isHeld.wait() }
+            for number in 0..<20 { rig.bot.send(rig.messageToAlice("m\(number)", "hello")) }
+            let refused = await errorOf { try await account.tell("s2") } as? HandlerError
+            #expect(refused?.code == .databaseLocked)
+            await events.until("suspended")
+            mayEnd.open()
+            try await writer
+            await events.until("resumed")
+            try await account.tell("s3")
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == (0..<20).map { "m\($0): hello" })
+            #expect(rig.sent().filter { $0.hasPrefix("message") } == ["message s1", "message s3"])
+            #expect(try account.store.number("SELECT handled FROM session") == 20)
+        }
+    }
+
+    @Test("Q3 a request that is due while the store is blocked times out once it is free, without a storm")
+    func busyTimeout() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let account = try await rig.connected(store: try rig.store(busyTimeout: 0))
+            try await account.ask(rig.question("q1", want: "silence"), timeout: 100)
+            try await account.caughtUp()
+            let other = try rig.store()
+            let (isHeld, mayEnd) = (DispatchGate(), DispatchGate())
+            async let writer: Void = onThread {
+                try other.step { _ in
+                    isHeld.open()
+                    mayEnd.wait()
+                }
+            }
+            try await onThread { isHeld.wait() }
+            clock.advance(by: .milliseconds(100))
+            try await expectQuiet("store blocked, request due")
+            mayEnd.open()
+            try await writer
+            try await rig.turnUntil { try account.store.notes("ended").count == 1 }
+        }
+    }
+
+    @Test("S5 a full disk: what could not be stored is not acknowledged, and comes again once there is room")
+    func fullDisk() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await account.listen()
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            try await account.caughtUp()
+            let pages = try account.store.number("PRAGMA page_count")
+            #expect(try account.store.number("PRAGMA max_page_count = \(pages + 10)") == pages + 10)
+            rig.bot.send(rig.messageToAlice("m2", "fill"))
+            await events.until("suspended")
+            #expect(try account.store.notes("message") == ["m1: hello"])
+            #expect(try account.store.number("SELECT handled FROM session") == 1)
+            _ = try account.store.number("PRAGMA max_page_count = 1000000")
+            try await account.connect()
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m1: hello", "m2: fill"])
+            #expect(try account.store.setAside == 0)
+        }
+    }
+
+    @Test("S2 a server that accepts and breaks off again and again is asked ever more slowly")
+    func flapping() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            _ = try await rig.connected()
+            rig.server.setScript { element, _ in element.name == "presence" ? .closeConnection : .pass }
+            rig.server.update { $0.offersResumption = false }
+            rig.server.expireSessions()
+            var waits: [Int64] = []
+            for attempt in 2...8 {
+                let before = clock.monotonicMilliseconds()
+                try await eventually {
+                    if rig.server.log.entries.count(where: { $0.event == .bound }) >= attempt { return true }
+                    clock.advance(by: .milliseconds(100))
+                    return false
+                }
+                waits.append(clock.monotonicMilliseconds() - before)
+            }
+            #expect((waits.last ?? 0) > 4000, "waits in milliseconds: \(waits)")
+        }
+    }
+
+    @Test("S11 malformed XML ends the stream, not the session; an element cut off by the end is not counted")
+    func brokenXML() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await account.listen()
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            rig.server.send(raw: "<message></iq>", to: .everyone)
+            await events.until("suspended")
+            #expect(events.seen == ["suspended protocol-violation"])
+            try await account.connect()
+            await events.until("resumed")
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m1: hello"])
+            rig.server.dropConnections(afterSending: 40)
+            rig.bot.send(rig.messageToAlice("m2", "hello"))
+            await events.until("suspended")
+            try await account.connect()
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m1: hello", "m2: hello"])
+        }
+    }
+
+    @Test("S8 connections cut after every so many bytes, either way: nothing lost, nothing repeated")
+    func cuts() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await account.listen()
+            for round in 0..<12 {
+                if round % 2 == 0 {
+                    rig.server.dropConnections(afterReceiving: 37 * round + 1)
+                } else {
+                    rig.server.dropConnections(afterSending: 29 * round + 1)
+                }
+                for number in 0..<4 {
+                    _ = try await account.tell("a\(round)-\(number)")
+                    rig.bot.send(rig.messageToAlice("m\(round)-\(number)", "hello"))
+                }
+                await events.until("suspended")
+                try await account.connect()
+                await events.until("resumed")
+            }
+            try await account.caughtUp()
+            try await eventually { try account.store.outboxCount == 0 }
+            let rounds = (0..<12).flatMap { round in (0..<4).map { "\(round)-\($0)" } }
+            #expect(try account.store.notes("message") == rounds.map { "m\($0): hello" })
+            #expect(rig.server.log.entries.repeatedStanzas.isEmpty)
+            #expect(rig.sent().filter { $0.hasPrefix("message") } == rounds.map { "message a\($0)" })
+        }
+    }
+}

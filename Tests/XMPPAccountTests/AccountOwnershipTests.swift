@@ -1,0 +1,251 @@
+import Glibc
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// Who owns the stream: two accounts on one file stand for two processes.
+@Suite(.timeLimit(.minutes(2))) struct AccountOwnershipTests {
+    /// What another process does that passes over a frozen owner.
+    private static let passOver = "UPDATE ownership SET epoch = epoch + 1"
+
+    @Test("W4 the main program asks a worker for the stream and gets it; the session goes on")
+    func handOver() async throws {
+        try await withRig { rig in
+            let worker = try await rig.connected { $0.role = .worker }
+            let events = EventReader(worker)
+            try await worker.ask(rig.question("q1", want: "silence"))
+            try await rig.saw { $0.event == .received && $0.id == "q1" }
+            let main = try rig.account()
+            let others = EventReader(main)
+            try await main.connect()
+            await events.until("handedOver")
+            await others.until("resumed")
+            let own = rig.server.boundAddresses[0]
+            rig.server.send(
+                IQ(type: .result, to: own, id: "q1", payload: nil).element, from: AccountRig.peer)
+            try await main.caughtUp()
+            #expect(try main.store.notes("ended") == ["q1: result - from peer@localhost/bot"])
+            #expect(!rig.server.log.entries.contains { $0.event == .closedCleanly })
+            #expect(try main.store.number("SELECT epoch FROM ownership") == 2)
+            // The worker may come back once the main program has let go.
+            await main.close()
+            try await worker.connect()
+            try await worker.caughtUp()
+        }
+    }
+
+    @Test("W4 a worker leaves a live main program alone, and so does a second main program")
+    func held() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            for role in [AccountRole.worker, .main] {
+                let other = try rig.account { $0.role = role }
+                let error = await errorOf { try await other.connect() } as? AccountError
+                #expect(error?.code == .ownershipHeld)
+                #expect(error?.message.contains("let it do the work") == true)
+            }
+            try await main.caughtUp()
+            #expect(try main.store.number("SELECT epoch FROM ownership") == 1)
+        }
+    }
+
+    @Test("W4 a suspended main program has let go: a worker takes over at once and resumes")
+    func suspended() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            try await main.suspend()
+            let worker = try rig.account { $0.role = .worker }
+            let events = EventReader(worker)
+            try await worker.connect()
+            await events.until("resumed")
+            #expect(try main.store.number("SELECT epoch FROM ownership") == 2)
+        }
+    }
+
+    @Test("W4 a main program that does not answer is passed over by its epoch and can do nothing more")
+    func frozen() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            let events = EventReader(main)
+            try await main.listen()
+            // The owner's thread is inside a step and so answers nobody; the lock stays held.
+            let blocked = try rig.account(store: try rig.store(busyTimeout: 50)) {
+                $0.role = .worker
+                $0.ownerSilence = 50
+            }
+            let frozen = DispatchGate()
+            let thawed = DispatchGate()
+            defer { thawed.open() }
+            async let step: Void = main.perform { _ in
+                frozen.open()
+                thawed.wait()
+            }
+            try await onThread { frozen.wait() }
+            // Its transaction is open, so nobody can raise the epoch: a clear error instead of waiting for ever.
+            let error = await errorOf { try await blocked.connect() } as? HandlerError
+            #expect(error?.code == .databaseLocked)
+            thawed.open()
+            try await step
+            try rig.store().change(Self.passOver)
+            let refused = await errorOf { try await main.tell("m1") } as? AccountError
+            #expect(refused?.code == .ownershipLost)
+            await events.until("stopped")
+            #expect(events.seen == ["stopped ownership-lost"])
+        }
+    }
+
+    @Test("W4 a stale owner cannot commit, acknowledge or send, and is told so")
+    func stale() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            let events = EventReader(main)
+            try await main.listen()
+            try await main.caughtUp()
+            try await eventually { try main.store.outboxCount == 0 }
+            try rig.store().change(Self.passOver)
+            let mark = rig.server.log.count
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            await events.until("stopped")
+            for _ in 0..<2 {
+                #expect(
+                    (await errorOf { try await main.tell("m2") } as? AccountError)?.code == .ownershipLost)
+            }
+            #expect((await errorOf { try await main.logOut() } as? AccountError)?.code == .ownershipLost)
+            #expect(events.seen == ["stopped ownership-lost"])
+            #expect(try main.store.notes("message").isEmpty)
+            #expect(try main.store.outboxCount == 0)
+            try await rig.saw(from: mark) { $0.event == .detached }
+            #expect(!rig.server.log.entries(from: mark).contains { $0.event == .received })
+            // Whoever owns it now goes on with the session and gets the message.
+            let next = try rig.account()
+            let others = EventReader(next)
+            try await next.connect()
+            await others.until("resumed")
+            try await next.caughtUp()
+            #expect(try next.store.notes("message") == ["m1: hello"])
+        }
+    }
+
+    @Test("W4 a stale owner that logs out does not end the session of the new owner")
+    func staleLogOut() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            try await main.caughtUp()
+            try rig.store().change(Self.passOver)
+            let error = await errorOf { try await main.logOut() } as? AccountError
+            #expect(error?.code == .ownershipLost)
+            try await rig.saw { $0.event == .detached }
+            #expect(!rig.server.log.entries.contains { $0.event == .closedCleanly })
+            #expect(try main.store.number("SELECT resumption_id IS NOT NULL FROM session") == 1)
+        }
+    }
+
+    @Test("W4 logging out from beside a live owner is refused and takes nothing from it")
+    func foreignLogOut() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            try await main.ask(rig.question("q1", want: "silence"))
+            let other = try rig.account()
+            let error = await errorOf { try await other.logOut() } as? AccountError
+            #expect(error?.code == .ownershipHeld)
+            try await main.caughtUp()
+            #expect(try main.store.waitingHandlers == 1)
+            await main.close()
+            try await other.logOut()
+            #expect(try main.store.notes("abandoned") == ["q1: logout"])
+        }
+    }
+
+    @Test("W4 connecting again after the stream was taken asks for it again")
+    func connectsAgain() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            let events = EventReader(main)
+            try rig.store().change(Self.passOver)
+            #expect(await errorOf { try await main.perform { _ in } } != nil)
+            await events.until("stopped")
+            try await main.connect()
+            await events.until("resumed")
+            try await main.tell("m1")
+            try await main.caughtUp()
+        }
+    }
+
+    @Test("W4 the stream goes back and forth between a main program and workers without loss")
+    func backAndForth() async throws {
+        try await withRig { rig in
+            let main = try rig.account()
+            try await main.listen()
+            for round in 0..<10 {
+                try await main.connect()
+                try await main.tell("a\(round)")
+                rig.bot.send(rig.messageToAlice("m\(round)", "hello"))
+                try await main.suspend()
+                rig.bot.send(rig.messageToAlice("w\(round)", "hello"))
+                let worker = try rig.account { $0.role = .worker }
+                try await worker.connect()
+                try await worker.tell("b\(round)")
+                if round % 2 == 0 { await worker.close() }
+            }
+            try await main.connect()
+            try await main.caughtUp()
+            try await eventually { try main.store.outboxCount == 0 }
+            #expect(
+                try main.store.notes("message")
+                    == (0..<10).flatMap { ["m\($0): hello", "w\($0): hello"] })
+            let expected = (0..<10).flatMap { ["message a\($0)", "message b\($0)"] }
+            #expect(rig.sent().filter { $0.hasPrefix("message") } == expected)
+            #expect(rig.server.log.entries.repeatedStanzas.isEmpty)
+            #expect(rig.server.log.entries.count { $0.event == .bound } == 1)
+        }
+    }
+
+    @Test("W4 asking a frozen owner whose backlog is full ends after its time")
+    func fullBacklog() async throws {
+        try await withRig { rig in
+            // Something that holds the lock, listens, and never answers.
+            let base = rig.databasePath + "-owner-1"
+            let lock = open(base, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+            #expect(flock(lock, LOCK_EX | LOCK_NB) == 0)
+            defer { close(lock) }
+            let listener = try silentSocket(base + ".sock")
+            defer { close(listener) }
+            let main = try rig.account { $0.ownerSilence = 100 }
+            try await main.connect()
+            try await main.caughtUp()
+        }
+    }
+
+    /// A Unix socket whose backlog is full from the beginning.
+    private func silentSocket(_ path: String) throws -> Int32 {
+        let listener = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        try #require(path.utf8.count < MemoryLayout.size(ofValue: address.sun_path))
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let size = socklen_t(MemoryLayout<sockaddr_un>.size)
+        let isReady = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { generic in
+                guard bind(listener, generic, size) == 0, listen(listener, 0) == 0 else { return false }
+                for _ in 0..<4 {
+                    let kind = Int32(
+                        SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+                    // Kept open on purpose, as a dead asker's place in the queue is.
+                    _ = connect(socket(AF_UNIX, kind, 0), generic, size)
+                }
+                return true
+            }
+        }
+        try #require(isReady)
+        return listener
+    }
+}
+
+/// Opens once; whoever waits blocks until then.
+final class DispatchGate: Sendable {
+    private let isOpen = Kept(false)
+    func open() { isOpen.withLock { $0 = true } }
+    func wait() { while !isOpen.withLock({ $0 }) { usleep(500) } }
+}
