@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test check bench torture docs format lint clean
 
-FORMATTED := Package.swift Sources Tests Snippets
+FORMATTED := Package.swift Benchmarks Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
 
 help: ## list these commands

@@ -104,6 +104,11 @@ let package = Package(
             ],
             resources: [.embedInCode("Resources/slixmpp_peer.py")]),
 
+        .target(name: "CFloor", dependencies: ["CSQLite"], path: "Benchmarks/CFloor"),
+        .executableTarget(
+            name: "benchmarks", dependencies: ["CFloor", "Handlers", "XMPPTestKit"],
+            path: "Benchmarks/benchmarks"),
+
         .testTarget(name: "HandlersTests", dependencies: ["Handlers", "HandlerMacrosSupport"]),
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,

@@ -1,0 +1,131 @@
+#include "CFloor.h"
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct floor_store {
+    sqlite3 *database;
+    sqlite3_stmt *begin, *commit, *savepoint, *release;
+    sqlite3_stmt *take, *effect, *bind, *bury;
+    // What a handler's row held; a program that calls the handler needs it after the statement is reset.
+    char name[256];
+    long long version;
+    unsigned char arguments[4096];
+};
+
+static int run(floor_store *store, const char *sql) {
+    return sqlite3_exec(store->database, sql, 0, 0, 0) == SQLITE_OK ? 0 : -1;
+}
+
+static int prepare(floor_store *store, sqlite3_stmt **statement, const char *sql) {
+    int code = sqlite3_prepare_v3(store->database, sql, -1, SQLITE_PREPARE_PERSISTENT, statement, 0);
+    return code == SQLITE_OK ? 0 : -1;
+}
+
+static int finish(sqlite3_stmt *statement) {
+    int code = sqlite3_step(statement);
+    sqlite3_reset(statement);
+    return code == SQLITE_DONE ? 0 : -1;
+}
+
+static long long milliseconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (long long)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+floor_store *floor_open(const char *path) {
+    floor_store *store = calloc(1, sizeof(floor_store));
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    if (!store) return 0;
+    if (sqlite3_open_v2(path, &store->database, flags, 0) == SQLITE_OK
+        && sqlite3_busy_timeout(store->database, 5000) == SQLITE_OK
+        && !run(store, "PRAGMA journal_mode = WAL") && !run(store, "PRAGMA synchronous = FULL")
+        && !run(store, "PRAGMA foreign_keys = ON") && !run(store, "PRAGMA cache_size = -2048")
+        && !prepare(store, &store->begin, "BEGIN IMMEDIATE") && !prepare(store, &store->commit, "COMMIT")
+        && !prepare(store, &store->savepoint, "SAVEPOINT nested")
+        && !prepare(store, &store->release, "RELEASE nested")
+        && !prepare(store, &store->take,
+            "DELETE FROM handler WHERE id = ? AND kind = 0 RETURNING name, version, arguments")
+        && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")
+        && !prepare(store, &store->bind,
+            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at) VALUES (?, ?, ?, ?, ?, ?)")
+        && !prepare(store, &store->bury,
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (?, ?, ?, ?, ?)"))
+        return store;
+    floor_close(store);
+    return 0;
+}
+
+const char *floor_error(const floor_store *store) { return sqlite3_errmsg(store->database); }
+
+void floor_close(floor_store *store) {
+    sqlite3_stmt *statements[] = {store->begin, store->commit, store->savepoint, store->release,
+                                  store->take,  store->effect, store->bind,      store->bury};
+    for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) sqlite3_finalize(statements[i]);
+    sqlite3_close(store->database);
+    free(store);
+}
+
+static int bind_handler(floor_store *store, const char *name, const void *arguments, int length, long long now) {
+    sqlite3_bind_text(store->bind, 1, name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(store->bind, 2, 1);
+    sqlite3_bind_blob(store->bind, 3, arguments, length, SQLITE_STATIC);
+    sqlite3_bind_null(store->bind, 4);
+    sqlite3_bind_int64(store->bind, 5, 0);
+    sqlite3_bind_int64(store->bind, 6, now);
+    return finish(store->bind);
+}
+
+static int take(floor_store *store, long long id) {
+    sqlite3_bind_int64(store->take, 1, id);
+    if (sqlite3_step(store->take) != SQLITE_ROW) {
+        sqlite3_reset(store->take);
+        return -1;
+    }
+    int name = sqlite3_column_bytes(store->take, 0), arguments = sqlite3_column_bytes(store->take, 2);
+    if (name >= (int)sizeof store->name || arguments > (int)sizeof store->arguments) {
+        sqlite3_reset(store->take);
+        return -1;
+    }
+    memcpy(store->name, sqlite3_column_text(store->take, 0), name + 1);
+    store->version = sqlite3_column_int64(store->take, 1);
+    memcpy(store->arguments, sqlite3_column_blob(store->take, 2), arguments);
+    return finish(store->take);
+}
+
+static int effect(floor_store *store, long long amount) {
+    sqlite3_bind_int64(store->effect, 1, amount);
+    return finish(store->effect);
+}
+
+static int bury(floor_store *store, long long id, long long now) {
+    sqlite3_bind_int64(store->bury, 1, id);
+    sqlite3_bind_text(store->bury, 2, store->name, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(store->bury, 3, 1);
+    sqlite3_bind_null(store->bury, 4);
+    sqlite3_bind_int64(store->bury, 5, now);
+    return finish(store->bury);
+}
+
+int floor_fill(floor_store *store, const char *name, const void *arguments, int length, int count) {
+    long long now = milliseconds();
+    if (finish(store->begin)) return -1;
+    for (int i = 0; i < count; i++)
+        if (bind_handler(store, name, arguments, length, now)) return -1;
+    return finish(store->commit);
+}
+
+int floor_step(
+    floor_store *store, const char *name, const void *arguments, int length, long long first, int group) {
+    long long now = milliseconds();
+    if (finish(store->begin)) return -1;
+    for (int i = 0; i < group; i++)
+        if (finish(store->savepoint) || take(store, first + i) || effect(store, 1)
+            || bind_handler(store, name, arguments, length, now) || bury(store, first + i, now)
+            || finish(store->release))
+            return -1;
+    return finish(store->commit);
+}

@@ -1,0 +1,45 @@
+import CFloor
+import Glibc
+
+/// Whether the floor in C does the work that our store does, by the statements that SQLite saw from both.
+enum StatementComparison {
+    /// - Throws: ``BenchmarkError`` with the statements when they differ: then the floor needs the store's new ones.
+    static func check(in workspace: Workspace) throws {
+        let ours = try recorded { try OurSteps(workspace.file("traced.db"), pending: 1).step(1) }
+        let path = try OurSteps.makeTables(workspace.file("traced-floor.db"))
+        let floor = try recorded { try FloorSteps(path, pending: 1).step(1) }
+        try compare(settings(in: ours), settings(in: floor), "settings")
+        try compare(step(in: ours), step(in: floor), "statements of a step")
+    }
+
+    private static func recorded(_ body: () throws -> Void) throws -> [String] {
+        floor_trace_begin()
+        let result = Result { try body() }
+        let text = floor_trace_end()
+        defer { free(text) }
+        try result.get()
+        return text.map { String(cString: $0) }.map { $0.split(separator: "\n").map(String.init) } ?? []
+    }
+
+    private static func compare(_ ours: [String], _ floor: [String], _ what: String) throws {
+        guard ours != floor else { return }
+        throw BenchmarkError(
+            """
+            the \(what) differ, so Benchmarks/CFloor must follow the store first
+              store: \(ours.joined(separator: "; "))
+              floor: \(floor.joined(separator: "; "))
+            """)
+    }
+
+    /// The settings of a connection; the file's own is set when the file is made.
+    private static func settings(in statements: [String]) -> [String] {
+        Set(
+            statements.filter { $0.hasPrefix("PRAGMA") && $0.contains("=") && !$0.contains("application_id") }
+        ).sorted()
+    }
+
+    /// What the last transaction ran.
+    private static func step(in statements: [String]) -> [String] {
+        statements.lastIndex { $0.hasPrefix("BEGIN") }.map { Array(statements[$0...]) } ?? []
+    }
+}
