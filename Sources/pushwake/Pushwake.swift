@@ -67,7 +67,8 @@ struct Pushwake {
         main and worker take
             --store FILE --jid USER@DOMAIN --peer FULLJID
             --host HOST --port PORT [--direct-tls] [--ca FILE]
-          and the password from the environment variable PUSHWAKE_PASSWORD.
+          and the password from the environment variable PUSHWAKE_PASSWORD; worker also takes
+            --linger MS                 how long to wait for more once nothing waits (default 0)
 
         Exit status: 0 all went well; 1 something failed, was lost or repeated; 3 another process took the
         stream over; 64 wrong usage.

@@ -9,18 +9,22 @@ import XMPPCore
 /// acknowledges, hands back and exits. If the main program is alive it leaves at once.
 struct WorkerCommand {
     private let options: AccountOptions
+    private let linger: Duration
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(words, options: AccountOptions.names, flags: AccountOptions.flags)
+        let arguments = try Arguments(
+            words, options: AccountOptions.names.union(["--linger"]), flags: AccountOptions.flags)
         options = try AccountOptions(arguments, role: .worker)
+        linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
     }
 
     func run() async throws -> Int32 {
         let account = try Account(options.configuration, store: options.openStore())
         do {
             try await account.connect()
-            // Twice: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
+            if linger > .zero { try await Task.sleep(for: linger) }
+            // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
         } catch let error as AccountError where error.code == .ownershipHeld {
             await account.close()

@@ -102,9 +102,12 @@ final class Simulation {
         throw CommandFailure("main ended before it had connected; its complaint stands above")
     }
 
-    private func start(_ command: String, with variables: [String: String] = [:]) throws -> ChildProcess {
+    private func start(
+        _ command: String, _ more: [String] = [], with variables: [String: String] = [:]
+    ) throws -> ChildProcess {
         try ChildProcess(
-            program, arguments(command), environment: .inheriting(environment.merging(variables) { $1 }),
+            program, arguments(command) + more,
+            environment: .inheriting(environment.merging(variables) { $1 }),
             input: .pipe,
             output: .pipe)
     }
@@ -198,9 +201,12 @@ final class Simulation {
         defer { main?.killAndWait() }
         try world.startSending()
         let unreached = try targets.filter { target in
-            try !(0..<Self.attempts).contains { _ in
+            try !(0..<Self.attempts).contains { attempt in
                 try leaveWork(losingSession: target.failpoint.needsLostSession)
-                return try killItself(target)
+                // Let enough arrive that a worker's handlers have something to ask.
+                if target.role == .worker { pause(milliseconds: 60...100) }
+                let isOnce = target.failpoint.comesOnce || attempt > 1
+                return try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
             }
         }
         return (try finish(), unreached)
@@ -222,11 +228,15 @@ final class Simulation {
         return try judge()
     }
 
+    /// - Parameter nth: At which of its visits, from 1.
     /// - Returns: False when the process never came to the place.
-    private func killItself(_ target: Target) throws -> Bool {
-        let nth = target.failpoint.comesOnce ? 1 : Int.random(in: 1...3, using: &random)
+    private func killItself(_ target: Target, at nth: Int) throws -> Bool {
+        // Time runs out only for a worker that stays a while.
+        let lingering =
+            target.role == .worker && target.failpoint == .beforeTimeout ? ["--linger", "80"] : []
         let process = try start(
-            target.role.rawValue, with: ["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"])
+            target.role.rawValue, lingering,
+            with: ["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"])
         if target.role == .main && target.failpoint == .beforeRelease {
             while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected"
             {}
