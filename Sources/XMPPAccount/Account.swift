@@ -75,7 +75,8 @@ public final class Account: Sendable {
 
     /// Takes the stream over, connects, and resumes the session or begins a new one.
     ///
-    /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``.
+    /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile tries at
+    /// once.
     ///
     /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
     ///   tried again); ``HandlerError`` when the store fails.

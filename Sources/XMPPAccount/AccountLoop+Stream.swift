@@ -101,6 +101,7 @@ extension AccountLoop {
         } else {
             account.hub.send(.bound(own))
         }
+        isEstablished = true
         let waiting = connecting
         connecting = []
         waiting.forEach { $0(.success(())) }
@@ -248,8 +249,14 @@ extension AccountLoop {
         phase = .idle
         if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
         if !connecting.isEmpty {
-            releaseOwnership()
-            return failWaiting(error)
+            guard isEstablished else {
+                releaseOwnership()
+                return failWaiting(error)
+            }
+            // Who asked while a broken stream is opened again is told, but does not end the trying.
+            let waiting = connecting
+            connecting = []
+            waiting.forEach { $0(.failure(error)) }
         }
         if let error = error as? AccountError, error.isFinal {
             releaseOwnership()
@@ -287,6 +294,7 @@ extension AccountLoop {
 
     /// There will be no stream: nobody waits for one any longer.
     private func failWaiting(_ error: any Error) {
+        isEstablished = false
         let waiting = connecting + catchingUp
         (connecting, catchingUp) = ([], [])
         waiting.forEach { $0(.failure(error)) }

@@ -25,6 +25,8 @@ final class AccountLoop {
     var connecting: [Completion] = []
     /// Whoever waits to have caught up, while there is no stream to ask on.
     var catchingUp: [Completion] = []
+    /// Whether there was a stream since the program asked for one: then it is opened again until somebody ends that.
+    var isEstablished = false
     /// Failed attempts since the last session.
     var failures = 0
     var attempts = 0

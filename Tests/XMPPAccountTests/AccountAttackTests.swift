@@ -19,6 +19,27 @@ import XMPPTestKit
         }
     }
 
+    @Test("S2 connect() that fails while a broken stream is opened again does not end the trying")
+    func connectWhileReconnecting() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            rig.server.refuseConnections()
+            rig.server.dropConnections()
+            await events.until("suspended")
+            #expect(await errorOf { try await account.connect() } is TransportError)
+            rig.server.refuseConnections(false)
+            try await rig.turnUntil { rig.server.log.entries.contains { $0.event == .resumed } }
+            await events.until("resumed")
+            // After suspend() the next attempt is a first one again.
+            try await account.suspend()
+            rig.server.refuseConnections()
+            #expect(await errorOf { try await account.connect() } != nil)
+            #expect(try account.store.number("SELECT owner IS NULL FROM ownership") == 1)
+        }
+    }
+
     @Test("S2 suspend() during opening ends connect() with an error, and connecting again works")
     func suspendWhileOpening() async throws {
         let listener = try Listener()
