@@ -94,6 +94,8 @@ final class AccountLoop {
     private var timeout: Int32 {
         if isStepDue { return 0 }
         var due: [Int64] = []
+        // The lock tells others that this owner is alive: do not stay without it for long.
+        if let ownership, !ownership.holdsLock { due.append(1000) }
         switch phase {
         case .idle, .opening: break
         case .waiting(let until): due.append(until - now)
@@ -152,6 +154,8 @@ final class AccountLoop {
                 break
             }
             guard !bytes.isEmpty || !isOpen else { return [] }
+            // Whoever sends is alive, however long its answer takes behind a backlog.
+            if !bytes.isEmpty && stream.requestedAt != nil { stream.requestedAt = now }
             let events = try stream.parser.parse(bytes)
             if events.contains(where: { $0 != .closed }) { try Failpoint.afterRead.hit() }
             // The end of the connection is met again at the next read, once these events are committed.

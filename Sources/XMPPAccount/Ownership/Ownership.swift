@@ -58,6 +58,9 @@ final class Ownership {
         }
     }
 
+    /// Whether this process holds the lock too, as it does unless it passed a frozen owner over.
+    var holdsLock: Bool { lock.isHeld }
+
     /// Takes the lock as soon as the process that was passed over frees it.
     func takeLockIfFree() { _ = lock.tryToTake() }
 

@@ -11,7 +11,9 @@ struct OwnershipTable {
     ///
     /// - Returns: The new epoch.
     func takeOver(owner: String, in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first(
+        // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
+        try step.execute("UPDATE session SET live = NULL WHERE account = ?", account)
+        return try step.first(
             """
             INSERT INTO ownership(account, epoch, owner) VALUES (?, 1, ?)
             ON CONFLICT(account) DO UPDATE SET epoch = epoch + 1, owner = excluded.owner RETURNING epoch
