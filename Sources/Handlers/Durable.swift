@@ -29,15 +29,28 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored; the sentence
     ///   names handler and argument.
     public init<H: Handler>(_ handler: H) throws(HandlerError) where H.Context == Context {
+        let bytes: [UInt8]
         do {
-            let bytes = try [UInt8](ArgumentCoding.encoder().encode(handler))
-            self.init(name: H.id, version: H.version, arguments: bytes)
+            bytes = try [UInt8](ArgumentCoding.encoder().encode(handler))
         } catch {
             throw HandlerError(
                 .argumentNotEncodable,
                 "an argument of the handler '\(H.id)' cannot be stored: \(plainReason(error)); bind a value that JSON can hold",
                 cause: error)
         }
+        guard bytes.first == UInt8(ascii: "{") else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the handler '\(H.id)' does not encode its arguments by name; encode them with a keyed container"
+            )
+        }
+        guard !ArgumentCoding.isTooDeep(bytes) else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the arguments of the handler '\(H.id)' are nested deeper than \(ArgumentCoding.maximumDepth); keep such a value in a table of your own and bind its key"
+            )
+        }
+        self.init(name: H.id, version: H.version, arguments: bytes)
     }
 
     /// The bound arguments by name.
@@ -72,91 +85,5 @@ extension Durable: Codable {
         try container.encode(name, forKey: .name)
         try container.encode(version, forKey: .version)
         try container.encode(record, forKey: .arguments)
-    }
-}
-
-/// How arguments become bytes and back: one place, so that every row reads alike.
-enum ArgumentCoding {
-    static func encoder() -> JSONEncoder {
-        let encoder = JSONEncoder()
-        // Sorted keys make equal arguments equal bytes, which tests, resends and diffs rely on.
-        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return encoder
-    }
-
-    static func record(_ bytes: [UInt8], handler: String) throws(HandlerError) -> Record {
-        do {
-            return try JSONDecoder().decode(Record.self, from: Data(bytes))
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the stored arguments of the handler '\(handler)' are no JSON object: \(plainReason(error))",
-                cause: error)
-        }
-    }
-
-    /// Decodes a handler and turns decoding errors into sentences with handler, argument, expected and found.
-    static func decode<H: Handler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
-        do {
-            return try JSONDecoder().decode(H.self, from: Data(bytes))
-        } catch DecodingError.keyNotFound(let key, let context) {
-            let argument = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
-            throw HandlerError(
-                .missingArgument,
-                "the handler '\(H.id)' was called without its mandatory argument '\(argument)'; bind it or make it optional"
-            )
-        } catch DecodingError.valueNotFound(let expected, let context) {
-            throw HandlerError(
-                .missingArgument,
-                "the handler '\(H.id)' needs a value for its argument '\(pathText(context.codingPath))' of type \(expected), but found null"
-            )
-        } catch DecodingError.typeMismatch(let expected, let context) {
-            throw HandlerError(
-                .wrongArgument,
-                "the argument '\(pathText(context.codingPath))' of the handler '\(H.id)' should be \(expected), but \(found(bytes, at: context.codingPath)) was stored"
-            )
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the arguments of the handler '\(H.id)' cannot be read: \(plainReason(error))", cause: error)
-        }
-    }
-
-    /// Reads a stored `orElse`.
-    static func durable(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> StoredHandler {
-        do {
-            let durable = try JSONDecoder().decode(Durable<Invalidation>.self, from: Data(bytes))
-            return StoredHandler(name: durable.name, version: durable.version, arguments: durable.arguments)
-        } catch {
-            throw HandlerError(
-                .wrongArgument,
-                "the invalidation of the handler '\(handler)' cannot be read: \(plainReason(error))",
-                cause: error)
-        }
-    }
-
-    /// Names the kind of value that stands at `path`.
-    private static func found(_ bytes: [UInt8], at path: [any CodingKey]) -> String {
-        guard var value = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else {
-            return "something else"
-        }
-        for key in path {
-            switch value {
-            case .object(let members): value = members[key.stringValue] ?? .null
-            case .array(let items):
-                value = key.intValue.flatMap { items.indices.contains($0) ? items[$0] : nil } ?? .null
-            default: break
-            }
-        }
-        switch value {
-        case .null: return "null"
-        case .bool(let value): return "the truth value \(value)"
-        case .integer(let value): return "the integer \(value)"
-        case .unsigned(let value): return "the integer \(value)"
-        case .number(let value): return "the number \(value)"
-        case .string: return "a string"
-        case .array: return "a list"
-        case .object: return "an object"
-        }
     }
 }

@@ -24,6 +24,10 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let noSuchHandler = Code(rawValue: "no-such-handler")
         /// A step was begun inside a step on the same thread.
         public static let nestedStep = Code(rawValue: "nested-step")
+        /// Handlers ended each other deeper than any program means to.
+        public static let nestedTooDeep = Code(rawValue: "nested-too-deep")
+        /// Two schemas carry the name of one module.
+        public static let duplicateSchema = Code(rawValue: "duplicate-schema")
         /// Another process holds the database's write lock.
         public static let databaseLocked = Code(rawValue: "database-locked")
         /// The database or its folder cannot be written.

@@ -109,6 +109,8 @@ struct StoredHandler {
     let name: String
     let version: Int
     let arguments: [UInt8]
+    /// The stored invalidation, if there is one.
+    var orElse: [UInt8]?
 }
 
 // MARK: - Called by the code that @Handler expands to

@@ -1,177 +1,193 @@
 import CSQLite
-import Glibc
 
 /// One SQLite connection with its prepared statements; closed when it goes.
+///
+/// `execute`, `first` and `all` run inside a transaction only; outside one they throw instead of committing on
+/// their own.
 final class Connection {
-    private let database: OpaquePointer
-    private var statements: [String: Statement] = [:]
-    private let path: String
+    /// How many statements stay prepared. A program has a fixed set of them; only one that builds SQL from values
+    /// gets here, and then all are prepared anew.
+    static let statementLimit = 200
 
-    /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
-    init(path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32) throws(HandlerError) {
-        try Self.createPrivately(path)
-        var database: OpaquePointer?
-        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let code = sqlite3_open_v2(path, &database, flags, nil)
-        guard code == SQLITE_OK, let database else {
-            let error = sqliteError(database, code: code, doing: "opening", path: path)
-            sqlite3_close_v2(database)
-            throw error
-        }
+    let database: OpaquePointer
+    let path: String
+    private let control: TransactionControl
+    private var statements: [String: Statement] = [:]
+    /// Why the open transaction can no longer commit: the storage failed in it.
+    private(set) var failure: HandlerError?
+
+    /// Takes the handle over.
+    init(owning database: OpaquePointer, path: String) {
         self.database = database
         self.path = path
-        sqlite3_busy_timeout(database, busyTimeout)
-        do {
-            try checkOwner()
-            // WAL lets a reader such as `inspect` look without stopping the writer; FULL makes a commit survive a
-            // loss of power, so nothing that was acknowledged to a server can roll back.
-            try execute("PRAGMA journal_mode = WAL")
-            try execute("PRAGMA synchronous = \(synchronous.rawValue)")
-            try execute("PRAGMA foreign_keys = ON")
-            // Small on purpose: a worker woken by a push has 24 MiB for everything.
-            try execute("PRAGMA cache_size = -2048")
-        } catch {
-            // The deinit runs although init throws: every stored property is set.
-            throw error
-        }
+        control = TransactionControl(database)
     }
 
     deinit {
         statements.removeAll()
+        control.finalize()
         sqlite3_close_v2(database)
     }
 
-    /// Rows may hold secrets, so the file is created for its owner alone; SQLite gives -wal and -shm the same mode.
-    private static func createPrivately(_ path: String) throws(HandlerError) {
-        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            let reason = String(cString: strerror(errno))
-            switch errno {
-            case EACCES, EROFS, EPERM:
-                throw HandlerError(
-                    .databaseReadOnly,
-                    "the database \(path) cannot be written (\(reason)); check its permissions and those of its folder"
-                )
-            default:
-                throw HandlerError(
-                    .databaseUnavailable,
-                    "the database \(path) cannot be opened (\(reason)); check that its folder exists")
-            }
+    // MARK: The transaction
+
+    /// Begins a transaction with the write lock: it never fails half-way because another process wrote.
+    func begin() throws(HandlerError) {
+        failure = nil
+        try control.run(.begin)
+    }
+
+    /// Commits, unless the storage failed in between.
+    func commit() throws(HandlerError) {
+        try checkUsable()
+        try control.run(.commit)
+    }
+
+    /// Gives the transaction up, if SQLite has not done so by itself.
+    func rollBack() {
+        if isInTransaction { try? control.run(.rollBack) }
+    }
+
+    /// Opens a savepoint; they nest, and the two below mean the innermost.
+    func savepoint() throws(HandlerError) {
+        try guarding { () throws(HandlerError) in try control.run(.savepoint) }
+    }
+
+    func release() throws(HandlerError) {
+        try guarding { () throws(HandlerError) in try control.run(.release) }
+    }
+
+    /// Undoes what was written since the innermost savepoint and closes it.
+    func undo() throws(HandlerError) {
+        try guarding { () throws(HandlerError) in
+            try control.run(.rollBackToSavepoint)
+            try control.run(.release)
         }
-        fchmod(descriptor, 0o600)
-        // Closing any descriptor drops this process's POSIX locks on the file: harmless here, before SQLite opens it,
-        // as long as one process opens one store per file.
-        close(descriptor)
-        // O_RDWR succeeds for a superuser even where the file is marked read-only; say so before SQLite fails later.
-        guard access(path, W_OK) == 0 else {
+    }
+
+    /// False after SQLite gave a transaction up by itself, as it does when the disk is full.
+    private var isInTransaction: Bool { sqlite3_get_autocommit(database) == 0 }
+
+    /// Whether the transaction can still commit.
+    var isUsable: Bool { failure == nil && isInTransaction }
+
+    /// Whether a foreign key that is checked at the commit only would refuse it as things stand.
+    var hasUnresolvedForeignKeys: Bool {
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(database, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
+        return current != 0
+    }
+
+    private func checkUsable() throws(HandlerError) {
+        if let failure { throw failure }
+        guard isInTransaction else {
             throw HandlerError(
-                .databaseReadOnly,
-                "the database \(path) cannot be written; check its permissions and those of its folder")
+                .storageFailed,
+                "the transaction in \(path) was given up by SQLite; nothing of this step is kept, run it again"
+            )
         }
     }
 
-    static let applicationID: Int64 = 0x4448_6e64  // "DHnd"
-
-    private func checkOwner() throws(HandlerError) {
-        let owner = try first("PRAGMA application_id") { $0.integer(0) } ?? 0
-        if owner == Self.applicationID { return }
-        let tables = try first("SELECT count(*) FROM sqlite_schema") { $0.integer(0) } ?? 0
-        guard owner == 0 && tables == 0 else {
-            throw HandlerError(
-                .databaseForeign,
-                "the file \(path) is a database of another program; give the store a file of its own")
+    /// Remembers a failure of the storage, so that nobody who swallows it can commit half of a step.
+    private func guarding<R>(_ body: () throws(HandlerError) -> R) throws(HandlerError) -> R {
+        do {
+            try checkUsable()
+            return try body()
+        } catch {
+            if failure == nil, error.isStorageFailure { failure = error }
+            throw error
         }
-        try execute("PRAGMA application_id = \(Self.applicationID)")
     }
 
-    // MARK: Running statements
+    // MARK: Statements of a step
 
-    private func cachedStatement(_ sql: String) throws(HandlerError) -> Statement {
-        if let statement = statements[sql] { return statement }
-        let statement = try Statement(sql, in: database)
-        statements[sql] = statement
-        return statement
-    }
-
-    func execute(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(values)
-        while try statement.step() {}
-    }
-
-    /// Runs several statements of a migration, without parameters.
-    func executeScript(_ sql: String) throws(HandlerError) {
-        let code = sqlite3_exec(database, sql, nil, nil, nil)
-        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running a migration") }
+    @discardableResult
+    func execute(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) -> Int {
+        let before = sqlite3_total_changes(database)
+        try withStatement(sql, values) { (statement) throws(HandlerError) in
+            while try advance(statement) {}
+        }
+        // sqlite3_changes keeps the count of an earlier statement when this one changed no rows by its nature.
+        return sqlite3_total_changes(database) == before ? 0 : Int(sqlite3_changes(database))
     }
 
     func first<T>(
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T? {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(values)
-        guard try statement.step() else { return nil }
-        let value = try read(statement.row)
-        // Runs a statement such as DELETE … RETURNING to its end.
-        while try statement.step() {}
-        return value
+        try withStatement(sql, values) { (statement) throws(HandlerError) in
+            guard try advance(statement) else { return nil }
+            let value = try read(statement.row)
+            // A change such as DELETE … RETURNING must run to its end; a query may stop here.
+            if !statement.isReadOnly { while try advance(statement) {} }
+            return value
+        }
     }
 
     func all<T>(
         _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T] {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(values)
-        var result: [T] = []
-        while try statement.step() { result.append(try read(statement.row)) }
-        return result
+        try withStatement(sql, values) { (statement) throws(HandlerError) in
+            var result: [T] = []
+            while try advance(statement) { result.append(try read(statement.row)) }
+            return result
+        }
     }
 
-    /// Rows changed by the last statement.
-    var changes: Int { Int(sqlite3_changes(database)) }
+    private func advance(_ statement: Statement) throws(HandlerError) -> Bool {
+        try guarding { () throws(HandlerError) in try statement.step() }
+    }
+
+    private func withStatement<R>(
+        _ sql: String, _ values: [any SQLConvertible], _ body: (Statement) throws(HandlerError) -> R
+    ) throws(HandlerError) -> R {
+        let statement = try guarding { () throws(HandlerError) in try takeStatement(sql) }
+        defer { statement.reset() }
+        try statement.bind(values)
+        return try body(statement)
+    }
+
+    /// The prepared statement of `sql`, marked as in use until it is reset.
+    private func takeStatement(_ sql: String) throws(HandlerError) -> Statement {
+        let cached = statements[sql]
+        if let cached, !cached.isInUse {
+            cached.isInUse = true
+            return cached
+        }
+        control.isRefused = true
+        defer { control.isRefused = false }
+        let statement = try Statement(sql, in: database)
+        statement.isInUse = true
+        // A query that runs itself again for one of its own rows gets a statement of its own for that time.
+        if cached != nil { return statement }
+        if statements.count >= Self.statementLimit { statements.removeAll(keepingCapacity: true) }
+        statements[sql] = statement
+        return statement
+    }
 
     var lastInsertedRow: Int64 { sqlite3_last_insert_rowid(database) }
 
-    /// False after SQLite gave a transaction up by itself, as it does when the disk is full.
-    var isInTransaction: Bool { sqlite3_get_autocommit(database) == 0 }
-}
+    // MARK: Statements that run once, also outside a transaction
 
-/// Turns a SQLite result code into an error that says what to do.
-func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: String? = nil) -> HandlerError
-{
-    let place =
-        path ?? database.flatMap { sqlite3_db_filename($0, nil) }.map { String(cString: $0) }
-        ?? "the database"
-    let detail = database.map { String(cString: sqlite3_errmsg($0)) } ?? String(cString: sqlite3_errstr(code))
-    return switch code & 0xff {
-    case SQLITE_BUSY, SQLITE_LOCKED:
-        HandlerError(
-            .databaseLocked,
-            "the database \(place) is locked by another process; wait for it, or stop the process that holds a write transaction open"
-        )
-    case SQLITE_READONLY, SQLITE_PERM:
-        HandlerError(
-            .databaseReadOnly,
-            "the database \(place) cannot be written (\(detail)); check its permissions and those of its folder"
-        )
-    case SQLITE_CORRUPT, SQLITE_NOTADB:
-        HandlerError(
-            .databaseCorrupt,
-            "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start anew"
-        )
-    case SQLITE_CANTOPEN:
-        HandlerError(
-            .databaseUnavailable,
-            "the database \(place) cannot be opened (\(detail)); check that its folder exists")
-    case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM:
-        HandlerError(
-            .storageFailed,
-            "the database \(place) could not be written while \(doing) (\(detail)); free space or check the disk"
-        )
-    default:
-        HandlerError(.sql, "SQLite refused \(doing): \(detail) (code \(code))")
+    func executeOnce(_ sql: String, _ values: [any SQLConvertible] = []) throws(HandlerError) {
+        let statement = try Statement(sql, in: database, isPersistent: false)
+        try statement.bind(values)
+        while try statement.step() {}
+    }
+
+    func firstOnce<T>(
+        _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> T? {
+        let statement = try Statement(sql, in: database, isPersistent: false)
+        try statement.bind(values)
+        return try statement.step() ? try read(statement.row) : nil
+    }
+
+    /// Runs several statements of a migration, without parameters.
+    func executeScript(_ sql: String) throws(HandlerError) {
+        control.isRefused = true
+        defer { control.isRefused = false }
+        let code = sqlite3_exec(database, sql, nil, nil, nil)
+        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running a migration") }
     }
 }

@@ -40,7 +40,8 @@ public final class HandlerStore: Sendable {
     ///   - busyTimeout: How long to wait for another process's transaction, in milliseconds, 0 or more.
     ///   - wallClock: Milliseconds since 1970; tests pass their own.
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
-    ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`.
+    ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`;
+    ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.
     public init(
         path: String, registry: HandlerRegistry, schemas: [Schema] = [], synchronous: Synchronous = .full,
         busyTimeout: Int = 5000, wallClock: @escaping @Sendable () -> Int64 = HandlerStore.systemWallClock
@@ -50,7 +51,7 @@ public final class HandlerStore: Sendable {
         self.wallClock = wallClock
         let connection = try Connection(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout))
-        try Self.migrate(connection, to: [.handlers] + schemas, path: path)
+        try Self.migrate(connection, to: [.handlers] + schemas)
         self.connection = connection
     }
 
@@ -61,39 +62,49 @@ public final class HandlerStore: Sendable {
         return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
     }
 
-    private static func migrate(
-        _ connection: Connection, to schemas: [Schema], path: String
-    ) throws(HandlerError) {
+    private static func migrate(_ connection: Connection, to schemas: [Schema]) throws(HandlerError) {
+        try checkModules(schemas)
         // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
         if try isCurrent(connection, schemas) { return }
-        try connection.execute("BEGIN IMMEDIATE")
+        try connection.begin()
         do throws(HandlerError) {
-            try connection.execute(
+            // Looks again: another process may have been first.
+            if try !connection.isOwn() {
+                try connection.executeOnce("PRAGMA application_id = \(Connection.applicationID)")
+            }
+            try connection.executeOnce(
                 "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
             )
-            for schema in schemas { try schema.migrate(connection, path: path) }
-            try connection.execute("COMMIT")
+            for schema in schemas { try schema.migrate(connection) }
+            try connection.commit()
         } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            connection.rollBack()
             throw error
         }
     }
 
     private static func isCurrent(_ connection: Connection, _ schemas: [Schema]) throws(HandlerError) -> Bool
     {
-        let exists = try connection.first("SELECT 1 FROM sqlite_schema WHERE name = 'module_schema'") {
+        let exists = try connection.firstOnce("SELECT 1 FROM sqlite_schema WHERE name = 'module_schema'") {
             (_) throws(HandlerError) in true
         }
         guard exists != nil else { return false }
-        for schema in schemas {
-            let version = try connection.first(
-                "SELECT version FROM module_schema WHERE module = ?", [schema.module]
-            ) {
-                (row) throws(HandlerError) in Int(row.integer(0))
-            }
-            if version != schema.migrations.count { return false }
+        var isCurrent = true
+        // All are read, so that a newer one is refused before anything waits for the write lock.
+        for schema in schemas where try schema.version(in: connection) < schema.migrations.count {
+            isCurrent = false
         }
-        return true
+        return isCurrent
+    }
+
+    private static func checkModules(_ schemas: [Schema]) throws(HandlerError) {
+        var modules: Set<String> = []
+        for schema in schemas where !modules.insert(schema.module).inserted {
+            throw HandlerError(
+                .duplicateSchema,
+                "two schemas are of the module '\(schema.module)', and each would take the other's tables for its own; name them apart"
+            )
+        }
     }
 
     /// Runs `body` in one transaction: it commits when `body` returns and leaves no trace when it throws.
@@ -101,6 +112,7 @@ public final class HandlerStore: Sendable {
     /// - Parameter body: The work; short and synchronous, because other steps wait for it.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step.
+    @discardableResult
     public func step<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         let thread = UInt(pthread_self())
         guard threadInStep.load(ordering: .relaxed) != thread else {
@@ -108,35 +120,32 @@ public final class HandlerStore: Sendable {
                 .nestedStep,
                 "a step was begun inside a step; pass the outer step on and write through that one")
         }
-        let transaction = Transaction(connection: connection, registry: registry, now: wallClock())
-        var result: Result<R, any Error>?
+        var committed: Result<(R, [() -> Void]), any Error>?
         lock.withLock { _ in
             threadInStep.store(thread, ordering: .relaxed)
-            result = Result { try Self.commit(transaction, body) }
+            committed = Result { try runLocked(body) }
             threadInStep.store(0, ordering: .relaxed)
         }
         // The closure above always runs and always assigns.
-        let value = try result!.get()
-        for action in transaction.afterCommit { action() }
+        let (value, actions) = try committed!.get()
+        for action in actions { action() }
         return value
     }
 
-    private static func commit<R>(_ transaction: Transaction, _ body: (borrowing Step) throws -> R) throws
-        -> R
-    {
-        let connection = transaction.connection
-        // IMMEDIATE takes the write lock first: a step never fails half-way because another process wrote.
-        try connection.execute("BEGIN IMMEDIATE")
+    /// Runs and commits one step. Returns what is to be done after the lock is given back.
+    private func runLocked<R>(_ body: (borrowing Step) throws -> R) throws -> (R, [() -> Void]) {
+        try connection.begin()
+        // Begun before the clock is read: the wait for other processes is over.
+        let transaction = Transaction(connection: connection, registry: registry, now: wallClock())
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
             try Failpoint.beforeCommit.hit()
-            try connection.execute("COMMIT")
+            try connection.commit()
             try Failpoint.afterCommit.hit()
-            return result
+            return (result, transaction.afterCommit)
         } catch {
-            // After a full disk SQLite has rolled back by itself.
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            connection.rollBack()
             throw error
         }
     }

@@ -38,7 +38,12 @@ extension [UInt8]: SQLConvertible {
     public var sqlValue: SQLValue { .blob(self) }
 }
 extension Optional: SQLConvertible where Wrapped: SQLConvertible {
-    public var sqlValue: SQLValue { map(\.sqlValue) ?? .null }
+    public var sqlValue: SQLValue {
+        switch self {
+        case .some(let value): value.sqlValue
+        case .none: .null
+        }
+    }
 }
 extension HandlerID: SQLConvertible {
     public var sqlValue: SQLValue { .integer(rawValue) }

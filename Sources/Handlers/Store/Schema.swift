@@ -43,21 +43,29 @@ public struct Schema: Sendable {
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.
-    func migrate(_ connection: Connection, path: String) throws(HandlerError) {
+    func migrate(_ connection: Connection) throws(HandlerError) {
+        let found = try version(in: connection)
+        guard found < migrations.count else { return }
+        for script in migrations[found...] { try connection.executeScript(script) }
+        try connection.executeOnce(
+            "INSERT INTO module_schema(module, version) VALUES (?, ?) ON CONFLICT(module) DO UPDATE SET version = excluded.version",
+            [module, migrations.count])
+    }
+
+    /// The version of this module's tables; 0 when there are none.
+    ///
+    /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version.
+    func version(in connection: Connection) throws(HandlerError) -> Int {
         let found =
-            try connection.first("SELECT version FROM module_schema WHERE module = ?", [module]) {
+            try connection.firstOnce("SELECT version FROM module_schema WHERE module = ?", [module]) {
                 (row) throws(HandlerError) in Int(row.integer(0))
             } ?? 0
         guard found <= migrations.count else {
             throw HandlerError(
                 .databaseNewer,
-                "the database \(path) was written by a newer version of this program (module '\(module)' has version \(found), this program knows \(migrations.count)); update the program, nothing was changed"
+                "the database \(connection.path) was written by a newer version of this program (module '\(module)' has version \(found), this program knows \(migrations.count)); update the program, nothing was changed"
             )
         }
-        guard found < migrations.count else { return }
-        for script in migrations[found...] { try connection.executeScript(script) }
-        try connection.execute(
-            "INSERT INTO module_schema(module, version) VALUES (?, ?) ON CONFLICT(module) DO UPDATE SET version = excluded.version",
-            [module, migrations.count])
+        return found
     }
 }

@@ -4,48 +4,95 @@ import CSQLite
 final class Statement {
     private let pointer: OpaquePointer
     private let database: OpaquePointer
+    /// Whether the statement only reads.
+    let isReadOnly: Bool
+    /// Set by the cache while someone reads rows from it.
+    var isInUse = false
 
-    init(_ sql: String, in database: OpaquePointer) throws(HandlerError) {
+    init(_ sql: String, in database: OpaquePointer, isPersistent: Bool = true) throws(HandlerError) {
         var pointer: OpaquePointer?
-        // Persistent: these statements live as long as the connection.
-        let code = sqlite3_prepare_v3(database, sql, -1, UInt32(SQLITE_PREPARE_PERSISTENT), &pointer, nil)
-        guard code == SQLITE_OK, let pointer else {
+        var hasMore = false
+        var sqlCopy = sql
+        let code = sqlCopy.withUTF8 { text in
+            text.withMemoryRebound(to: CChar.self) { text -> Int32 in
+                var tail: UnsafePointer<CChar>?
+                let flags = UInt32(isPersistent ? SQLITE_PREPARE_PERSISTENT : 0)
+                let code = sqlite3_prepare_v3(
+                    database, text.baseAddress, Int32(clamping: text.count), flags, &pointer, &tail)
+                if code == SQLITE_OK, let tail, let start = text.baseAddress {
+                    hasMore = Self.holdsStatement(text[(tail - start)...], in: database)
+                }
+                return code
+            }
+        }
+        guard code == SQLITE_OK else {
             throw sqliteError(database, code: code, doing: "preparing '\(sql)'")
+        }
+        guard let pointer, !hasMore else {
+            sqlite3_finalize(pointer)
+            throw HandlerError(
+                .sql, "'\(sql)' is not one statement; run each in a call of its own, so that none is left out"
+            )
         }
         self.pointer = pointer
         self.database = database
+        isReadOnly = sqlite3_stmt_readonly(pointer) != 0
     }
 
     deinit { sqlite3_finalize(pointer) }
+
+    /// Whether more than spaces, semicolons and comments stands in `text`.
+    private static func holdsStatement(
+        _ text: Slice<UnsafeBufferPointer<CChar>>, in database: OpaquePointer
+    ) -> Bool {
+        var rest = text
+        while let start = UnsafeBufferPointer(rebasing: rest).baseAddress, !rest.isEmpty {
+            var pointer: OpaquePointer?
+            var tail: UnsafePointer<CChar>?
+            let code = sqlite3_prepare_v3(database, start, Int32(clamping: rest.count), 0, &pointer, &tail)
+            sqlite3_finalize(pointer)
+            guard code == SQLITE_OK, pointer == nil, let tail, tail > start else { return true }
+            rest = rest.dropFirst(tail - start)
+        }
+        return false
+    }
 
     func bind(_ values: [any SQLConvertible]) throws(HandlerError) {
         let expected = Int(sqlite3_bind_parameter_count(pointer))
         guard values.count == expected else {
             throw HandlerError(
                 .sql,
-                "the statement '\(String(cString: sqlite3_sql(pointer)))' has \(expected) parameters, but \(values.count) values were given"
+                "the statement '\(sql)' has \(expected) parameters, but \(values.count) values were given"
             )
         }
         for (index, value) in values.enumerated() { try bind(value.sqlValue, at: Int32(index + 1)) }
     }
+
+    private var sql: String { String(cString: sqlite3_sql(pointer)) }
 
     private func bind(_ value: SQLValue, at index: Int32) throws(HandlerError) {
         let code =
             switch value {
             case .null: sqlite3_bind_null(pointer, index)
             case .integer(let value): sqlite3_bind_int64(pointer, index, value)
+            case .real(let value) where value.isNaN:
+                // SQLite would store NULL without a word.
+                throw HandlerError(
+                    .argumentNotEncodable,
+                    "value \(index) of '\(sql)' is not a number; store NULL if that is meant")
             case .real(let value): sqlite3_bind_double(pointer, index, value)
+            // A length beyond Int32 is clamped to one that SQLite refuses as too big.
             case .text(var value):
                 value.withUTF8 { utf8 in
                     utf8.withMemoryRebound(to: CChar.self) {
-                        dh_bind_text(pointer, index, $0.baseAddress ?? emptyText, Int32($0.count))
+                        dh_bind_text(pointer, index, $0.baseAddress ?? emptyText, Int32(clamping: $0.count))
                     }
                 }
             case .blob(let bytes):
                 bytes.withUnsafeBytes { buffer in
                     buffer.isEmpty
                         ? sqlite3_bind_zeroblob(pointer, index, 0)
-                        : dh_bind_blob(pointer, index, buffer.baseAddress, Int32(buffer.count))
+                        : dh_bind_blob(pointer, index, buffer.baseAddress, Int32(clamping: buffer.count))
                 }
             }
         guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "binding a value") }
@@ -58,12 +105,16 @@ final class Statement {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
         default:
-            throw sqliteError(
-                database, code: code, doing: "running '\(String(cString: sqlite3_sql(pointer)))'")
+            throw sqliteError(database, code: code, doing: "running '\(sql)'")
         }
     }
 
-    func reset() { sqlite3_reset(pointer) }
+    /// Makes the statement ready to run again and lets go of the values bound to it.
+    func reset() {
+        sqlite3_reset(pointer)
+        sqlite3_clear_bindings(pointer)
+        isInUse = false
+    }
 
     var row: Row { Row(pointer) }
 }

@@ -25,7 +25,6 @@ public struct Step: ~Copyable {
     @discardableResult
     public func execute(_ sql: String, _ values: any SQLConvertible...) throws(HandlerError) -> Int {
         try transaction.connection.execute(sql, values)
-        return transaction.connection.changes
     }
 
     /// The first row of a result, or nil.
@@ -56,8 +55,8 @@ public struct Step: ~Copyable {
 
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
-    /// - Throws: What `body` throws. When the store itself failed, the transaction is gone and the whole step must be
-    ///   given up; ``HandlerError/isStorageFailure`` tells.
+    /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given
+    ///   up; ``HandlerError/isStorageFailure`` tells.
     package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingOnError(body) }
 
     // MARK: Handlers
@@ -76,7 +75,7 @@ public struct Step: ~Copyable {
         try transaction.bind(handler, orElse: orElse, kind: .once)
     }
 
-    /// Stores a handler that will be called many times, until it is removed.
+    /// Stores a handler that will be called many times, until ``invalidate(_:reason:environment:)`` removes it.
     @discardableResult
     public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
         try transaction.bind(handler, orElse: nil, kind: .standing)

@@ -6,6 +6,10 @@ package final class Transaction {
     var afterCommit: [() -> Void] = []
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
     private(set) var nestedFailure: (any Error)?
+    /// How many handlers are running, each called by the one before it.
+    private var depth = 0
+    /// Far above what is meant, far below what a thread's stack holds.
+    private static let maximumDepth = 32
 
     init(connection: Connection, registry: HandlerRegistry, now: Int64) {
         self.connection = connection
@@ -51,11 +55,36 @@ package final class Transaction {
         let nested = StoredHandler(
             name: handler.name, version: handler.version, arguments: handler.arguments)
         do {
-            try definition(of: nested).invoke(
-                nested, overrides: Record(), context: context, transaction: self)
+            try goingDeeper {
+                try definition(of: nested).invoke(
+                    nested, overrides: Record(), context: context, transaction: self)
+            }
         } catch {
             nestedFailure = nestedFailure ?? error
             throw error
+        }
+    }
+
+    // MARK: Undoing a part
+
+    /// Runs `body` in a savepoint and undoes what it wrote when it throws. These may stand in one another.
+    func undoingOnError(_ body: () throws -> Void) throws {
+        try connection.savepoint()
+        let outerFailure = nestedFailure
+        nestedFailure = nil
+        defer { nestedFailure = outerFailure }
+        let actions = afterCommit.count
+        do {
+            try body()
+            if let nestedFailure { throw nestedFailure }
+            try connection.release()
+        } catch {
+            // Left open, the savepoint would be taken for that of the handler around it. Where the store failed there
+            // is nothing to undo: the step cannot commit any more.
+            if connection.isUsable { try connection.undo() }
+            afterCommit.removeSubrange(actions...)
+            // The inner handler's own error decides what becomes of the outer one, however that one worded it.
+            throw nestedFailure ?? error
         }
     }
 
@@ -64,98 +93,103 @@ package final class Transaction {
     func end(
         _ id: HandlerID, _ outcome: Outcome, context: any Sendable, overrides: Record, input: () -> [UInt8]
     ) throws -> Disposition {
-        try attempt(id, input: input) {
-            let stored = try take(id)
+        try attempt {
+            try take(id, "SELECT name, version, arguments, NULL FROM handler WHERE id = ? AND kind = 0")
+        } run: { stored in
             try Failpoint.beforeHandler.hit()
             try definition(of: stored).invoke(
                 stored, overrides: overrides, context: context, transaction: self)
             try bury(id, name: stored.name, outcome, nil)
             try Failpoint.afterHandler.hit()
+        } setAside: { aside in
+            try keep(id, aside, input: input())
         }
     }
 
     func invalidate(
         _ id: HandlerID, reason: InvalidationReason, environment: (any Sendable)?
     ) throws -> Disposition {
-        try attempt(id, input: { [] }) {
-            let alternative = try connection.first("SELECT or_else FROM handler WHERE id = ?", [id]) {
-                (row) throws(HandlerError) in row.isNull(0) ? nil : row.blob(0)
-            }
-            let stored = try take(id)
+        try attempt {
+            try take(id, "SELECT name, version, arguments, or_else FROM handler WHERE id = ?")
+        } run: { stored in
             try Failpoint.beforeInvalidation.hit()
-            if case .some(.some(let bytes)) = alternative {
+            if let bytes = stored.orElse {
                 let orElse = try ArgumentCoding.durable(bytes, of: stored.name)
                 let context = Invalidation(reason: reason, handler: stored.name, environment: environment)
                 try definition(of: orElse).invoke(
                     orElse, overrides: Record(), context: context, transaction: self)
             }
             try bury(id, name: stored.name, .invalidated, reason)
-        }
-    }
-
-    /// Runs `body`; when it fails for the handler's sake, undoes it and sets the handler aside.
-    private func attempt(_ id: HandlerID, input: () -> [UInt8], _ body: () throws -> Void) throws
-        -> Disposition
-    {
-        do {
-            try undoingOnError(body)
-            return .ended
-        } catch let error where isForTheCaller(error) {
-            throw error
-        } catch {
-            let aside = SetAside(error)
-            try connection.execute(
-                "UPDATE handler SET state = ?, reason = ?, input = ?, attempts = attempts + ? WHERE id = ?",
-                [aside.state.rawValue, aside.reason, input(), aside.state == .quarantined ? 1 : 0, id])
-            return aside.disposition
-        }
-    }
-
-    func undoingOnError(_ body: () throws -> Void) throws {
-        try connection.execute("SAVEPOINT nested")
-        let outerFailure = nestedFailure
-        nestedFailure = nil
-        defer { nestedFailure = outerFailure }
-        do {
-            try body()
-            if let nestedFailure { throw nestedFailure }
-            try connection.execute("RELEASE nested")
-        } catch {
-            if connection.isInTransaction {
-                try connection.execute("ROLLBACK TO nested")
-                try connection.execute("RELEASE nested")
-            }
-            // The inner handler's own error decides what becomes of the outer one, however that one worded it.
-            throw nestedFailure ?? error
+        } setAside: { aside in
+            try keep(id, aside, input: nil)
         }
     }
 
     func callStanding(
         _ id: HandlerID, context: any Sendable, overrides: Record, input: () -> [UInt8]
     ) throws -> Disposition {
-        do {
-            try undoingOnError {
-                let stored = try connection.first(
-                    "SELECT name, version, arguments FROM handler WHERE id = ? AND kind = 1", [id], read)
-                guard let stored else { throw Self.noSuchHandler(id) }
-                try Failpoint.beforeHandler.hit()
-                try definition(of: stored).invoke(
-                    stored, overrides: overrides, context: context, transaction: self)
-                try Failpoint.afterHandler.hit()
-            }
-            return .ended
-        } catch let error where isForTheCaller(error) {
-            throw error
-        } catch {
-            let aside = SetAside(error)
+        try attempt {
+            try read(id, "SELECT name, version, arguments, NULL FROM handler WHERE id = ? AND kind = 1")
+        } run: { stored in
+            try Failpoint.beforeHandler.hit()
+            try definition(of: stored).invoke(
+                stored, overrides: overrides, context: context, transaction: self)
+            try Failpoint.afterHandler.hit()
+        } setAside: { aside in
             // The handler goes on with the next event; this one call waits in a row of its own.
             try connection.execute(
                 """
                 INSERT INTO handler(name, version, arguments, kind, state, attempts, reason, input, bound_at)
                 SELECT name, version, arguments, 0, ?, ?, ?, ?, ? FROM handler WHERE id = ?
                 """,
-                [aside.state.rawValue, aside.state == .quarantined ? 1 : 0, aside.reason, input(), now, id])
+                [aside.state.rawValue, aside.attempts, aside.reason, input(), now, id])
+        }
+    }
+
+    /// Takes a row and runs it; when that fails for the handler's sake, undoes it and sets it aside.
+    ///
+    /// To the caller goes what no handler is to blame for: the row is not there, or the store failed.
+    private func attempt(
+        take: () throws -> StoredHandler, run: (StoredHandler) throws -> Void,
+        setAside: (SetAside) throws -> Void
+    ) throws -> Disposition {
+        var isTaken = false
+        do {
+            try undoingOnError {
+                let stored = try take()
+                isTaken = true
+                try goingDeeper { try checkingForeignKeys { try run(stored) } }
+            }
+            return .ended
+        } catch let error where !isTaken || !connection.isUsable {
+            throw error
+        } catch {
+            let aside = SetAside(error)
+            try setAside(aside)
             return aside.disposition
+        }
+    }
+
+    /// Runs a handler, unless those that run now are too many already.
+    private func goingDeeper(_ body: () throws -> Void) throws {
+        guard depth < Self.maximumDepth else {
+            throw HandlerError(
+                .nestedTooDeep,
+                "handlers called each other \(Self.maximumDepth) deep; bind a new handler instead of calling on")
+        }
+        depth += 1
+        defer { depth -= 1 }
+        try body()
+    }
+
+    /// Refuses what a handler leaves behind that only the commit would find: that would undo the whole step, and the
+    /// same event would fail again for ever.
+    private func checkingForeignKeys(_ body: () throws -> Void) throws {
+        let unresolvedBefore = connection.hasUnresolvedForeignKeys
+        try body()
+        guard unresolvedBefore || !connection.hasUnresolvedForeignKeys else {
+            throw HandlerError(
+                .sql, "the handler left a row whose foreign key leads nowhere; write the other row too")
         }
     }
 
@@ -176,12 +210,32 @@ package final class Transaction {
 
     // MARK: Rows
 
-    /// Removes a pending row and returns it: the same statement proves that it had not ended.
-    private func take(_ id: HandlerID) throws(HandlerError) -> StoredHandler {
-        let stored = try connection.first(
-            "DELETE FROM handler WHERE id = ? AND kind = 0 RETURNING name, version, arguments", [id], read)
-        guard let stored else { throw Self.noSuchHandler(id) }
+    /// Removes a row and returns it. The step holds the write lock, so nobody else can take it in between.
+    private func take(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+        let stored = try read(id, query)
+        // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
+        let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
+        guard deleted == 1 else { throw try noSuchHandler(id) }
         return stored
+    }
+
+    private func read(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+        let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
+            StoredHandler(
+                name: row.text(0), version: Int(row.integer(1)), arguments: row.blob(2),
+                orElse: row.isNull(3) ? nil : row.blob(3))
+        }
+        guard let stored else { throw try noSuchHandler(id) }
+        return stored
+    }
+
+    /// Keeps a handler that could not run, with what arrived for it.
+    private func keep(_ id: HandlerID, _ aside: SetAside, input: [UInt8]?) throws(HandlerError) {
+        let changed = try connection.execute(
+            "UPDATE handler SET state = ?, reason = ?, input = coalesce(?, input), attempts = attempts + ? WHERE id = ?",
+            [aside.state.rawValue, aside.reason, input, aside.attempts, id])
+        // It was taken and that was undone: a row that is not there now would be a handler lost.
+        guard changed == 1 else { throw try noSuchHandler(id) }
     }
 
     private func bury(
@@ -191,10 +245,6 @@ package final class Transaction {
         try connection.execute(
             "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (?, ?, ?, ?, ?)",
             [id, name, outcome.rawValue, reason?.rawValue, now])
-    }
-
-    private func read(_ row: borrowing Row) throws(HandlerError) -> StoredHandler {
-        StoredHandler(name: row.text(0), version: Int(row.integer(1)), arguments: row.blob(2))
     }
 
     private func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
@@ -213,16 +263,16 @@ package final class Transaction {
         return definition
     }
 
-    /// Errors that no handler is to blame for: the store failed, or the caller named a row that is not there.
-    private func isForTheCaller(_ error: any Error) -> Bool {
-        guard connection.isInTransaction else { return true }
-        guard let error = error as? HandlerError else { return false }
-        return error.isStorageFailure || error.code == .noSuchHandler
-    }
-
-    private static func noSuchHandler(_ id: HandlerID) -> HandlerError {
-        HandlerError(
-            .noSuchHandler, "the handler \(id) has ended or never existed; it cannot be called again")
+    private func noSuchHandler(_ id: HandlerID) throws(HandlerError) -> HandlerError {
+        let kind = try connection.first("SELECT kind FROM handler WHERE id = ?", [id]) { $0.integer(0) }
+        let sentence =
+            switch kind {
+            case nil: "the handler \(id) has ended or never existed; it cannot be called again"
+            case Kind.standing.rawValue:
+                "the handler \(id) is a standing one; call it, or invalidate it to remove it"
+            default: "the handler \(id) is not a standing one; end it"
+            }
+        return HandlerError(.noSuchHandler, sentence)
     }
 }
 
@@ -230,6 +280,8 @@ package final class Transaction {
 private struct SetAside {
     let state: Transaction.State
     let reason: String
+    /// What the row's count of attempts grows by: a handler that is not known was not attempted.
+    var attempts: Int { state == .quarantined ? 1 : 0 }
 
     init(_ error: any Error) {
         let code = (error as? HandlerError)?.code

@@ -1,0 +1,101 @@
+import FoundationEssentials
+
+/// How arguments become bytes and back: one place, so that every row reads alike.
+enum ArgumentCoding {
+    /// How deep the JSON of bound arguments may nest; a handler as an argument takes two levels. Well below what the
+    /// decoder accepts, so that what was bound can be read.
+    static let maximumDepth = 128
+
+    /// Whether objects and lists nest deeper in the JSON text than ``maximumDepth``.
+    static func isTooDeep(_ json: [UInt8]) -> Bool {
+        // Text with fewer brackets in all cannot be; this count is quick, and all that is needed almost always.
+        let brackets = json.withUnsafeBufferPointer { bytes in
+            var count = 0
+            // "[" is 0x5b and "{" 0x7b.
+            for byte in bytes { count &+= byte & 0xdf == 0x5b ? 1 : 0 }
+            return count
+        }
+        return brackets > maximumDepth && depth(of: json) > maximumDepth
+    }
+
+    private static func depth(of json: [UInt8]) -> Int {
+        var depth = 0
+        var deepest = 0
+        var isInString = false
+        var isEscaped = false
+        for byte in json {
+            switch byte {
+            case _ where isEscaped: isEscaped = false
+            case UInt8(ascii: "\\") where isInString: isEscaped = true
+            case UInt8(ascii: "\""): isInString.toggle()
+            case _ where isInString: break
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                deepest = max(deepest, depth)
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): depth -= 1
+            default: break
+            }
+        }
+        return deepest
+    }
+
+    static func encoder() -> JSONEncoder {
+        let encoder = JSONEncoder()
+        // Sorted keys make equal arguments equal bytes, which tests, resends and diffs rely on.
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return encoder
+    }
+
+    static func record(_ bytes: [UInt8], handler: String) throws(HandlerError) -> Record {
+        do {
+            return try JSONDecoder().decode(Record.self, from: Data(bytes))
+        } catch {
+            throw HandlerError(
+                .wrongArgument,
+                "the stored arguments of the handler '\(handler)' are no JSON object: \(plainReason(error))",
+                cause: error)
+        }
+    }
+
+    /// Decodes a handler and turns decoding errors into sentences with handler, argument, expected and found.
+    static func decode<H: Handler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
+        do {
+            return try JSONDecoder().decode(H.self, from: Data(bytes))
+        } catch DecodingError.keyNotFound(let key, let context) {
+            let argument = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
+            throw HandlerError(
+                .missingArgument,
+                "the handler '\(H.id)' was called without its mandatory argument '\(argument)'; bind it or make it optional"
+            )
+        } catch DecodingError.valueNotFound(let expected, let context) {
+            throw HandlerError(
+                .missingArgument,
+                "the handler '\(H.id)' needs a value for its argument '\(pathText(context.codingPath))' of type \(expected), but found null"
+            )
+        } catch DecodingError.typeMismatch(let expected, let context) {
+            throw HandlerError(
+                .wrongArgument,
+                "the argument '\(pathText(context.codingPath))' of the handler '\(H.id)' should be \(expected), but \(kind(of: value(in: bytes, at: context.codingPath))) was stored"
+            )
+        } catch DecodingError.dataCorrupted(let context) {
+            throw corrupted(type, bytes, context)
+        } catch {
+            throw HandlerError(
+                .wrongArgument,
+                "the arguments of the handler '\(H.id)' cannot be read: \(plainReason(error))", cause: error)
+        }
+    }
+
+    /// Reads a stored `orElse`.
+    static func durable(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> StoredHandler {
+        do {
+            let durable = try JSONDecoder().decode(Durable<Invalidation>.self, from: Data(bytes))
+            return StoredHandler(name: durable.name, version: durable.version, arguments: durable.arguments)
+        } catch {
+            throw HandlerError(
+                .wrongArgument,
+                "the invalidation of the handler '\(handler)' cannot be read: \(plainReason(error))",
+                cause: error)
+        }
+    }
+}

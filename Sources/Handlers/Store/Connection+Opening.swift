@@ -1,0 +1,99 @@
+import CSQLite
+import Glibc
+
+extension Connection {
+    /// "DHnd": marks a database as one of this library.
+    static let applicationID: Int64 = 0x4448_6e64
+
+    /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
+    convenience init(
+        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32
+    ) throws(HandlerError) {
+        try Self.createPrivately(path)
+        var database: OpaquePointer?
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        // SQLite gives names such as ":memory:" and "file:…" a meaning of their own; a path with a slash is a file.
+        let code = sqlite3_open_v2(path.hasPrefix("/") ? path : "./" + path, &database, flags, nil)
+        guard code == SQLITE_OK, let database else {
+            let error = sqliteError(database, code: code, doing: "opening", path: path)
+            sqlite3_close_v2(database)
+            throw error
+        }
+        // From here on the deinit closes the handle when something throws.
+        self.init(owning: database, path: path)
+        sqlite3_busy_timeout(database, busyTimeout)
+        // SQLite opens a file that it may not write for reading.
+        guard sqlite3_db_readonly(database, "main") != 1 else { throw readOnlyError(path, errorText(EACCES)) }
+        try retryingWhileLocked(milliseconds: busyTimeout) { () throws(HandlerError) in
+            try configure(synchronous)
+        }
+    }
+
+    /// Rows may hold secrets, so the file is created for its owner alone; SQLite gives -wal and -shm the same mode.
+    private static func createPrivately(_ path: String) throws(HandlerError) {
+        // Not open(2): closing the descriptor would drop the locks that other connections of this process hold on the
+        // file, and another process could then take itself for the last one and delete the log beneath them.
+        guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
+        throw cannotOpen(path, errno: errno)
+    }
+
+    private func configure(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
+        _ = try isOwn()
+        makePrivate()
+        // WAL lets a reader such as `inspect` look without stopping the writer; FULL makes a commit survive a
+        // loss of power, so nothing that was acknowledged to a server can roll back.
+        let mode = try firstOnce("PRAGMA journal_mode = WAL") { $0.text(0) }
+        guard mode == "wal" else {
+            throw HandlerError(
+                .databaseUnavailable,
+                "the database \(path) cannot keep a write-ahead log here (its journal mode stays \(mode ?? "unknown")); put it on a local file system"
+            )
+        }
+        try executeOnce("PRAGMA synchronous = \(synchronous.rawValue)")
+        try executeOnce("PRAGMA foreign_keys = ON")
+        // Small on purpose: a worker woken by a push has 24 MiB for everything.
+        try executeOnce("PRAGMA cache_size = -2048")
+    }
+
+    /// Whether the database carries this library's mark; false for one without tables.
+    ///
+    /// - Throws: ``HandlerError`` with code `databaseForeign` for one that belongs to another program.
+    func isOwn() throws(HandlerError) -> Bool {
+        let mark = try firstOnce("PRAGMA application_id") { $0.integer(0) }
+        if mark == Self.applicationID { return true }
+        // One statement, so that both answers are of the same moment while another process creates the tables.
+        let found = try firstOnce(
+            "SELECT application_id, (SELECT count(*) FROM sqlite_schema) FROM pragma_application_id"
+        ) { ($0.integer(0), $0.integer(1)) }
+        let (owner, tables) = found ?? (0, 0)
+        if owner == Self.applicationID { return true }
+        guard owner == 0 && tables == 0 else {
+            throw HandlerError(
+                .databaseForeign,
+                "the file \(path) is a database of another program; give the store a file of its own")
+        }
+        return false
+    }
+
+    /// Closes a file that others may read, before SQLite gives its mode to -wal and -shm.
+    private func makePrivate() {
+        var status = stat()
+        if stat(path, &status) == 0, status.st_mode & 0o077 != 0 { chmod(path, 0o600) }
+    }
+
+    /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections
+    /// that turn a new file into a WAL database could wait for each other.
+    private func retryingWhileLocked(
+        milliseconds: Int32, _ body: () throws(HandlerError) -> Void
+    ) throws(HandlerError) {
+        let deadline = ContinuousClock.now + .milliseconds(Int64(milliseconds))
+        while true {
+            do {
+                return try body()
+            } catch {
+                guard error.code == .databaseLocked, ContinuousClock.now < deadline else { throw error }
+                usleep(1000)
+            }
+        }
+    }
+}

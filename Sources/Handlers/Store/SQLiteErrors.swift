@@ -1,0 +1,63 @@
+import CSQLite
+import Glibc
+
+/// Turns a SQLite result code into an error that says what to do.
+func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: String? = nil) -> HandlerError
+{
+    let place =
+        path ?? database.flatMap { sqlite3_db_filename($0, nil) }.map { String(cString: $0) }
+        ?? "the database"
+    let detail = database.map { String(cString: sqlite3_errmsg($0)) } ?? String(cString: sqlite3_errstr(code))
+    // SQLite's "busy" also means that a statement of this very connection is still running.
+    let isOwnLock = code & 0xff == SQLITE_BUSY && detail.hasSuffix("SQL statements in progress")
+    return switch isOwnLock ? SQLITE_LOCKED : code & 0xff {
+    case SQLITE_BUSY, SQLITE_PROTOCOL:
+        HandlerError(
+            .databaseLocked,
+            "the database \(place) is locked by another process; wait for it, or stop the process that holds a write transaction open"
+        )
+    case SQLITE_READONLY, SQLITE_PERM: readOnlyError(place, detail)
+    case SQLITE_CORRUPT, SQLITE_NOTADB:
+        HandlerError(
+            .databaseCorrupt,
+            "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start anew"
+        )
+    case SQLITE_CANTOPEN: cannotOpen(place, errno: database.map { sqlite3_system_errno($0) } ?? 0, detail)
+    case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM:
+        HandlerError(
+            .storageFailed,
+            "the database \(place) could not be written while \(doing) (\(detail)); free space or check the disk"
+        )
+    case SQLITE_AUTH:
+        HandlerError(
+            .sql,
+            "a step keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo the step"
+        )
+    default:
+        HandlerError(.sql, "SQLite refused \(doing): \(detail) (code \(code))")
+    }
+}
+
+func cannotOpen(_ path: String, errno: Int32, _ detail: String = "") -> HandlerError {
+    switch errno {
+    case EACCES, EROFS, EPERM: readOnlyError(path, errorText(errno))
+    case ENOSPC, EDQUOT, EIO:
+        HandlerError(
+            .storageFailed,
+            "the database \(path) could not be opened (\(errorText(errno))); free space or check the disk")
+    default:
+        HandlerError(
+            .databaseUnavailable,
+            "the database \(path) cannot be opened (\(errno == 0 ? detail : errorText(errno))); check that its folder exists and that it is a file"
+        )
+    }
+}
+
+func readOnlyError(_ path: String, _ reason: String) -> HandlerError {
+    HandlerError(
+        .databaseReadOnly,
+        "the database \(path) cannot be written (\(reason)); check its permissions and those of its folder")
+}
+
+/// The system's sentence for an error number.
+func errorText(_ number: Int32) -> String { String(cString: strerror(number)) }

@@ -1,0 +1,72 @@
+#if DEBUG  // failpoints exist in debug builds only
+    import Glibc
+    import Handlers
+    import Testing
+
+    /// Child processes that kill themselves at a failpoint of the step; the parent reads what is left.
+    @Suite struct KillTests {
+        /// Binds one handler, lets a child process end or invalidate it and die at `failpoint`, and returns the store
+        /// as the next process finds it.
+        private func kill(
+            at failpoint: Failpoint, invalidating: Bool = false,
+            _ check: (HandlerStore, HandlerID) throws -> Void
+        ) async throws {
+            try await withFolder { folder in
+                let id = try openStore(folder.file()).bind(
+                    Greet(name: "Juliet").durable, orElse: Abandon(name: "a").durable)
+                await #expect(processExitsWith: .signal(SIGKILL)) {
+                    [
+                        path = folder.file() as String, name = failpoint.rawValue as String,
+                        row = id.rawValue as Int64, invalidating = invalidating as Bool
+                    ] in
+                    let store = try openStore(path)
+                    setenv("HANDLERS_FAILPOINT", "\(name):kill:1", 1)
+                    try store.step { step in
+                        let id = HandlerID(rawValue: row)
+                        if invalidating {
+                            try step.invalidate(id, reason: .logout)
+                        } else {
+                            try step.end(id, .result, with: Reply())
+                        }
+                    }
+                }
+                try check(try openStore(folder.file()), id)
+            }
+        }
+
+        @Test(
+            "H7 kill-before-commit: killed anywhere before the commit, the handler waits and has done nothing",
+            arguments: [Failpoint.beforeHandler, .afterHandler, .beforeCommit])
+        func beforeCommit(_ failpoint: Failpoint) async throws {
+            try await kill(at: failpoint) { store, id throws in
+                #expect(try store.notes() == [])
+                #expect(try store.waiting().map(\.id) == [id])
+                #expect(try store.ending(of: id) == nil)
+                #expect(try store.end(id) == .ended)
+                #expect(try store.notes() == ["Hello, Juliet"])
+            }
+        }
+
+        @Test("H7 killed right after the commit, the handler has ended, once, with its effect")
+        func afterCommit() async throws {
+            try await kill(at: .afterCommit) { store, id throws in
+                #expect(try store.notes() == ["Hello, Juliet"])
+                #expect(try store.waiting() == [])
+                #expect(try store.ending(of: id)?.outcome == .result)
+                #expect(code { try store.end(id) } == .noSuchHandler)
+            }
+        }
+
+        @Test(
+            "H7 kill-during-logout-invalidation: the invalidation ran with its ending, or not at all",
+            arguments: [Failpoint.beforeInvalidation, .beforeCommit, .afterCommit])
+        func invalidation(_ failpoint: Failpoint) async throws {
+            try await kill(at: failpoint, invalidating: true) { store, id throws in
+                let committed = failpoint == .afterCommit
+                #expect(try store.notes() == (committed ? ["a: test.greet logout nothing"] : []))
+                #expect((try store.ending(of: id) != nil) == committed)
+                #expect(try store.waiting().isEmpty == committed)
+            }
+        }
+    }
+#endif

@@ -1,0 +1,85 @@
+import Handlers
+import Testing
+
+@Suite struct StandingTests {
+    @Test("H9 a standing handler is called many times and stays")
+    func manyTimes() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let id = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
+            for word in ["a", "b", "c"] {
+                #expect(try store.step { try $0.call(id, with: Reply(word: word)) } == .ended)
+            }
+            #expect(try store.notes() == ["a, Juliet", "b, Juliet", "c, Juliet"])
+            #expect(try store.waiting().map(\.id) == [id])
+            #expect(try store.ending(of: id) == nil)
+        }
+    }
+
+    @Test("H9 a failing call is set aside on its own, with its input; the handler goes on")
+    func failingCall() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let id = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
+            let failing = Reply(word: "bad") { _ in throw Failure() }
+            #expect(
+                try store.step { try $0.call(id, with: failing, input: [5]) }
+                    == .quarantined(reason: "the handler did not want to"))
+            #expect(try store.step { try $0.call(id, with: Reply(word: "good")) } == .ended)
+            #expect(try store.notes() == ["good, Juliet"])
+            let rows = try store.waiting()
+            #expect(rows.map(\.state) == [RowState.pending, RowState.quarantined])
+            #expect(rows.map(\.input) == [[], [5]])
+            // The call that was set aside is a handler to be ended once.
+            let aside = try #require(rows.last).id
+            #expect(try store.end(aside, with: Reply(word: "repaired")) == .ended)
+            #expect(code { try store.end(aside) } == .noSuchHandler)
+            #expect(try store.notes() == ["good, Juliet", "repaired, Juliet"])
+        }
+    }
+
+    @Test(
+        "H9 a standing handler cannot be ended as if it were bound once, and the other way round; the sentence says so"
+    )
+    func kinds() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let standing = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
+            let once = try store.bind(Greet(name: "Romeo").durable)
+            let ended = error { try store.end(standing) }
+            #expect(ended?.code == .noSuchHandler)
+            #expect(ended?.message.contains("is a standing one") == true)
+            let called = error { try store.step { try $0.call(once, with: Reply()) } }
+            #expect(called?.code == .noSuchHandler)
+            #expect(called?.message.contains("is not a standing one") == true)
+            #expect(try store.waiting().count == 2)
+        }
+    }
+
+    @Test("H9 a standing handler is removed by invalidating it, and leaves a tombstone")
+    func removed() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let id = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
+            #expect(try store.step { try $0.invalidate(id, reason: .cancelled) } == .ended)
+            #expect(code { try store.step { try $0.call(id, with: Reply()) } } == .noSuchHandler)
+            #expect(try store.ending(of: id)?.reason == .cancelled)
+        }
+    }
+
+    @Test("H12 a standing handler that this program does not know parks each call")
+    func unknown() throws {
+        try withFolder { folder in
+            let id = try openStore(folder.file()).step { try $0.bindStanding(Greet(name: "Juliet").durable) }
+            let store = try openStore(folder.file(), [])
+            for input in [[1], [2]] as [[UInt8]] {
+                guard case .parked = try store.step({ try $0.call(id, with: Reply(), input: input) }) else {
+                    Issue.record("an unknown handler was called")
+                    return
+                }
+            }
+            #expect(try store.waiting().map(\.state) == [RowState.pending, RowState.parked, RowState.parked])
+            #expect(try store.waiting().map(\.input) == [[], [1], [2]])
+        }
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Glibc
+import Handlers
+import Testing
+
+@Suite struct OpeningTests {
+    @Test("S7 the database and its side files belong to their owner alone, whatever the umask")
+    func fileMode() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            try store.bind(Greet(name: "Juliet").durable)
+            for suffix in ["", "-wal", "-shm"] {
+                #expect(mode(of: folder.file() + suffix) == 0o600, "\(suffix)")
+            }
+        }
+    }
+
+    @Test("S7 an own database that others could read is closed to them when it is opened")
+    func modeIsRepaired() throws {
+        try withFolder { folder in
+            _ = try openStore(folder.file())
+            chmod(folder.file(), 0o644)
+            _ = try openStore(folder.file())
+            #expect(mode(of: folder.file()) == 0o600)
+            // An empty file that someone made beforehand becomes a database of the same kind.
+            _ = FileManager.default.createFile(
+                atPath: folder.file("empty.db"), contents: nil, attributes: [.posixPermissions: 0o644])
+            _ = try openStore(folder.file("empty.db"))
+            #expect(mode(of: folder.file("empty.db")) == 0o600)
+        }
+    }
+
+    @Test(
+        "S7 a store uses write-ahead logging and foreign keys, and waits for the disk: FULL unless NORMAL is chosen"
+    )
+    func pragmas() throws {
+        try withFolder { folder in
+            let full = try openStore(folder.file("full.db"))
+            #expect(try full.texts("PRAGMA journal_mode") == ["wal"])
+            #expect(try full.integer("PRAGMA synchronous") == 2)
+            #expect(try full.integer("PRAGMA foreign_keys") == 1)
+            let normal = try openStore(folder.file("normal.db"), synchronous: .normal)
+            #expect(try normal.integer("PRAGMA synchronous") == 1)
+            #expect(try normal.texts("PRAGMA journal_mode") == ["wal"])
+        }
+    }
+
+    @Test("S7 the rows survive closing and opening, and no file stays open")
+    func reopens() throws {
+        try withFolder { folder in
+            var ids: [HandlerID] = []
+            for name in ["a", "b"] {
+                ids.append(try openStore(folder.file()).bind(Greet(name: name).durable))
+            }
+            #expect(folder.openFiles == [])
+            let store = try openStore(folder.file())
+            for id in ids { try store.end(id) }
+            #expect(try store.notes() == ["Hello, a", "Hello, b"])
+        }
+    }
+
+    @Test(
+        "S7 a path is always a file, also where SQLite would read something else into it",
+        arguments: [
+            ":memory:", "file:x.db?mode=memory", "with space and ?#%20.db", "é.db",
+        ])
+    func pathIsAFile(_ name: String) throws {
+        try withFolder { folder in
+            let id = try openStore(folder.file(name)).bind(Greet(name: "Juliet").durable)
+            #expect(mode(of: folder.file(name)) == 0o600)
+            #expect(try openStore(folder.file(name)).end(id) == .ended)
+        }
+    }
+
+    @Test("S7 a relative path named :memory: is a file in the working directory, not a database that is lost")
+    func memoryIsAFile() async throws {
+        try await withFolder { folder in
+            await #expect(processExitsWith: .success) { [path = folder.path as String] in
+                #expect(chdir(path) == 0)
+                let id = try openStore(":memory:").bind(Greet(name: "Juliet").durable)
+                let ended = try openStore(":memory:").end(id)
+                #expect(ended == .ended)
+            }
+            #expect(mode(of: folder.file(":memory:")) == 0o600)
+        }
+    }
+
+    @Test("S7 opening an existing database does not drop the locks that this process holds on it")
+    func locksAreKept() async throws {
+        // Closing any descriptor of a file drops all POSIX locks of the process on it. Another process that found
+        // the database unlocked would take itself for the last one and delete the write-ahead log beneath us.
+        try await withFolder { folder in
+            let store = try openStore(folder.file())
+            try store.bind(Greet(name: "first").durable)
+            _ = try openStore(folder.file())
+            await #expect(processExitsWith: .success) { [path = folder.file() as String] in
+                try openStore(path).bind(Greet(name: "child").durable)
+            }
+            #expect(mode(of: folder.file() + "-wal") != nil, "the log was deleted while a store was open")
+            try store.bind(Greet(name: "last").durable)
+            #expect(try store.waiting().count == 3)
+            #expect(try openStore(folder.file()).waiting().count == 3)
+        }
+    }
+}

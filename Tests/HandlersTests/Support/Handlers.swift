@@ -1,0 +1,150 @@
+import Handlers
+import Synchronization
+import Testing
+
+/// What the test handlers are called with: a word, and what a test wants done inside the handler.
+struct Reply: Sendable {
+    var word = "Hello"
+    var action: @Sendable (borrowing Step) throws -> Void = { _ in }
+}
+
+struct Failure: Error, CustomStringConvertible {
+    var description = "the handler did not want to"
+}
+
+/// Writes a greeting, then does what the call asks for.
+struct Greet: Handler {
+    static let id = "test.greet"
+    var name: String
+    var punctuation: String? = nil
+
+    func run(_ call: borrowing Call<Reply>) throws {
+        try call.step.execute(
+            "INSERT INTO note(text) VALUES (?)", "\(call.word), \(name)\(punctuation ?? "")")
+        try call.action(call.step)
+    }
+}
+
+/// An invalidation: writes down why, then does what a `Reply` in its environment asks for.
+struct Abandon: Handler {
+    static let id = "test.abandon"
+    var name: String
+
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let reply = call.environment as? Reply
+        try call.step.execute(
+            "INSERT INTO note(text) VALUES (?)",
+            "\(name): \(call.handler) \(call.reason) \(reply?.word ?? "nothing")")
+        try reply?.action(call.step)
+    }
+}
+
+/// Where ``Holding`` puts the value that was bound.
+final class Sink<Value: Sendable>: Sendable {
+    private let state = Mutex<[Value]>([])
+    var values: [Value] { state.withLock { $0 } }
+    func append(_ value: Value) { state.withLock { $0.append(value) } }
+}
+
+/// Hands its bound value to the call.
+struct Holding<Value: Codable & Sendable>: Handler {
+    static var id: String { "test.holding.\(Value.self)" }
+    var value: Value
+
+    func run(_ call: borrowing Call<Sink<Value>>) throws { call.context.append(value) }
+}
+
+/// Adds one to a counter row: an effect that shows a repeat.
+struct Count: Handler {
+    static let id = "test.count"
+
+    func run(_ call: borrowing Call<Reply>) throws {
+        try call.step.execute("INSERT INTO note(text) VALUES ('counted')")
+    }
+}
+
+let notes = Schema(
+    module: "notes", migrations: ["CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
+
+/// Opens a store with the test handlers and the table `note`.
+func openStore(
+    _ path: String, _ handlers: [any Handler.Type] = [Greet.self, Abandon.self, Count.self],
+    schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .full, busyTimeout: Int = 5000
+) throws(HandlerError) -> HandlerStore {
+    try HandlerStore(
+        path: path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,
+        busyTimeout: busyTimeout, wallClock: { 1_700_000_000_000 })
+}
+
+/// The state column of the handler table.
+enum RowState {
+    static let pending: Int64 = 0
+    static let parked: Int64 = 1
+    static let quarantined: Int64 = 2
+}
+
+/// A row that waits in the handler table.
+struct WaitingRow: Equatable {
+    var id: HandlerID
+    var state: Int64
+    var reason: String?
+    var input: [UInt8]
+    var attempts: Int64
+}
+
+extension HandlerStore {
+    func integer(_ sql: String) throws -> Int64? { try step { try $0.first(sql) { $0.integer(0) } } }
+
+    func texts(_ sql: String) throws -> [String] { try step { try $0.all(sql) { $0.text(0) } } }
+
+    /// What the handlers wrote, in order.
+    func notes() throws -> [String] { try texts("SELECT text FROM note ORDER BY id") }
+
+    /// Every row that has not ended, oldest first.
+    func waiting() throws -> [WaitingRow] {
+        try step {
+            try $0.all("SELECT id, state, reason, input, attempts FROM handler ORDER BY id") {
+                WaitingRow(
+                    id: HandlerID(rawValue: $0.integer(0)), state: $0.integer(1), reason: $0.optionalText(2),
+                    input: $0.blob(3), attempts: $0.integer(4))
+            }
+        }
+    }
+
+    func ending(of id: HandlerID) throws -> Ending? { try step { try $0.ending(of: id) } }
+
+    @discardableResult
+    func bind<Context>(_ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil) throws -> HandlerID
+    {
+        try step { try $0.bind(handler, orElse: orElse) }
+    }
+
+    @discardableResult
+    func end(
+        _ id: HandlerID, _ outcome: Outcome = .result, with reply: Reply = Reply(),
+        overriding overrides: Record = Record(), input: [UInt8] = []
+    ) throws -> Disposition {
+        try step { try $0.end(id, outcome, with: reply, overriding: overrides, input: input) }
+    }
+}
+
+/// The code of the ``HandlerError`` that `body` throws; nil when it throws none.
+func code<R>(of body: () throws -> R) -> HandlerError.Code? { error(of: body)?.code }
+
+/// The ``HandlerError`` that `body` throws; nil when it throws none.
+func error<R>(of body: () throws -> R) -> HandlerError? {
+    do {
+        _ = try body()
+        return nil
+    } catch let error as HandlerError {
+        return error
+    } catch {
+        Issue.record("not a HandlerError: \(error)")
+        return nil
+    }
+}
+
+/// What a tombstone says, in one comparable line.
+func line(_ ending: Ending?) -> String? {
+    ending.map { "\($0.handler) \($0.name) \($0.outcome) \($0.reason?.rawValue ?? "-") \($0.endedAt)" }
+}
