@@ -175,7 +175,8 @@ package final class Transaction {
         guard depth < Self.maximumDepth else {
             throw HandlerError(
                 .nestedTooDeep,
-                "handlers called each other \(Self.maximumDepth) deep; bind a new handler instead of calling on")
+                "handlers called each other \(Self.maximumDepth) deep; bind a new handler instead of calling on"
+            )
         }
         depth += 1
         defer { depth -= 1 }
