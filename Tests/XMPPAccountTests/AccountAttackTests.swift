@@ -239,7 +239,7 @@ import XMPPTestKit
 
     @Test("S5 a full disk: what could not be stored is not acknowledged, and comes again once there is room")
     func fullDisk() async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()
@@ -283,7 +283,7 @@ import XMPPTestKit
 
     @Test("S11 malformed XML ends the stream, not the session; an element cut off by the end is not counted")
     func brokenXML() async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()
@@ -306,7 +306,7 @@ import XMPPTestKit
 
     @Test("S8 connections cut after every so many bytes, either way: nothing lost, nothing repeated")
     func cuts() async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()

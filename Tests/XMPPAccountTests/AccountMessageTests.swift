@@ -49,7 +49,7 @@ import XMPPTestKit
 
     @Test("S9 a resent message is recognized although the process forgot to say that it has it")
     func resentAfterCommit() async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()

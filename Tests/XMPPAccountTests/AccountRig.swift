@@ -16,12 +16,14 @@ final class AccountRig: Sendable {
     let certificates: TestCertificates
     let server: ScriptedServer
     let clock: VirtualClock?
+    /// Whether accounts connect again by themselves.
+    let reconnects: Bool
     let bot: ScriptedServer.Bot
     /// The accounts made so far, to close them at the end.
     private let accounts = Kept<[Account]>([])
 
     init(
-        clock: VirtualClock? = nil, flaw: TestCertificates.Flaw = .none,
+        clock: VirtualClock? = nil, reconnects: Bool = true, flaw: TestCertificates.Flaw = .none,
         _ change: (inout ScriptedServer.Configuration) -> Void = { _ in }
     ) throws {
         folder = try TemporaryFolder()
@@ -33,6 +35,7 @@ final class AccountRig: Sendable {
         configuration.clock = clock
         change(&configuration)
         self.clock = clock
+        self.reconnects = reconnects
         server = try ScriptedServer(configuration)
         try server.start()
         bot = server.addBot(jid: Self.peer, handler: Self.answer)
@@ -62,7 +65,12 @@ final class AccountRig: Sendable {
             jid: Self.alice, password: "secret",
             server: .init(host: server.host, port: server.directTLSPort, security: .directTLS))
         configuration.trust = .file(path: certificates.authorityFile)
-        if let clock { configuration.time = clock.timeSource }
+        // Standing still, the clock lets no reconnection come between a test's own steps.
+        if let clock {
+            configuration.time = clock.timeSource
+        } else if !reconnects {
+            configuration.time = VirtualClock().timeSource
+        }
         change(&configuration)
         return configuration
     }
@@ -129,11 +137,11 @@ final class AccountRig: Sendable {
 
 /// Runs a test with a rig that is closed in any case.
 func withRig(
-    clock: VirtualClock? = nil, flaw: TestCertificates.Flaw = .none,
+    clock: VirtualClock? = nil, reconnects: Bool = true, flaw: TestCertificates.Flaw = .none,
     _ change: (inout ScriptedServer.Configuration) -> Void = { _ in },
     _ body: (AccountRig) async throws -> Void
 ) async throws {
-    let rig = try AccountRig(clock: clock, flaw: flaw, change)
+    let rig = try AccountRig(clock: clock, reconnects: reconnects, flaw: flaw, change)
     do {
         try await body(rig)
     } catch {

@@ -10,7 +10,7 @@ import XMPPTestKit
         "S9 a failed resumption: with h the acknowledged is marked; messages go again with a delay, requests end",
         arguments: [true, false])
     func failedResume(withCount: Bool) async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.caughtUp()
@@ -52,7 +52,7 @@ import XMPPTestKit
 
     @Test("S9 a session lost again and again gives a message one delay only")
     func lostTwice() async throws {
-        try await withRig { rig in
+        try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
             rig.server.update { $0.reportsLostCount = false }
