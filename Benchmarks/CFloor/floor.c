@@ -8,7 +8,7 @@
 struct floor_store {
     sqlite3 *database;
     sqlite3_stmt *begin, *commit, *savepoint, *release;
-    sqlite3_stmt *take, *effect, *bind, *bury;
+    sqlite3_stmt *select, *delete, *effect, *bind, *bury;
     // What a handler's row held; a program that calls the handler needs it after the statement is reset.
     char name[256];
     long long version;
@@ -45,10 +45,11 @@ floor_store *floor_open(const char *path) {
         && !run(store, "PRAGMA journal_mode = WAL") && !run(store, "PRAGMA synchronous = FULL")
         && !run(store, "PRAGMA foreign_keys = ON") && !run(store, "PRAGMA cache_size = -2048")
         && !prepare(store, &store->begin, "BEGIN IMMEDIATE") && !prepare(store, &store->commit, "COMMIT")
-        && !prepare(store, &store->savepoint, "SAVEPOINT nested")
-        && !prepare(store, &store->release, "RELEASE nested")
-        && !prepare(store, &store->take,
-            "DELETE FROM handler WHERE id = ? AND kind = 0 RETURNING name, version, arguments")
+        && !prepare(store, &store->savepoint, "SAVEPOINT handler")
+        && !prepare(store, &store->release, "RELEASE handler")
+        && !prepare(store, &store->select,
+            "SELECT name, version, arguments, NULL FROM handler WHERE id = ? AND kind = 0")
+        && !prepare(store, &store->delete, "DELETE FROM handler WHERE id = ?")
         && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")
         && !prepare(store, &store->bind,
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at) VALUES (?, ?, ?, ?, ?, ?)")
@@ -63,7 +64,7 @@ const char *floor_error(const floor_store *store) { return sqlite3_errmsg(store-
 
 void floor_close(floor_store *store) {
     sqlite3_stmt *statements[] = {store->begin, store->commit, store->savepoint, store->release,
-                                  store->take,  store->effect, store->bind,      store->bury};
+                                  store->select, store->delete, store->effect, store->bind, store->bury};
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) sqlite3_finalize(statements[i]);
     sqlite3_close(store->database);
     free(store);
@@ -80,20 +81,20 @@ static int bind_handler(floor_store *store, const char *name, const void *argume
 }
 
 static int take(floor_store *store, long long id) {
-    sqlite3_bind_int64(store->take, 1, id);
-    if (sqlite3_step(store->take) != SQLITE_ROW) {
-        sqlite3_reset(store->take);
-        return -1;
-    }
-    int name = sqlite3_column_bytes(store->take, 0), arguments = sqlite3_column_bytes(store->take, 2);
-    if (name >= (int)sizeof store->name || arguments > (int)sizeof store->arguments) {
-        sqlite3_reset(store->take);
-        return -1;
-    }
-    memcpy(store->name, sqlite3_column_text(store->take, 0), name + 1);
-    store->version = sqlite3_column_int64(store->take, 1);
-    memcpy(store->arguments, sqlite3_column_blob(store->take, 2), arguments);
-    return finish(store->take);
+    sqlite3_bind_int64(store->select, 1, id);
+    int found = sqlite3_step(store->select) == SQLITE_ROW;
+    int name = found ? sqlite3_column_bytes(store->select, 0) : 0;
+    int arguments = found ? sqlite3_column_bytes(store->select, 2) : 0;
+    if (found && name < (int)sizeof store->name && arguments <= (int)sizeof store->arguments) {
+        memcpy(store->name, sqlite3_column_text(store->select, 0), name + 1);
+        store->version = sqlite3_column_int64(store->select, 1);
+        memcpy(store->arguments, sqlite3_column_blob(store->select, 2), arguments);
+    } else
+        found = 0;
+    sqlite3_reset(store->select);
+    if (!found) return -1;
+    sqlite3_bind_int64(store->delete, 1, id);
+    return finish(store->delete) || sqlite3_changes(store->database) != 1 ? -1 : 0;
 }
 
 static int effect(floor_store *store, long long amount) {
