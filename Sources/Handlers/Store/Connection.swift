@@ -12,7 +12,7 @@ final class Connection {
     let database: OpaquePointer
     let path: String
     private let control: TransactionControl
-    private var statements: [String: Statement] = [:]
+    private var statements = StatementCache()
     /// Why the open transaction can no longer commit: the storage failed in it.
     private(set) var failure: HandlerError?
 
@@ -149,7 +149,7 @@ final class Connection {
 
     /// The prepared statement of `sql`, marked as in use until it is reset.
     private func takeStatement(_ sql: String) throws(HandlerError) -> Statement {
-        let cached = statements[sql]
+        let cached = statements.statement(sql)
         if let cached, !cached.isInUse {
             cached.isInUse = true
             return cached
@@ -160,8 +160,8 @@ final class Connection {
         statement.isInUse = true
         // A query that runs itself again for one of its own rows gets a statement of its own for that time.
         if cached != nil { return statement }
-        if statements.count >= Self.statementLimit { statements.removeAll(keepingCapacity: true) }
-        statements[sql] = statement
+        if statements.count >= Self.statementLimit { statements.removeAll() }
+        statements.insert(statement)
         return statement
     }
 

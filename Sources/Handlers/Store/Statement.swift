@@ -2,6 +2,8 @@ import CSQLite
 
 /// One prepared statement; finalized when it goes.
 final class Statement {
+    /// Its text.
+    let sql: String
     private let pointer: OpaquePointer
     private let database: OpaquePointer
     /// Whether the statement only reads.
@@ -34,6 +36,7 @@ final class Statement {
                 .sql, "'\(sql)' is not one statement; run each in a call of its own, so that none is left out"
             )
         }
+        self.sql = sql
         self.pointer = pointer
         self.database = database
         isReadOnly = sqlite3_stmt_readonly(pointer) != 0
@@ -67,8 +70,6 @@ final class Statement {
         }
         for (index, value) in values.enumerated() { try bind(value.sqlValue, at: Int32(index + 1)) }
     }
-
-    private var sql: String { String(cString: sqlite3_sql(pointer)) }
 
     private func bind(_ value: SQLValue, at index: Int32) throws(HandlerError) {
         let code =
