@@ -1,7 +1,9 @@
 /// Both sides in turns, so that whatever else the machine does is spread over both.
+///
+/// The turns are short, because a disk that others use has quick and slow moments: both sides then get as many of each.
 struct Rounds {
-    private static let rounds = 51
-    private static let slice = Duration.milliseconds(60)
+    private static let rounds = 601
+    private static let slice = Duration.milliseconds(6)
 
     /// The median rates, in operations per second.
     let ours: Double

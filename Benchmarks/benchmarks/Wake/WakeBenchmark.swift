@@ -38,13 +38,17 @@ struct WakeBenchmark: Benchmark {
     }
 
     private func simulate(in workspace: Workspace) throws -> Verdict {
+        let complaints = workspace.file("complaints")
         let child = try ChildProcess(
             Self.command, ["simulate", "--json", "--rounds", "20", "--kills", "0", "--seed", "1"],
-            environment: .inheriting(["TMPDIR": workspace.path]), output: .pipe)
+            environment: .inheriting(["TMPDIR": workspace.path]), output: .pipe, errors: .file(complaints))
         let text = try child.output?.readToEnd(deadline: .now + .seconds(300)) ?? ""
         let ending = try child.waitUntilExit(deadline: .now + .seconds(30))
         guard ending.succeeded else {
-            throw BenchmarkError("pushwake simulate \(ending); its complaint stands above")
+            let said = FileManager.default.contents(atPath: complaints).map {
+                String(decoding: $0, as: UTF8.self)
+            }
+            throw BenchmarkError("pushwake simulate \(ending): \(said ?? "")\(text)")
         }
         do {
             return try JSONDecoder().decode(Verdict.self, from: Data(text.utf8))
