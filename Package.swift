@@ -32,8 +32,8 @@ let swiftSyntaxModules = [
     "SwiftDiagnostics", "SwiftParser", "SwiftBasicFormat", "SwiftOperators", "SwiftSyntaxMacroExpansion",
 ]
 
-/// SwiftPM refuses unsafe flags in a dependency pinned by version (not by path, branch or revision), so only
-/// the macro targets carry them and the product `Handlers` stays free of them.
+/// Some versions of SwiftPM refuse unsafe flags in a dependency pinned by version, so only the macro's targets carry
+/// them and the product `Handlers` stays free of them.
 var macroSwiftSettings: [SwiftSetting] = []
 var macroLinkerSettings: [LinkerSetting] = []
 var macroDependencies: [Target.Dependency] = []

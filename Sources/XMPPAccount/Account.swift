@@ -52,6 +52,7 @@ public final class Account: Sendable {
         self.store = store
         mailbox = try Mailbox()
         id = try store.step { step in
+            try Self.checkTables(in: step)
             try step.execute("INSERT OR IGNORE INTO account(jid) VALUES (?)", configuration.jid.description)
             let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
                 (row) throws(HandlerError) in row.integer(0)
@@ -69,6 +70,19 @@ public final class Account: Sendable {
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         try WorkerThread.start { [self] in AccountLoop(self).run() }
+    }
+
+    /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
+    private static func checkTables(in step: borrowing Step) throws {
+        let count = try step.first("SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request')")
+        {
+            (row) throws(HandlerError) in row.integer(0)
+        }
+        guard count == 2 else {
+            throw AccountError(
+                .invalidConfiguration,
+                "the store has no tables for accounts; open it with schemas: Account.schemas")
+        }
     }
 
     // MARK: The stream

@@ -4,21 +4,16 @@
 struct Arguments {
     private var values: [String: String] = [:]
     private var flags: Set<String> = []
-    /// What stands without a name, in order.
-    private(set) var positional: [String] = []
 
     /// - Parameters:
     ///   - words: The words after the command's name.
     ///   - options: Names that take a value.
     ///   - flags: Names that take none.
-    /// - Throws: ``UsageError`` for a name that is not listed or a missing value.
+    /// - Throws: ``UsageError`` for a word without a name, a name that is not listed or a missing value.
     init(_ words: [String], options: Set<String>, flags allowedFlags: Set<String>) throws(UsageError) {
         var rest = words[...]
         while let word = rest.popFirst() {
-            guard word.hasPrefix("--") else {
-                positional.append(word)
-                continue
-            }
+            guard word.hasPrefix("--") else { throw UsageError("'\(word)' is no option") }
             let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
             let name = parts[0]
             if allowedFlags.contains(name), parts.count == 1 {

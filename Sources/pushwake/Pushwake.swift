@@ -31,6 +31,10 @@ struct Pushwake {
     /// - Returns: The exit status.
     static func run(_ words: [String]) async throws -> Int32 {
         let rest = Array(words.dropFirst())
+        if rest.contains("--help") || rest.contains("-h") {
+            print(Self.help)
+            return 0
+        }
         switch words.first {
         case "simulate": return try await SimulateCommand(rest).run()
         case "main": return try await MainCommand(rest).run()

@@ -35,7 +35,7 @@ struct ProgressBar {
 
     mutating func show(_ done: Int, _ text: String) {
         if Terminal.isInteractive {
-            let width = 30
+            let width = 20
             let filled = min(width, done * width / total)
             let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
             Terminal.writeError("\r\u{1B}[K\(bar) \(done)/\(total) \(text)")

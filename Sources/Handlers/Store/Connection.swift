@@ -184,10 +184,10 @@ final class Connection {
     }
 
     /// Runs several statements of a migration, without parameters.
-    func executeScript(_ sql: String) throws(HandlerError) {
+    func executeScript(_ sql: String, of place: String) throws(HandlerError) {
         control.isRefused = true
         defer { control.isRefused = false }
         let code = sqlite3_exec(database, sql, nil, nil, nil)
-        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running a migration") }
+        guard code == SQLITE_OK else { throw sqliteError(database, code: code, doing: "running \(place)") }
     }
 }

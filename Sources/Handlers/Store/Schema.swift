@@ -46,7 +46,10 @@ public struct Schema: Sendable {
     func migrate(_ connection: Connection) throws(HandlerError) {
         let found = try version(in: connection)
         guard found < migrations.count else { return }
-        for script in migrations[found...] { try connection.executeScript(script) }
+        for index in found..<migrations.count {
+            let place = "migration \(index + 1) of module '\(module)'"
+            try connection.executeScript(migrations[index], of: place)
+        }
         try connection.executeOnce(
             "INSERT INTO module_schema(module, version) VALUES (?, ?) ON CONFLICT(module) DO UPDATE SET version = excluded.version",
             [module, migrations.count])

@@ -73,7 +73,9 @@ final class BlockingStream {
         case .bytes: events = try ArraySlice(parser.parse(input))
         case .closed:
             throw AccountError(
-                .connectionFailed, "\(connection.peer) closed the connection while it was being opened")
+                .connectionFailed,
+                "\(connection.peer) closed the connection while it was being opened; check whether this port expects direct TLS or STARTTLS"
+            )
         case .wouldBlock:
             switch try connection.wait(until: deadline, interrupt: interrupt) {
             case .ready: break

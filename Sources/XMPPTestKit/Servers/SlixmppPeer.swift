@@ -192,9 +192,8 @@ package final class SlixmppPeer: Sendable {
 
     // MARK: - Python
 
-    /// The Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` beside a folder above the
-    /// running program (`make setup` puts it into `.build`) or in `.build` of the current folder, or
-    /// `python3` on `PATH`.
+    /// The Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` in the `.build` above the running program
+    /// (where `make setup` puts it) or in that of the current folder, or `python3` on `PATH`.
     package static func locatePython() -> String {
         if let named = getenv("PUSHWAKE_PYTHON") { return String(cString: named) }
         let program = (try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")) ?? ""
@@ -202,7 +201,7 @@ package final class SlixmppPeer: Sendable {
         var folder = program[...]
         while let slash = folder.lastIndex(of: "/") {
             folder = folder[..<slash]
-            candidates.append("\(folder)/peers/bin/python")
+            if folder.hasSuffix("/.build") { candidates.append("\(folder)/peers/bin/python") }
         }
         candidates.append("\(FileManager.default.currentDirectoryPath)/.build/peers/bin/python")
         return candidates.first { access($0, X_OK) == 0 } ?? "python3"

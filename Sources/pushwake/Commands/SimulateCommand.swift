@@ -25,7 +25,8 @@ struct SimulateCommand {
 
     func run() async throws -> Int32 {
         let workFolder = try makeFolder()
-        defer { if folder == nil { try? FileManager.default.removeItem(atPath: workFolder) } }
+        var keepsFolder = folder != nil
+        defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
         let world: any SimulationWorld =
             server == "prosody" ? try ProsodyWorld(folder: workFolder) : try EmbeddedWorld(folder: workFolder)
         defer { world.close() }
@@ -40,7 +41,12 @@ struct SimulateCommand {
             bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
         }
         Terminal.say(isJSON ? try json(verdict) : summary(verdict))
-        return verdict.isGood ? 0 : 1
+        guard verdict.isGood else {
+            keepsFolder = true
+            Terminal.complain("the database and all logs of this run are in \(workFolder)")
+            return 1
+        }
+        return 0
     }
 
     private func makeFolder() throws -> String {

@@ -20,10 +20,11 @@ final class EmbeddedWorld: SimulationWorld {
     init(folder: String, flaw: TestCertificates.Flaw = .none) throws {
         let certificates = try TestCertificates(in: folder)
         let certificate = try certificates.makeServerCertificate(for: ["localhost"], flaw: flaw)
-        server = try ScriptedServer(
-            .init(
-                accounts: ["alice": password], certificateFile: certificate.certificateFile,
-                keyFile: certificate.keyFile))
+        var configuration = ScriptedServer.Configuration(
+            accounts: ["alice": password], certificateFile: certificate.certificateFile,
+            keyFile: certificate.keyFile)
+        configuration.logFile = folder + "/server.jsonl"
+        server = try ScriptedServer(configuration)
         try server.start()
         host = server.host
         authorityFile = certificates.authorityFile
