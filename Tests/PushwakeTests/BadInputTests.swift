@@ -189,7 +189,8 @@ struct BadInputTests {
             (["frobnicate"], "there is no command 'frobnicate'"),
             (["simulate", "--rounds", "x"], "--rounds must be"),
             (["simulate", "--server", "sendmail"], "--server must be"), (["worker"], "is missing"),
-            (["inspect", "--stoer"], "there is no option --stoer"), (["simulate", "extra"], "'extra' is no option"),
+            (["inspect", "--stoer"], "there is no option --stoer"),
+            (["simulate", "extra"], "'extra' is no option"),
         ])
     func usage(words: [String], complaint: String) throws {
         let process = try ChildProcess(BuiltProduct.path("pushwake"), words, errors: .pipe)

@@ -7,6 +7,19 @@ import XMPPTestKit
 
 /// Opening a stream, and what may stand in the way.
 @Suite(.timeLimit(.minutes(2))) struct AccountConnectTests {
+    @Test("S7 a store without the account's tables is refused with a sentence that says how to open it")
+    func missingTables() async throws {
+        try await withRig { rig in
+            let store = try HandlerStore(path: rig.databasePath, registry: HandlerRegistry())
+            #expect {
+                try Account(rig.configuration(), store: store)
+            } throws: { error in
+                (error as? AccountError)?.code == .invalidConfiguration
+                    && "\(error)".contains("open it with schemas: Account.schemas")
+            }
+        }
+    }
+
     @Test(
         "S1 an account binds a session over direct TLS and over STARTTLS",
         arguments: [AccountConfiguration.Server.Security.directTLS, .startTLS])
