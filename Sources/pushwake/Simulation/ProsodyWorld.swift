@@ -1,4 +1,5 @@
 import FoundationEssentials
+import Glibc
 import XMPPCore
 import XMPPTestKit
 
@@ -14,12 +15,18 @@ final class ProsodyWorld: SimulationWorld {
     private let client: SlixmppPeer
     private var senders: [String] = []
 
-    init(folder: String) throws {
+    private let hibernation: Duration
+
+    /// - Parameter hibernation: How long Prosody keeps a session without a stream.
+    init(folder: String, hibernation: Duration = .seconds(600)) throws {
+        self.hibernation = hibernation
         let certificates = try TestCertificates(in: folder)
         let certificate = try certificates.makeServerCertificate(for: ["localhost"])
+        var options = ProsodyOptions()
+        options.hibernation = hibernation
         server = try ProsodyServer(
             folder: folder + "/server", domain: "localhost", certificateFile: certificate.certificateFile,
-            keyFile: certificate.keyFile)
+            keyFile: certificate.keyFile, options: options)
         try server.start()
         name = server.version.lowercased()
         account = try JID("alice@localhost")
@@ -46,7 +53,12 @@ final class ProsodyWorld: SimulationWorld {
         for prefix in senders { _ = try client.waitUntilSent(prefix: prefix, deadline: .now + .seconds(30)) }
     }
 
-    func expireSession() -> Bool { false }
+    /// Prosody cannot be told to forget a session, but it does so when its time is over.
+    func expireSession() -> Bool {
+        guard hibernation <= .seconds(5) else { return false }
+        usleep(UInt32((hibernation + .seconds(1)) / .microseconds(1)))
+        return true
+    }
 
     func sightings() throws -> PeerSightings {
         var sightings = PeerSightings()
