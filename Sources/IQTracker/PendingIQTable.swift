@@ -123,11 +123,18 @@ public struct PendingIQTable: Sendable {
     }
 
     /// Removes and returns requests of any session, oldest handler first: the account is logged out.
-    public func takeAny(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Request] {
+    ///
+    /// - Parameters:
+    ///   - newest: The last handler that counts; what is bound later stays.
+    ///   - limit: The most to return, so that a step stays short.
+    public func takeAny(
+        boundUpTo newest: HandlerID, limit: Int, in step: borrowing Step
+    ) throws(HandlerError) -> [Request] {
         let requests = try step.all(
-            "SELECT stanza_id, peer, handler FROM request WHERE account = ? ORDER BY handler LIMIT ?",
-            account, limit,
-            read: Self.read)
+            """
+            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND handler <= ?
+            ORDER BY handler LIMIT ?
+            """, account, newest, limit, read: Self.read)
         for request in requests { try remove(request.stanzaID, in: step) }
         return requests
     }

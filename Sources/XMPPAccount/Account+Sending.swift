@@ -93,6 +93,7 @@ extension Account {
     @discardableResult
     public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
         guard let request = try requests.take(id: id, in: step) else { return false }
+        try outbox.withdraw(requestID: id, in: step)
         try step.invalidate(request.handler, reason: .cancelled, environment: self)
         return true
     }

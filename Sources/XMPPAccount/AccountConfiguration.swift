@@ -72,3 +72,10 @@ public struct AccountConfiguration: Sendable {
 
     var endpoint: Server { server ?? Server(host: jid.domain, port: 5222, security: .startTLS) }
 }
+
+extension AccountConfiguration: CustomStringConvertible, CustomReflectable {
+    /// The address and where it connects; never the password.
+    public var description: String { "\(jid) at \(endpoint.host):\(endpoint.port) as \(role.rawValue)" }
+
+    public var customMirror: Mirror { Mirror(self, children: ["jid": jid, "role": role]) }
+}

@@ -13,6 +13,7 @@ extension AccountLoop {
         var results: [Result<Void, any Error>] = []
         var stanzas: [Outbox.Stanza] = []
         var nextDeadline: Int64?
+        var storedLiveTime: Int64?
     }
 
     /// - Parameter uncounted: What came before stream management began, ahead of `events`.
@@ -57,6 +58,9 @@ extension AccountLoop {
                     aftermath.fault = fault
                 }
             }
+            if aftermath.fault == nil, let error = stream.parserError {
+                aftermath.fault = inbound.meetEndOfReading(error)
+            }
             aftermath.inbound = inbound
         }
         for command in commands { aftermath.results.append(try attempt(command, in: step)) }
@@ -86,8 +90,10 @@ extension AccountLoop {
     private func finish(_ aftermath: inout Aftermath, _ stream: LiveStream, in step: borrowing Step) throws {
         let liveTime = account.liveClock.milliseconds ?? 0
         try expire(liveTime: liveTime, in: step)
-        if let inbound = aftermath.inbound, inbound.handled != stream.handled {
-            try account.sessions.advance(handled: inbound.handled, liveTime: liveTime, in: step)
+        let handled = aftermath.inbound?.handled ?? stream.handled
+        if handled != stream.handled || stream.storedLiveTime + LiveClock.storedEvery <= liveTime {
+            try account.sessions.advance(handled: handled, liveTime: liveTime, in: step)
+            aftermath.storedLiveTime = liveTime
         }
         if stream.connection.canTakeMore {
             aftermath.stanzas = try account.outbox.next(
@@ -99,7 +105,7 @@ extension AccountLoop {
     /// Ends requests whose time ran out with an error of our own making, from the address that was asked.
     private func expire(liveTime: Int64, in step: borrowing Step) throws {
         for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step)
-        {
+        where try step.waits(request.handler) {
             try Failpoint.beforeTimeout.hit()
             let peer = request.peer ?? account.configuration.jid
             let error = StanzaError(.remoteServerTimeout)
@@ -117,6 +123,7 @@ extension AccountLoop {
             stream.handled = inbound.handled
             stream.acknowledged = inbound.acknowledged
             stream.nextDeadline = aftermath.nextDeadline
+            stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
             try write(aftermath.stanzas, to: stream)
             if inbound.owesAcknowledgement { try acknowledge(stream) }
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }

@@ -95,7 +95,9 @@ extension AccountLoop {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
         }
         account.liveClock.start(at: state.liveTime)
-        phase = .live(LiveStream(opened, state: state, own: own, now: now))
+        let stream = LiveStream(opened, state: state, own: own, now: now)
+        stream.parserError = opened.parserError
+        phase = .live(stream)
         if case .resumed = opened.outcome {
             account.hub.send(.resumed(own))
         } else {
@@ -179,11 +181,12 @@ extension AccountLoop {
                 for request in try account.requests.takeLost(
                     session: state.number, limit: Self.settleLimit, in: step)
                 {
-                    try step.invalidate(request.handler, reason: .sessionLost, environment: account)
                     settled += 1
+                    guard try step.waits(request.handler) else { continue }
+                    try step.invalidate(request.handler, reason: .sessionLost, environment: account)
                 }
                 for row in try account.outbox.takeVoid(limit: Self.settleLimit, in: step) {
-                    if let handler = row.handler {
+                    if let handler = row.handler, try step.waits(handler) {
                         try step.invalidate(handler, reason: .sessionLost, environment: account)
                     }
                     settled += 1
@@ -343,16 +346,22 @@ extension AccountLoop {
             stream.connection.closeClean()
             close(stream, AccountError(.closed, "the account was logged out"))
         }
-        try fenced { step in try account.sessions.lose(in: step) }
+        // What an invalidation sends in answer to this belongs to the next login.
+        let newest = try fenced { step in
+            try account.sessions.lose(in: step)
+            return try account.outbox.newest(in: step)
+        }
         var isDone = false
         while !isDone {
             isDone = try fenced { step in
-                let requests = try account.requests.takeAny(limit: Self.settleLimit, in: step)
-                for request in requests {
+                let requests = try account.requests.takeAny(
+                    boundUpTo: newest.handler, limit: Self.settleLimit, in: step)
+                for request in requests where try step.waits(request.handler) {
                     try step.invalidate(request.handler, reason: .logout, environment: account)
                 }
-                let rows = try account.outbox.takeAll(limit: Self.settleLimit, in: step)
-                for handler in rows.compactMap(\.handler) {
+                let rows = try account.outbox.takeAll(
+                    upTo: newest.seq, limit: Self.settleLimit, in: step)
+                for handler in rows.compactMap(\.handler) where try step.waits(handler) {
                     try step.invalidate(handler, reason: .logout, environment: account)
                 }
                 return requests.isEmpty && rows.isEmpty

@@ -86,7 +86,13 @@ final class AccountLoop {
                 pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0)
             )
         }
-        _ = poll(&entries, nfds_t(entries.count), timeout)
+        let planned = timeout
+        account.liveClock.credit(atMost: .max)
+        _ = poll(&entries, nfds_t(entries.count), planned)
+        // A wait that took longer than planned was no connected time: the process was frozen. A clock turned by hand
+        // is not frozen, however far it is turned.
+        let isTurned = account.configuration.time.onTurn != nil
+        account.liveClock.credit(atMost: isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter)
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
     }
 
@@ -107,7 +113,7 @@ final class AccountLoop {
             if let stepRetry {
                 due.append(stepRetry - now)
             } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
-                due.append(deadline - live)
+                due.append(min(deadline - live, stream.storedLiveTime + LiveClock.storedEvery - live))
             }
         }
         return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
@@ -129,6 +135,9 @@ final class AccountLoop {
             ownership.takeLockIfFree()
         }
     }
+
+    /// How much longer than planned a wait may take, in milliseconds, before the process counts as frozen.
+    private static let frozenAfter: Int64 = 1000
 
     // MARK: Reading
 
@@ -164,10 +173,8 @@ final class AccountLoop {
             }
             return events
         } catch let error as StreamParserError {
-            // No stream error is sent: it would end the session, and what was damaged on the way comes again intact.
-            drop(
-                AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error)
-            )
+            stream.parserError = error
+            return error.events
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }
@@ -231,11 +238,12 @@ final class AccountLoop {
     private var isStepDue: Bool {
         guard case .live(let stream) = phase else { return false }
         if let stepRetry { return stepRetry <= now }
+        if stream.parserError != nil { return true }
         if stream.hasMore && stream.connection.canTakeMore { return true }
         guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else {
             return false
         }
-        return deadline <= live
+        return deadline <= live || stream.storedLiveTime + LiveClock.storedEvery <= live
     }
 
     private func keepTime() {

@@ -27,6 +27,10 @@ final class LiveStream {
     let openedAt: Int64
     /// Without stream management: the last outbox row that was given up to the socket.
     var forgottenMark: Int64 = 0
+    /// Why the stream cannot be read any further; it ends with the next step.
+    var parserError: StreamParserError?
+    /// The live time that was stored last.
+    var storedLiveTime: Int64
     /// The earliest deadline of a request, in milliseconds of live time.
     var nextDeadline: Int64?
 
@@ -39,6 +43,7 @@ final class LiveStream {
         openedAt = now
         handled = state.handled
         acknowledged = state.acknowledged
+        storedLiveTime = state.liveTime
     }
 
     /// Asks the server how much it has handled.

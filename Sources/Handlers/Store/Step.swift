@@ -57,7 +57,7 @@ public struct Step: ~Copyable {
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given
     ///   up; ``HandlerError/isStorageFailure`` tells.
-    package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingOnError(body) }
+    package func undoingOnError(_ body: () throws -> Void) throws { try transaction.undoingCommand(body) }
 
     // MARK: Handlers
 

@@ -88,6 +88,11 @@ package final class Transaction {
         }
     }
 
+    /// ``undoingOnError(_:)`` for work that must not spoil the commit of what shares its step.
+    func undoingCommand(_ body: () throws -> Void) throws {
+        try undoingOnError { try checkingForeignKeys(body) }
+    }
+
     // MARK: Ending
 
     func end(

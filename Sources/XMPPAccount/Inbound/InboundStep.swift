@@ -49,6 +49,16 @@ struct InboundStep {
         }
     }
 
+    /// The stream cannot be read any further.
+    ///
+    /// No stream error is sent: it would end the session. What was damaged comes again intact after resuming; what is
+    /// larger or deeper than anyone may send us would come again for ever, so it is counted and not taken in.
+    mutating func meetEndOfReading(_ error: StreamParserError) -> StreamFault {
+        if error.code == .limitExceeded && isManaged { handled = handled + 1 }
+        return StreamFault(
+            AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
+    }
+
     // MARK: Stanzas
 
     private mutating func processStanza(_ element: Element, in step: borrowing Step) throws {
@@ -145,12 +155,17 @@ struct InboundStep {
         acknowledged = claimed
         try account.sessions.setAcknowledged(claimed, in: step)
         for row in rows {
-            guard let handler = row.handler else { continue }
+            guard let handler = row.handler, try step.waits(handler) else { continue }
             let context = StanzaAcknowledged(account: account, id: row.stanzaID)
             note(
                 try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanzaID ?? "")")
         }
     }
+}
+
+extension Step {
+    /// Whether a handler has not ended yet: one that ran before it in the same step may have ended it.
+    func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
 }
 
 /// Why a stream must end.

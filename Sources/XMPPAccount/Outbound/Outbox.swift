@@ -91,6 +91,13 @@ struct Outbox {
         .compactMap(\.self)
     }
 
+    /// Removes the stanza of a request that was never written: nobody waits for its answer any more.
+    func withdraw(requestID: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM outbox WHERE account = ? AND session IS NULL AND kind = 2 AND stanza_id = ?",
+            account, requestID)
+    }
+
     /// Lets a session carry the stanzas that none has carried yet.
     func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
@@ -133,11 +140,20 @@ struct Outbox {
         return rows.count
     }
 
-    /// Removes and returns everything: the account is logged out.
-    func takeAll(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Acknowledged] {
+    /// The newest row and the newest handler that there are now.
+    func newest(in step: borrowing Step) throws(HandlerError) -> (seq: Int64, handler: HandlerID) {
+        try step.first("SELECT (SELECT max(seq) FROM outbox), (SELECT max(id) FROM handler)") {
+            (row) throws(HandlerError) in (seq: row.integer(0), handler: HandlerID(rawValue: row.integer(1)))
+        } ?? (0, HandlerID(rawValue: 0))
+    }
+
+    /// Removes and returns everything up to a row: the account is logged out.
+    func takeAll(upTo newest: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> [Acknowledged]
+    {
         let rows = try step.all(
-            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? ORDER BY seq LIMIT ?", account,
-            limit
+            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? AND seq <= ? ORDER BY seq LIMIT ?",
+            account, newest, limit
         ) { (row) throws(HandlerError) in
             Acknowledged(
                 seq: row.integer(0), stanzaID: row.optionalText(1),

@@ -32,9 +32,12 @@ final class Ownership {
         let lock = try OwnerLock(path: base)
         try waitForOwner(lock, socketPath: base + ".sock", role: role, silence: silence)
         try Failpoint.afterLock.hit()
-        let epoch = try store.step { step in try table.takeOver(owner: owner, in: step) }
+        // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
+        let (epoch, socket) = try store.step { step in
+            (try table.takeOver(owner: owner, in: step), try OwnerSocket(path: base + ".sock"))
+        }
         try Failpoint.afterTakeover.hit()
-        return Ownership(epoch: epoch, socket: try OwnerSocket(path: base + ".sock"), lock: lock)
+        return Ownership(epoch: epoch, socket: socket, lock: lock)
     }
 
     /// Returns when the lock is taken or the owner has been silent for too long.
@@ -43,11 +46,15 @@ final class Ownership {
     ) throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
         let end = TimeSource.sum(TimeSource.system.milliseconds(), silence)
-        while !lock.tryToTake() {
+        while true {
+            let isTaken = lock.tryToTake()
             let left = end - TimeSource.system.milliseconds()
             guard left > 0 else { return }
+            // Also where the lock was free: an owner that passed a frozen one over may not hold it yet.
             switch OwnerSocket.ask(question, path: socketPath, milliseconds: Int32(clamping: left)) {
+            case nil where isTaken: return
             case .keeping:
+                lock.release()
                 throw AccountError(
                     .ownershipHeld,
                     "another process is alive and keeps this account's stream; let it do the work")

@@ -6,6 +6,8 @@ final class BlockingStream {
     private(set) var parser: StreamParser
     /// What was parsed and not yet taken.
     private(set) var events: ArraySlice<StreamParser.Event> = []
+    /// Why the stream cannot be read beyond ``events``.
+    private(set) var parserError: StreamParserError?
     private let deadline: Deadline
     private let interrupt: Int32
     private var input: [UInt8] = []
@@ -70,7 +72,15 @@ final class BlockingStream {
     private func receive() throws {
         input.removeAll(keepingCapacity: true)
         switch try connection.read(into: &input) {
-        case .bytes: events = try ArraySlice(parser.parse(input))
+        case .bytes:
+            if let parserError { throw parserError }
+            do throws(StreamParserError) {
+                events = try ArraySlice(parser.parse(input))
+            } catch {
+                // What was complete before stands; perhaps it is the answer that is waited for.
+                if error.events.isEmpty { throw error }
+                (events, parserError) = (ArraySlice(error.events), error)
+            }
         case .closed:
             throw AccountError(
                 .connectionFailed,

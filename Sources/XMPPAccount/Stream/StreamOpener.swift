@@ -239,6 +239,8 @@ final class OpenedStream: @unchecked Sendable {
     let uncounted: [StreamParser.Event]
     /// What arrived behind the answer that began the session.
     let early: [StreamParser.Event]
+    /// Why the stream cannot be read beyond that.
+    let parserError: StreamParserError?
     let outcome: StreamOpener.Outcome
 
     init(
@@ -248,6 +250,7 @@ final class OpenedStream: @unchecked Sendable {
         connection = stream.connection
         parser = stream.parser
         early = Array(stream.events)
+        parserError = stream.parserError
         self.outcome = outcome
     }
 }

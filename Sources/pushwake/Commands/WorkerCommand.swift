@@ -20,6 +20,11 @@ struct WorkerCommand {
 
     func run() async throws -> Int32 {
         let account = try Account(options.configuration, store: options.openStore())
+        let events = account.events
+        let handedOver = Task {
+            for await event in events { if case .handedOver = event { return true } }
+            return false
+        }
         do {
             try await account.connect()
             try await account.caughtUp()
@@ -32,6 +37,10 @@ struct WorkerCommand {
             return 0
         } catch {
             await account.close()
+            if await handedOver.value {
+                Terminal.say("main has the stream")
+                return 0
+            }
             throw error
         }
         await account.close()

@@ -71,9 +71,11 @@ enum SimulationApp {
     /// killed process neither skips nor repeats one.
     static func sendNext(to peer: JID, from account: Account, in step: borrowing Step) throws {
         let n = try next("sim_message", in: step)
-        let message = Message(to: peer, id: "m-\(n)", body: String(n))
+        // The random part tells a message that was committed from one that was sent and rolled back.
+        let id = "m-\(n)-\(StanzaID.random())"
+        let message = Message(to: peer, id: id, body: String(n))
         try account.send(message, acknowledged: acknowledged(n: n), in: step)
-        try step.execute("INSERT INTO sim_message(n, stanza_id) VALUES (?, ?)", n, "m-\(n)")
+        try step.execute("INSERT INTO sim_message(n, stanza_id) VALUES (?, ?)", n, id)
         try ask(try next("sim_request", in: step), of: peer, from: account, in: step)
     }
 

@@ -53,9 +53,10 @@ struct Verdict: Codable {
         case workerPeakMebibytes = "worker_peak_rss_mib"
     }
 
-    /// Whether nothing was lost, repeated or left waiting.
+    /// Whether nothing was lost, repeated or left waiting, and there was anything to lose.
     var isGood: Bool {
-        handlers.lost == 0 && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
+        handlers.bound > 0 && handlers.result > 0 && messages.sent > 0 && handlers.lost == 0
+            && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
             && messages.repeated == 0
     }
 }
@@ -66,6 +67,8 @@ struct Judge {
         let n: Int64
         let stanzaID: String
         let handler: Int64
+        /// How the peer was asked to answer: result, error or silence.
+        let want: String
     }
 
     let store: HandlerStore
@@ -90,9 +93,9 @@ struct Judge {
     /// Every request and every message bound one handler, in the step that wrote its row.
     private func countHandlers(_ verdict: inout Verdict, in step: borrowing Step) throws {
         var counts = Verdict.HandlerCounts()
-        let requests = try step.all("SELECT n, stanza_id, handler FROM sim_request") {
+        let requests = try step.all("SELECT n, stanza_id, handler, want FROM sim_request") {
             (row) throws(HandlerError) in
-            Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2))
+            Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2), want: row.text(3))
         }
         let messages = try numbers("SELECT n FROM sim_message", in: step)
         counts.bound = requests.count + messages.count
@@ -108,6 +111,13 @@ struct Judge {
         counts.repeated = max(0, ends + counts.pending - counts.bound)
         try compareEffects(requests, messages, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
+        // What the peer got and the store does not know was sent before it was committed.
+        let known = Set(requests.map(\.stanzaID))
+        counts.repeated += sightings.requests.count { !known.contains($0.id) }
+        // Nothing may be invalidated while every session was resumed.
+        if try numbers("SELECT max(number) FROM session", in: step) == [1] {
+            counts.lost += counts.invalidated
+        }
         verdict.handlers = counts
     }
 
@@ -125,9 +135,12 @@ struct Judge {
             let isEnded = try step.ending(of: HandlerID(rawValue: request.handler)) != nil
             if isEnded && found.isEmpty { counts.lost += 1 }
             counts.repeated += max(0, found.count - 1)
-            // The peer answered within the session, so the answer was ours to deliver.
-            if found.first?.outcome == "timeout", sightings.answered.contains(request.stanzaID) {
+            // Only silence may end in a timeout, and an answer must be the one that was asked for.
+            switch found.first?.outcome {
+            case "timeout" where request.want != "silence": counts.lost += 1
+            case "result" where request.want != "result", "error" where request.want != "error":
                 counts.lost += 1
+            default: break
             }
             // An outcome that claims an answer needs one that the peer gave.
             if let outcome = found.first?.outcome, outcome == "result" || outcome == "error",
@@ -168,7 +181,10 @@ struct Judge {
         counts.sent = ours.count + sightings.sent.count
         counts.stored = atUs.count + atPeer.count
         counts.lost = ours.count { !atPeer.contains($0) } + sightings.sent.count { !atUs.contains($0) }
-        counts.repeated = stored.count - atUs.count + repeatedInOneSession(sightings.messages)
+        let known = Set(ours)
+        counts.repeated =
+            stored.count - atUs.count + repeatedInOneSession(sightings.messages)
+            + sightings.messages.count { !known.contains($0.id) }
         counts.resentAfterLoss =
             sightings.messages.count - atPeer.count - repeatedInOneSession(sightings.messages)
         verdict.messages = counts
