@@ -134,6 +134,25 @@ import Testing
         }
     }
 
+    @Test("H6 a handler that runs itself as its own argument without end is stopped at a named depth")
+    func nestedDepth() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let id = try store.bind(Greet(name: "again").durable)
+            let durable = try Greet(name: "inner").durable
+            guard case .quarantined(let reason) = try store.end(id, with: Self.runningItself(durable)) else {
+                Issue.record("a handler without end has ended")
+                return
+            }
+            #expect(reason.contains("handlers called each other"))
+            #expect(try store.notes() == [])
+        }
+    }
+
+    private static func runningItself(_ durable: Durable<Reply>) -> Reply {
+        Reply { try $0.run(durable, with: runningItself(durable)) }
+    }
+
     /// Calls its own standing handler again and again.
     private final class Loop: Sendable {
         let id: HandlerID
