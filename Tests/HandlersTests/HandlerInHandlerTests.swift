@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct HandlerInHandlerTests {
+@Suite(.serialized, .ownThread) struct HandlerInHandlerTests {
     /// Two handlers of one store; `first` is the one that is ended.
     private func withTwo(
         _ body: (HandlerStore, _ first: HandlerID, _ second: HandlerID) throws -> Void
