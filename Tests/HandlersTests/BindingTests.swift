@@ -54,7 +54,7 @@ private struct Unnamed: Handler {
     func run(_ call: borrowing Call<Reply>) throws {}
 }
 
-@Suite struct BindingTests {
+@Suite(.serialized, .ownThread) struct BindingTests {
     /// Binds, ends with `overrides`, and returns what was noted or why the handler was set aside.
     private func run<H: Handler>(_ handler: H, overriding overrides: [String: JSONValue]) throws -> String
     where H.Context == Reply {

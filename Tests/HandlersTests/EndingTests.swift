@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct EndingTests {
+@Suite(.serialized, .ownThread) struct EndingTests {
     @Test("H7 a handler ends once: it runs, leaves a tombstone, and a second end finds no such handler")
     func endsOnce() throws {
         try withFolder { folder in

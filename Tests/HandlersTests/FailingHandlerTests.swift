@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct FailingHandlerTests {
+@Suite(.serialized, .ownThread) struct FailingHandlerTests {
     private let failing = Reply { step in
         try step.execute("INSERT INTO note(text) VALUES ('undone')")
         try step.bind(Greet(name: "undone").durable)
@@ -153,7 +153,7 @@ import Testing
     @Test(
         "H13 arguments nested deeper than a decoder goes are set aside, with and without a call-time argument",
         arguments: [
-            500, 10_000,
+            200, 10_000,
         ])
     func deep(_ depth: Int) throws {
         try withFolder { folder in

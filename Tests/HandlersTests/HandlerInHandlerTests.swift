@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct HandlerInHandlerTests {
+@Suite(.serialized, .ownThread) struct HandlerInHandlerTests {
     /// Two handlers of one store; `first` is the one that is ended.
     private func withTwo(
         _ body: (HandlerStore, _ first: HandlerID, _ second: HandlerID) throws -> Void
@@ -132,6 +132,25 @@ import Testing
             #expect(loop.reasons.values.count == 1)
             #expect(loop.reasons.values.first?.contains("handlers called each other") == true)
         }
+    }
+
+    @Test("H6 a handler that runs itself as its own argument without end is stopped at a named depth")
+    func nestedDepth() throws {
+        try withFolder { folder in
+            let store = try openStore(folder.file())
+            let id = try store.bind(Greet(name: "again").durable)
+            let durable = try Greet(name: "inner").durable
+            guard case .quarantined(let reason) = try store.end(id, with: Self.runningItself(durable)) else {
+                Issue.record("a handler without end has ended")
+                return
+            }
+            #expect(reason.contains("handlers called each other"))
+            #expect(try store.notes() == [])
+        }
+    }
+
+    private static func runningItself(_ durable: Durable<Reply>) -> Reply {
+        Reply { try $0.run(durable, with: runningItself(durable)) }
     }
 
     /// Calls its own standing handler again and again.

@@ -14,7 +14,7 @@ private struct Renamed: Handler {
     func run(_ call: borrowing Call<Reply>) throws {}
 }
 
-@Suite struct RegistryTests {
+@Suite(.serialized, .ownThread) struct RegistryTests {
     @Test("H1 a registry lists the names and aliases of its handlers, sorted")
     func names() {
         let registry = HandlerRegistry([Renamed.self, Count.self])
@@ -53,7 +53,7 @@ private struct Renamed: Handler {
     }
 }
 
-@Suite struct InstanceTests {
+@Suite(.serialized, .ownThread) struct InstanceTests {
     private final class Service {}
 
     @Test("H2 an instance that is there is the one that is called")

@@ -29,7 +29,7 @@ private struct Chain: Handler {
     func run(_ call: borrowing Call<Reply>) throws { try call.step.bind(then, orElse: orElse) }
 }
 
-@Suite struct RoundTripTests {
+@Suite(.serialized, .ownThread) struct RoundTripTests {
     /// Binds `value`, reopens the file as another process would, ends the handler, and returns what it was given:
     /// once from the row as it is, once with a call-time argument merged in, once as an argument of an argument.
     private func roundTrips<V: Codable & Sendable>(_ value: V) throws -> [V] {
@@ -150,9 +150,9 @@ private struct Chain: Handler {
         try withFolder { folder in
             let store = try openStore(folder.file(), [Greet.self, Chain.self, Abandon.self])
             var durable = try Greet(name: "deep").durable
-            for _ in 0..<20 { durable = try Chain(then: durable, orElse: Abandon(name: "x").durable).durable }
+            for _ in 0..<8 { durable = try Chain(then: durable, orElse: Abandon(name: "x").durable).durable }
             var id = try store.bind(durable)
-            for _ in 0..<20 {
+            for _ in 0..<8 {
                 #expect(try store.end(id) == .ended)
                 id = try #require(try store.waiting().first).id
             }
@@ -174,12 +174,18 @@ private struct Chain: Handler {
         #expect(inner["arguments"] == .object(["name": .string("Juliet")]))
     }
 
-    @Test("H6 a chain of handlers too deep to store is refused where it is bound, not a crash")
+    @Test("H5 a value nested too deep to be read back is refused where it is bound")
     func tooDeep() throws {
-        var durable = try Greet(name: "deep").durable
-        let error = error {
-            for _ in 0..<1000 { durable = try Chain(then: durable).durable }
+        func nested(_ depth: Int) -> Shape {
+            (0..<depth).reduce(Shape.nothing) { shape, _ in .pair(shape, .nothing) }
         }
-        #expect(error?.code == .argumentNotEncodable)
+        try expectRoundTrip(nested(25))
+        for depth in [100, 500] {
+            #expect(code { _ = try Holding(value: nested(depth)).durable } == .argumentNotEncodable)
+        }
+        let error = error { _ = try Holding(value: nested(100)).durable }
+        #expect(error?.message.contains("nested deeper than 128") == true)
+        // Brackets inside text are no nesting.
+        try expectRoundTrip(String(repeating: "\\\"[{", count: 500))
     }
 }

@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct StandingTests {
+@Suite(.serialized, .ownThread) struct StandingTests {
     @Test("H9 a standing handler is called many times and stays")
     func manyTimes() throws {
         try withFolder { folder in

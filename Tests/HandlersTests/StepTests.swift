@@ -2,7 +2,7 @@ import Handlers
 import Synchronization
 import Testing
 
-@Suite struct StepTests {
+@Suite(.serialized, .ownThread) struct StepTests {
     @Test("H18 what a step writes commits together: the application's table, the bound handler")
     func commitsTogether() throws {
         try withFolder { folder in

@@ -40,7 +40,7 @@ private struct NewName: Handler {
     }
 }
 
-@Suite struct VersionTests {
+@Suite(.serialized, .ownThread) struct VersionTests {
     @Test("H11 old-version-arguments-migrate: one version at a time, then decoded")
     func upcast() throws {
         try withFolder { folder in

@@ -2,30 +2,27 @@ import Glibc
 import Handlers
 import Testing
 
-@Suite struct ContentionTests {
+@Suite(.serialized, .ownThread) struct ContentionTests {
     @Test(
         "H7 two stores on one file from several threads: every handler that was bound ended once or waits",
         .timeLimit(.minutes(2)))
-    func conservation() throws {
-        try withFolder { folder in
+    func conservation() async throws {
+        try await withFolder { folder in
             let rounds = 60
             let failures = Sink<String>()
-            let threads = (0..<4).map { index in
-                Thread {
-                    do {
-                        // Opened here, so that the openings meet as well.
-                        let store = try openStore(folder.file(), synchronous: .normal, busyTimeout: 60_000)
-                        for round in 0..<rounds {
-                            try store.step { step in
-                                try step.bind(Greet(name: "a").durable)
-                                try step.bind(Greet(name: "b").durable)
-                            }
-                            try Self.endOldest(store, failing: round % 5 == index)
+            await concurrently(4) { index in
+                do {
+                    // Opened here, so that the openings meet as well.
+                    let store = try openStore(folder.file(), busyTimeout: 60_000)
+                    for round in 0..<rounds {
+                        try store.step { step in
+                            try step.bind(Greet(name: "a").durable)
+                            try step.bind(Greet(name: "b").durable)
                         }
-                    } catch { failures.append("\(error)") }
-                }
+                        try Self.endOldest(store, failing: round % 5 == index)
+                    }
+                } catch { failures.append("\(error)") }
             }
-            for thread in threads { thread.join() }
             #expect(failures.values == [])
             let store = try openStore(folder.file())
             let waiting = try store.waiting().filter { $0.state == RowState.pending }.count
@@ -67,7 +64,7 @@ import Testing
                                 // All wait for the last one, so that they open in the same instant.
                                 close(open("\(path).ready\(index)", O_CREAT | O_WRONLY, 0o600))
                                 while (0..<8).contains(where: { access("\(path).ready\($0)", F_OK) != 0 }) {
-                                    sched_yield()
+                                    usleep(100)
                                 }
                                 let id = try openStore(path, busyTimeout: 20_000).bind(
                                     Greet(name: "\(index)").durable)
@@ -86,24 +83,20 @@ import Testing
     }
 
     @Test("S7 many threads that open and close a new file at once all succeed", .timeLimit(.minutes(2)))
-    func concurrentOpensInOneProcess() throws {
-        try withFolder { folder in
+    func concurrentOpensInOneProcess() async throws {
+        try await withFolder { folder in
             let failures = Sink<String>()
             for round in 0..<3 {
-                let gate = Gate()
-                let threads = (0..<8).map { index in
-                    Thread {
-                        gate.wait()
-                        do {
-                            for _ in 0..<5 {
-                                try openStore(folder.file("\(round).db"), busyTimeout: 20_000)
-                                    .bind(Count().durable)
-                            }
-                        } catch { failures.append("\(error)") }
-                    }
+                let barrier = Barrier(8)
+                await concurrently(8) { _ in
+                    barrier.wait()
+                    do {
+                        for _ in 0..<5 {
+                            try openStore(folder.file("\(round).db"), busyTimeout: 20_000)
+                                .bind(Count().durable)
+                        }
+                    } catch { failures.append("\(error)") }
                 }
-                gate.open()
-                for thread in threads { thread.join() }
                 let store = try openStore(folder.file("\(round).db"))
                 #expect(try store.waiting().count == 40)
             }
@@ -112,21 +105,16 @@ import Testing
     }
 
     @Test("H7 threads that share one store take turns", .timeLimit(.minutes(1)))
-    func oneStore() throws {
-        try withFolder { folder in
-            let store = try openStore(folder.file(), synchronous: .normal)
+    func oneStore() async throws {
+        try await withFolder { folder in
+            let store = try openStore(folder.file())
             let id = try store.step { try $0.bindStanding(Count().durable) }
             let failures = Sink<String>()
-            let threads = (0..<4).map { _ in
-                Thread {
-                    for _ in 0..<50 {
-                        do { try store.step { try $0.call(id, with: Reply()) } } catch {
-                            failures.append("\(error)")
-                        }
-                    }
-                }
+            await concurrently(4) { _ in
+                do {
+                    for _ in 0..<50 { try store.step { try $0.call(id, with: Reply()) } }
+                } catch { failures.append("\(error)") }
             }
-            for thread in threads { thread.join() }
             #expect(failures.values == [])
             #expect(try store.notes().count == 200)
         }

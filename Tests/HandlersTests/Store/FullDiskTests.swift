@@ -2,7 +2,7 @@ import Glibc
 import Handlers
 import Testing
 
-@Suite struct FullDiskTests {
+@Suite(.serialized, .ownThread) struct FullDiskTests {
     /// A store that can take `pages` more pages.
     private func fillable(_ path: String, pages: Int64) throws -> HandlerStore {
         let store = try openStore(path)

@@ -2,7 +2,7 @@ import Glibc
 import Handlers
 import Testing
 
-@Suite struct LockedTests {
+@Suite(.serialized, .ownThread) struct LockedTests {
     @Test(
         "S7 a database locked for longer than the wait is a sentence that says what to do; the step never ran"
     )

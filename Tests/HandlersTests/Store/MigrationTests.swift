@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct MigrationTests {
+@Suite(.serialized, .ownThread) struct MigrationTests {
     private let scripts = [
         "CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL); INSERT INTO note(text) VALUES ('one')",
         "ALTER TABLE note ADD COLUMN extra TEXT; INSERT INTO note(text) VALUES ('two')",

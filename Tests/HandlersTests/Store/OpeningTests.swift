@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 import Testing
 
-@Suite struct OpeningTests {
+@Suite(.serialized, .ownThread) struct OpeningTests {
     @Test("S7 the database and its side files belong to their owner alone, whatever the umask")
     func fileMode() throws {
         try withFolder { folder in
@@ -35,7 +35,7 @@ import Testing
     )
     func pragmas() throws {
         try withFolder { folder in
-            let full = try openStore(folder.file("full.db"))
+            let full = try HandlerStore(path: folder.file("full.db"), registry: HandlerRegistry())
             #expect(try full.texts("PRAGMA journal_mode") == ["wal"])
             #expect(try full.integer("PRAGMA synchronous") == 2)
             #expect(try full.integer("PRAGMA foreign_keys") == 1)

@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 import Testing
 
-@Suite struct RefusedFileTests {
+@Suite(.serialized, .ownThread) struct RefusedFileTests {
     /// Demands that opening fails with `code`, that the sentence names the file and each of `words`, and that the
     /// file has not changed.
     private func expectRefused(

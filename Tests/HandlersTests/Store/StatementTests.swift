@@ -1,7 +1,7 @@
 import Handlers
 import Testing
 
-@Suite struct StatementTests {
+@Suite(.serialized, .ownThread) struct StatementTests {
     @Test("H18 a query may run itself again for each of its own rows")
     func reentrant() throws {
         try withFolder { folder in

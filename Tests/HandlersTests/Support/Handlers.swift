@@ -67,9 +67,11 @@ let notes = Schema(
     module: "notes", migrations: ["CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
 
 /// Opens a store with the test handlers and the table `note`.
+///
+/// Commits do not wait for the disk unless a test asks for it: hundreds of tests that do would hold up all others.
 func openStore(
     _ path: String, _ handlers: [any Handler.Type] = [Greet.self, Abandon.self, Count.self],
-    schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .full, busyTimeout: Int = 5000
+    schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000
 ) throws(HandlerError) -> HandlerStore {
     try HandlerStore(
         path: path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,

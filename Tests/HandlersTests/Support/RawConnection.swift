@@ -12,6 +12,8 @@ final class RawConnection {
             throw Failure(message: "cannot open \(path)")
         }
         self.database = database
+        // Whoever looks at the file in the meantime is gone within this time.
+        sqlite3_busy_timeout(database, 60_000)
     }
 
     deinit { sqlite3_close(database) }

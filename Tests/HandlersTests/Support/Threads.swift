@@ -26,7 +26,31 @@ final class Thread: Sendable {
         self.thread = thread
     }
 
+    /// Waits for the end. Either this or ``detach()`` is called, once.
     func join() { pthread_join(thread, nil) }
+
+    /// Lets it end by itself.
+    func detach() { pthread_detach(thread) }
+}
+
+/// Runs `body` on as many threads at once, without keeping a task's thread waiting for them.
+func concurrently(_ count: Int, _ body: @escaping @Sendable (Int) -> Void) async {
+    await withTaskGroup(of: Void.self) { group in
+        for index in 0..<count {
+            group.addTask {
+                let thread = Mutex<Thread?>(nil)
+                await withCheckedContinuation { continuation in
+                    thread.withLock {
+                        $0 = Thread {
+                            body(index)
+                            continuation.resume()
+                        }
+                    }
+                }
+                thread.withLock { $0 }?.join()
+            }
+        }
+    }
 }
 
 /// Holds a thread until another one opens it.
@@ -34,6 +58,16 @@ final class Gate: Sendable {
     private let isOpen = Atomic<Bool>(false)
     func open() { isOpen.store(true, ordering: .sequentiallyConsistent) }
     func wait() { while !isOpen.load(ordering: .sequentiallyConsistent) { sched_yield() } }
+}
+
+/// Holds threads until all have come.
+final class Barrier: Sendable {
+    private let missing: Atomic<Int>
+    init(_ count: Int) { missing = Atomic(count) }
+    func wait() {
+        missing.subtract(1, ordering: .sequentiallyConsistent)
+        while missing.load(ordering: .sequentiallyConsistent) > 0 { sched_yield() }
+    }
 }
 
 /// Ends a test that would loop for ever.

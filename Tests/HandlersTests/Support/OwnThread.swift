@@ -1,0 +1,28 @@
+import Glibc
+import Testing
+
+/// Runs each test of a suite on threads of its own.
+///
+/// A test that blocks on a database would hold one of the few threads that all tasks of the process share, and tests
+/// elsewhere that wait for the network would wait for it.
+struct OwnThread: SuiteTrait, TestTrait, TestScoping {
+    var isRecursive: Bool { true }
+
+    func provideScope(
+        for test: Test, testCase: Test.Case?, performing function: @Sendable () async throws -> Void
+    ) async throws {
+        try await withTaskExecutorPreference(ThreadExecutor()) { try await function() }
+    }
+}
+
+extension Trait where Self == OwnThread {
+    static var ownThread: OwnThread { OwnThread() }
+}
+
+/// Runs every part of a task between two suspensions on a new thread.
+private final class ThreadExecutor: TaskExecutor {
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        Thread { job.runSynchronously(on: self.asUnownedTaskExecutor()) }.detach()
+    }
+}
