@@ -24,7 +24,8 @@ extension AccountLoop {
         guard ownership == nil else { return }
         ownership = try Ownership.take(
             account.ownerships, store: account.store, role: account.configuration.role,
-            owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence)
+            owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence,
+            handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         isFenced = false
     }
 

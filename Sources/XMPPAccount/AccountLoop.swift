@@ -42,7 +42,7 @@ final class AccountLoop {
         account.mailbox.begin()
         while !isClosed {
             wait()
-            answerOwnerQuestions()
+            ownership?.takeLockIfFree()
             let events = receive()
             let (commands, hasNewRows) = account.mailbox.takeAll()
             if hasNewRows, case .live(let stream) = phase { stream.hasMore = true }
@@ -78,9 +78,6 @@ final class AccountLoop {
     private func wait() {
         if case .live(let stream) = phase, stream.connection.hasBufferedInput { return }
         var entries = [pollfd(fd: account.mailbox.signal.fileDescriptor, events: Int16(POLLIN), revents: 0)]
-        if let ownership {
-            entries.append(pollfd(fd: ownership.socket.fileDescriptor, events: Int16(POLLIN), revents: 0))
-        }
         if case .live(let stream) = phase {
             entries.append(
                 pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0)
@@ -117,23 +114,6 @@ final class AccountLoop {
             }
         }
         return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
-    }
-
-    private func answerOwnerQuestions() {
-        guard let ownership else { return }
-        var mustHandOver = false
-        ownership.socket.answer { question in
-            // A worker lets the main program have the stream; a main program keeps it.
-            guard question == .handOver, account.configuration.role == .worker else { return .keeping }
-            mustHandOver = true
-            return .releasing
-        }
-        if mustHandOver {
-            suspend()
-            account.hub.send(.handedOver)
-        } else {
-            ownership.takeLockIfFree()
-        }
     }
 
     /// How much longer than planned a wait may take, in milliseconds, before the process counts as frozen.
@@ -191,6 +171,10 @@ final class AccountLoop {
         case .suspend(let completion): completion(suspend())
         case .logOut(let completion): completion(Result { try logOut() })
         case .catchUp(let completion): catchUp(completion)
+        case .handOver:
+            guard ownership != nil else { return }
+            suspend()
+            account.hub.send(.handedOver)
         case .close(let completion):
             let result = suspend()
             isClosed = true
@@ -204,6 +188,7 @@ final class AccountLoop {
         let error = AccountError(.closed, "the account was closed; make a new one")
         switch command {
         case .step(let step): step.finish(.failure(error))
+        case .handOver: break
         case .connect(let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion),
             .close(let completion):

@@ -1,3 +1,4 @@
+import Dispatch
 import Foundation
 import Handlers
 import Testing
@@ -122,6 +123,26 @@ struct AccountHostileTests {
             try FileManager.default.removeItem(atPath: rig.databasePath + "-owner-1")
             let worker = try rig.account { $0.role = .worker }
             let error = await errorOf { try await worker.connect() } as? AccountError
+            #expect(error?.code == .ownershipHeld)
+            #expect(await errorOf { try await main.tell("m1") } == nil)
+        }
+    }
+
+    @Test("W4 a main program that is busy for longer than the silence of a frozen one keeps the stream")
+    func longStep() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            let worker = try rig.account { $0.role = .worker }
+            let (inside, go) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+            async let slow: Void = main.perform { _ in
+                inside.signal()
+                go.wait()
+            }
+            try await onThread { inside.wait() }
+            // Its step cannot end before the worker has been answered.
+            let error = await errorOf { try await worker.connect() } as? AccountError
+            go.signal()
+            try await slow
             #expect(error?.code == .ownershipHeld)
             #expect(await errorOf { try await main.tell("m1") } == nil)
         }

@@ -64,30 +64,13 @@ import XMPPTestKit
         }
     }
 
-    @Test("W4 a main program that does not answer is passed over by its epoch and can do nothing more")
-    func frozen() async throws {
+    @Test("W4 a main program that was passed over can do nothing more and is told so once")
+    func passedOver() async throws {
         try await withRig { rig in
             let main = try await rig.connected()
             let events = EventReader(main)
             try await main.listen()
-            // The owner's thread is inside a step and so answers nobody; the lock stays held.
-            let blocked = try rig.account(store: try rig.store(busyTimeout: 50)) {
-                $0.role = .worker
-                $0.ownerSilence = 50
-            }
-            let frozen = DispatchGate()
-            let thawed = DispatchGate()
-            defer { thawed.open() }
-            async let step: Void = main.perform { _ in
-                frozen.open()
-                thawed.wait()
-            }
-            try await onThread { frozen.wait() }
-            // Its transaction is open, so nobody can raise the epoch: a clear error instead of waiting for ever.
-            let error = await errorOf { try await blocked.connect() } as? HandlerError
-            #expect(error?.code == .databaseLocked)
-            thawed.open()
-            try await step
+            // What a worker does to a frozen owner; the kill tests freeze a real process.
             try rig.store().change(Self.passOver)
             let refused = await errorOf { try await main.tell("m1") } as? AccountError
             #expect(refused?.code == .ownershipLost)

@@ -16,8 +16,8 @@ enum OwnerAnswer: UInt8 {
 }
 
 /// The owner's ear: a Unix socket beside the database. A process that is frozen does not answer.
-final class OwnerSocket {
-    let fileDescriptor: Int32
+final class OwnerSocket: Sendable {
+    private let fileDescriptor: Int32
     private let path: String
 
     /// Begins to listen, in the place of whoever listened there before.
@@ -40,8 +40,28 @@ final class OwnerSocket {
 
     deinit { close(fileDescriptor) }
 
+    /// Answers on a thread of its own until told to stop: a long step of the account is not silence.
+    ///
+    /// - Parameters:
+    ///   - stop: Raised when the process owns the account no longer.
+    ///   - decide: Gives the answer to a question; called on that thread.
+    func answer(
+        until stop: WakeSignal, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
+    ) throws(AccountError) {
+        try WorkerThread.start { [self] in
+            var entries = [
+                pollfd(fd: stop.fileDescriptor, events: Int16(POLLIN), revents: 0),
+                pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0),
+            ]
+            while poll(&entries, 2, -1) >= 0 || errno == EINTR {
+                if entries[0].revents != 0 { return }
+                answerWaiting(decide)
+            }
+        }
+    }
+
     /// Answers everyone who waits.
-    func answer(_ decide: (OwnerQuestion) -> OwnerAnswer) {
+    private func answerWaiting(_ decide: (OwnerQuestion) -> OwnerAnswer) {
         while true {
             let client = accept(fileDescriptor, nil, nil)
             guard client >= 0 else { return }

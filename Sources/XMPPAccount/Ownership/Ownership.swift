@@ -8,25 +8,30 @@ import Handlers
 final class Ownership {
     /// The epoch that every step of this process must still find in the database.
     let epoch: Int64
-    let socket: OwnerSocket
     private let lock: OwnerLock
+    /// Raised when this process owns the account no longer, so that it answers nobody any more.
+    private let stop: WakeSignal
 
-    private init(epoch: Int64, socket: OwnerSocket, lock: OwnerLock) {
+    private init(epoch: Int64, lock: OwnerLock, stop: WakeSignal) {
         self.epoch = epoch
-        self.socket = socket
         self.lock = lock
+        self.stop = stop
     }
+
+    deinit { stop.raise() }
 
     /// Takes the account over.
     ///
     /// - Parameters:
     ///   - store: The database.
     ///   - role: Whether this process leaves a live owner alone (`worker`) or asks it to hand over (`main`).
+    ///   - handOver: Called on another thread when a main program asks a worker for the stream.
     ///   - silence: How long an owner may take to answer before it counts as frozen, in milliseconds.
     /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream; ``HandlerError`` when
     ///   the store fails, `databaseLocked` when a frozen process sits inside a write transaction.
     static func take(
-        _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64
+        _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64,
+        handOver: @escaping @Sendable () -> Void
     ) throws -> Ownership {
         let base = "\(store.path)-owner-\(table.account)"
         let lock = try OwnerLock(path: base)
@@ -37,7 +42,14 @@ final class Ownership {
             (try table.takeOver(owner: owner, in: step), try OwnerSocket(path: base + ".sock"))
         }
         try Failpoint.afterTakeover.hit()
-        return Ownership(epoch: epoch, socket: socket, lock: lock)
+        let stop = try WakeSignal()
+        try socket.answer(until: stop) { question in
+            // A worker lets the main program have the stream; a main program keeps it.
+            guard question == .handOver, role == .worker else { return .keeping }
+            handOver()
+            return .releasing
+        }
+        return Ownership(epoch: epoch, lock: lock, stop: stop)
     }
 
     /// Returns when the lock is taken or the owner has been silent for too long.
@@ -74,12 +86,16 @@ final class Ownership {
     /// Gives the account back: the next one finds the lock free.
     func release(_ table: OwnershipTable, store: HandlerStore) throws {
         try Failpoint.beforeRelease.hit()
+        stop.raise()
         defer { lock.release() }
         try store.step { step in try table.release(epoch: epoch, in: step) }
     }
 
     /// Lets go of everything without touching the database: somebody else owns the account.
-    func abandon() { lock.release() }
+    func abandon() {
+        stop.raise()
+        lock.release()
+    }
 }
 
 /// What a process is to an account.
