@@ -13,14 +13,14 @@ final class Simulation {
         var seed: UInt64
     }
 
-    private let plan: Plan
-    private let world: any SimulationWorld
-    private let storePath: String
-    private let program: String
-    private let environment: [String: String]
-    private var random: SeededGenerator
-    private var main: ChildProcess?
-    private var verdict: Verdict
+    let plan: Plan
+    let world: any SimulationWorld
+    let storePath: String
+    let program: String
+    let environment: [String: String]
+    var random: SeededGenerator
+    var main: ChildProcess?
+    var verdict: Verdict
     private var wakes: [Double] = []
     private var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
@@ -64,8 +64,9 @@ final class Simulation {
 
     /// Main works for a while and goes (killed, or by itself); a push wakes workers, of which all but the last are
     /// killed; main comes back.
-    private func round(kills: Int) throws {
+    func round(kills: Int) throws {
         pause(milliseconds: 20...100)
+        if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
         var left = kills
         if left > 0, Bool.random(using: &random) {
             try killMain()
@@ -88,7 +89,7 @@ final class Simulation {
         try startMain(untilConnected: true)
     }
 
-    private func startMain(untilConnected: Bool) throws {
+    func startMain(untilConnected: Bool) throws {
         let process = try start("main")
         main = process
         guard untilConnected else { return }
@@ -102,7 +103,7 @@ final class Simulation {
         throw CommandFailure("main ended before it had connected; its complaint stands above")
     }
 
-    private func start(
+    func start(
         _ command: String, _ more: [String] = [], with variables: [String: String] = [:]
     ) throws -> ChildProcess {
         try ChildProcess(
@@ -112,11 +113,11 @@ final class Simulation {
             output: .pipe)
     }
 
-    private func count(_ role: AccountRole) {
+    func count(_ role: AccountRole) {
         if role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
     }
 
-    private func killMain() throws {
+    func killMain() throws {
         guard let process = main else { return }
         main = nil
         process.signal(SIGKILL)
@@ -155,7 +156,17 @@ final class Simulation {
         return false
     }
 
-    private func runWorker() throws {
+    /// A push while main is alive: the worker must leave it the stream.
+    private func wakeBesideMain() throws {
+        let process = try startWorker()
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
+        guard ending.status == 0, said.contains("main is alive") else {
+            throw CommandFailure("a worker did not leave the stream to a live main (\(ending)): \(said)")
+        }
+    }
+
+    func runWorker() throws {
         let process = try startWorker()
         let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
         guard ending.status == 0 else {
@@ -167,7 +178,7 @@ final class Simulation {
         }
     }
 
-    private func arguments(_ command: String) -> [String] {
+    func arguments(_ command: String) -> [String] {
         [
             command, "--store", storePath, "--jid", world.account.description, "--peer",
             world.peer.description,
@@ -175,201 +186,17 @@ final class Simulation {
         ]
     }
 
-    private func pause(milliseconds: ClosedRange<Int>) {
+    func pause(milliseconds: ClosedRange<Int>) {
         usleep(
             UInt32(
                 Int.random(
                     in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000), using: &random)))
     }
 
-    // MARK: Kills at named places
-
-    /// A place at which a process kills itself.
-    struct Target: Hashable, CustomStringConvertible {
-        var role: AccountRole
-        var failpoint: Failpoint
-        var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
-    }
-
-    /// How often a place is tried that was not reached, because what leads there did not come up.
-    private static let attempts = 8
-
-    /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
-    ///
-    /// - Returns: The verdict over all of it, and the places that were not reached.
-    func run(killingAt targets: [Target]) throws -> (Verdict, unreached: [Target]) {
-        defer { main?.killAndWait() }
-        try world.startSending()
-        let unreached = try targets.filter { target in
-            try !(0..<Self.attempts).contains { attempt in
-                try leaveWork(losingSession: target.failpoint.needsLostSession)
-                // Let enough arrive that a worker's handlers have something to ask.
-                if target.role == .worker { pause(milliseconds: 60...100) }
-                let isOnce = target.failpoint.comesOnce || attempt > 1
-                return try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
-            }
-        }
-        return (try finish(), unreached)
-    }
-
-    /// A first process leaves work under way; the next one is the victim.
-    private func leaveWork(losingSession: Bool) throws {
-        try startMain(untilConnected: true)
-        pause(milliseconds: 20...60)
-        try killMain()
-        if losingSession { _ = try world.expireSession() }
-    }
-
-    /// Everything is brought to its end and judged.
-    private func finish() throws -> Verdict {
-        try runWorker()
-        try startMain(untilConnected: true)
-        try settle()
-        return try judge()
-    }
-
-    /// - Parameter nth: At which of its visits, from 1.
-    /// - Returns: False when the process never came to the place.
-    private func killItself(_ target: Target, at nth: Int) throws -> Bool {
-        // Time runs out only for a worker that stays a while.
-        let lingering =
-            target.role == .worker && target.failpoint == .beforeTimeout ? ["--linger", "80"] : []
-        let process = try start(
-            target.role.rawValue, lingering,
-            with: ["HANDLERS_FAILPOINT": "\(target.failpoint.rawValue):kill:\(nth)"])
-        if target.role == .main && target.failpoint == .beforeRelease {
-            while let line = try process.output?.readLine(deadline: .now + .seconds(30)), line != "connected"
-            {}
-            try process.write("quit\n")
-        }
-        // A worker ends by itself; a main that does not come by is stopped.
-        let limit: Duration = target.role == .main ? .seconds(2) : .seconds(30)
-        guard let ending = try? process.waitUntilExit(deadline: .now + limit) else {
-            process.killAndWait()
-            return false
-        }
-        guard ending.signal == SIGKILL else {
-            guard ending.status == 0 else {
-                throw CommandFailure("\(target.role.rawValue) failed before it reached \(target): \(ending)")
-            }
-            return false
-        }
-        count(target.role)
-        return true
-    }
-
-    // MARK: Kills before system calls
-
-    /// A system call of a worker: its name and how many of that name came before it in its thread, from 1.
-    struct SystemCall: Hashable {
-        var name: String
-        var nth: Int
-    }
-
-    /// Kills a worker before each system call that one run of it makes, with messages and answers waiting every time.
-    ///
-    /// - Parameter part: Which of how many equal shares of the calls to take, from 0.
-    /// - Returns: The verdict, and how many of the calls were reached.
-    func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (Verdict, calls: Int, killed: Int) {
-        defer { main?.killAndWait() }
-        try leaveWork(losingSession: false)
-        try world.startSending()
-        // The backlog of the first run is larger than those of the runs that are killed; take one like theirs.
-        try runWorker()
-        let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
-        for call in calls {
-            let ending = try traceWorker([
-                "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
-                "/dev/null",
-            ])
-            if ending.signal == SIGKILL { count(.worker) }
-        }
-        return (try finish(), calls.count, verdict.kills.worker)
-    }
-
-    private func systemCallsOfWorker() throws -> [SystemCall] {
-        let trace = storePath + ".trace"
-        _ = try traceWorker(["-o", trace])
-        let text = try String(contentsOf: URL(filePath: trace), encoding: .utf8)
-        var counts: [String: [Substring: Int]] = [:]
-        for line in text.split(separator: "\n") {
-            let words = line.split(separator: " ", omittingEmptySubsequences: true)
-            guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(")
-            else { continue }
-            counts[String(name), default: [:]][words[0], default: 0] += 1
-        }
-        // strace counts for each thread; the highest count covers them all. The first call starts the program and the
-        // last one ends it: there is nothing to be killed before the one and nothing to be lost after the other.
-        for name in ["execve", "exit_group", "exit"] { counts[name] = nil }
-        return counts.sorted { $0.key < $1.key }.flatMap { name, threads in
-            (1...(threads.values.max() ?? 1)).map { SystemCall(name: name, nth: $0) }
-        }
-    }
-
-    private func traceWorker(_ options: [String]) throws -> ChildEnding {
-        let process = try ChildProcess(
-            "strace", ["-f", "-qq"] + options + [program] + arguments("worker"),
-            environment: .inheriting(environment))
-        return try process.waitUntilExit(deadline: .now + .seconds(60))
-    }
-
-    // MARK: Freezing
-
-    /// Freezes main at a place, lets a worker take over, thaws main.
-    ///
-    /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
-    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
-    func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
-        let frozen = try startFrozen(at: place)
-        defer { frozen.killAndWait() }
-        try runWorker()
-        frozen.signal(SIGCONT)
-        let status = try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
-        return (try finish(), status)
-    }
-
-    /// Freezes main inside a transaction, where it blocks everyone: a worker must say so. Then main is killed, as the
-    /// platform does with a process that is suspended while it holds a database.
-    ///
-    /// - Returns: The verdict, and what the worker complained.
-    func runFreezingInTransaction() throws -> (Verdict, complaint: String) {
-        let frozen = try startFrozen(at: .beforeCommit)
-        defer { frozen.killAndWait() }
-        let worker = try ChildProcess(
-            program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
-        let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(30)) ?? ""
-        guard try worker.waitUntilExit(deadline: .now + .seconds(10)).status == 1 else {
-            throw CommandFailure("the worker did not fail although the database was locked")
-        }
-        frozen.killAndWait()
-        return (try finish(), complaint)
-    }
-
-    private func startFrozen(at place: Failpoint) throws -> ChildProcess {
-        try world.startSending()
-        try leaveWork(losingSession: false)
-        let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:5"])
-        let end = ContinuousClock.now + .seconds(20)
-        while !isStopped(process.processID) {
-            guard ContinuousClock.now < end, process.isRunning else {
-                process.killAndWait()
-                throw CommandFailure("main did not come to \(place.rawValue)")
-            }
-            usleep(1000)
-        }
-        return process
-    }
-
-    /// The third field of the kernel's line about a process is `T` while it is stopped.
-    private func isStopped(_ processID: Int32) -> Bool {
-        let text = try? String(contentsOf: URL(filePath: "/proc/\(processID)/stat"), encoding: .utf8)
-        return text?.split(separator: ")").last?.hasPrefix(" T") == true
-    }
-
     // MARK: The end
 
     /// Nothing new is sent any more; everything under way arrives.
-    private func settle() throws {
+    func settle() throws {
         try world.stopSending()
         guard let main else { return }
         try main.write("settle\n")
@@ -386,7 +213,7 @@ final class Simulation {
         try runWorker()
     }
 
-    private func judge() throws -> Verdict {
+    func judge() throws -> Verdict {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
         try Judge(store: store, sightings: world.sightings()).judge(&verdict)
         verdict.wakeMilliseconds = .init(p50: percentile(50), p99: percentile(99))
@@ -413,26 +240,5 @@ struct SeededGenerator: RandomNumberGenerator {
         mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
         mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
         return mixed ^ (mixed >> 31)
-    }
-}
-
-extension Failpoint {
-    /// Whether it is reached only when the server does not know the session any more.
-    var needsLostSession: Bool {
-        switch self {
-        case .afterSessionLost, .afterBound, .beforeInvalidation: true
-        default: false
-        }
-    }
-
-    /// Whether one process comes by once at most.
-    var comesOnce: Bool {
-        switch self {
-        case .afterLock, .afterTakeover, .afterResumeSent, .afterResumed, .afterSessionLost, .afterBound,
-            .beforeRelease,
-            .beforeInvalidation, .beforeTimeout:
-            true
-        default: false
-        }
     }
 }
