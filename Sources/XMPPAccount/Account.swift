@@ -90,7 +90,7 @@ public final class Account: Sendable {
     /// Takes the stream over, connects, and resumes the session or begins a new one.
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile tries at
-    /// once.
+    /// once. Call ``listen(as:_:)`` before: a message that arrives while nobody listens is acknowledged and gone.
     ///
     /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
     ///   tried again); ``HandlerError`` when the store fails.
