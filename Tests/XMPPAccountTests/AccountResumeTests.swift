@@ -44,6 +44,24 @@ import XMPPTestKit
         }
     }
 
+    @Test("S8 a request that the server had not taken is sent again after resuming and answered once")
+    func requestResent() async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await settle(account)
+            rig.server.pause(.reading)
+            try await account.ask(rig.question("q1"))
+            rig.server.dropConnections()
+            await events.until("suspended")
+            try await account.connect()
+            await events.until("resumed")
+            try await eventually { try account.store.waitingHandlers == 0 }
+            #expect(try account.store.notes("ended") == ["q1: result answer from peer@localhost/bot"])
+            #expect(rig.xml(ofID: "q1").count == 1)
+        }
+    }
+
     @Test("S8 what is sent while the session is being resumed comes behind what is sent again")
     func sendsDuringResume() async throws {
         try await withRig(reconnects: false) { rig in
