@@ -8,8 +8,6 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
 
         /// The server refused the user name or password.
         public static let notAuthorized = Code(rawValue: "not-authorized")
-        /// The server offers no authentication that is both supported and safe.
-        public static let noMechanism = Code(rawValue: "no-mechanism")
         /// The server does not offer TLS.
         public static let tlsUnavailable = Code(rawValue: "tls-unavailable")
         /// The server sent something that the protocol forbids here.
@@ -54,7 +52,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
     /// Whether trying again cannot help until someone changes something.
     package var isFinal: Bool {
         switch code {
-        case .notAuthorized, .noMechanism, .tlsUnavailable, .ownershipLost, .ownershipHeld, .closed,
+        case .notAuthorized, .tlsUnavailable, .ownershipLost, .ownershipHeld, .closed,
             .invalidConfiguration:
             true
         default: false
