@@ -82,7 +82,8 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CHandlerRecords"),
-        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords"]),
+        .target(name: "CLockWait"),
+        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CLockWait"]),
         .target(
             name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
@@ -109,7 +110,12 @@ let package = Package(
             name: "benchmarks", dependencies: ["CFloor", "Handlers", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),
 
-        .testTarget(name: "HandlersTests", dependencies: ["Handlers", "HandlerMacrosSupport"]),
+        // Processes for the tests below to kill.
+        .executableTarget(
+            name: "HandlersTestProgram", dependencies: ["Handlers"], path: "Tests/HandlersTestProgram"),
+        .testTarget(
+            name: "HandlersTests",
+            dependencies: ["Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "XMPPTestKit"]),
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),

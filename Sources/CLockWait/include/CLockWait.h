@@ -1,0 +1,25 @@
+// A thread that waits for a file lock and can be called off.
+//
+// In C because a wait for a lock ends early by pthread_cancel(3) only, which unwinds the thread: no Swift frame may stand
+// in its way. The only other means is a signal handler, and those belong to the application.
+#ifndef C_LOCK_WAIT_H
+#define C_LOCK_WAIT_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+/// Called once on the waiting thread, with 0 when the lock was granted and given back, otherwise with an errno.
+typedef void (*dh_lock_wait_end)(void *_Nullable context, int error);
+
+/// Starts a thread that waits until nobody else holds a write lock on the byte at `offset` of `descriptor`.
+///
+/// The lock is of the kind that belongs to an open file description. The descriptor must stay open until
+/// dh_lock_wait_join has returned. Returns 0 or an errno.
+int dh_lock_wait_start(
+    pthread_t *_Nonnull thread, int descriptor, int64_t offset, dh_lock_wait_end _Nonnull end,
+    void *_Nullable context);
+
+/// Calls the wait off, unless it is over, and waits for the thread's end; `end` runs to its end if it has begun.
+void dh_lock_wait_join(pthread_t thread);
+
+#endif

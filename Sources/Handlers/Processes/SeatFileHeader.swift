@@ -1,0 +1,45 @@
+import Glibc
+
+/// The first bytes of the file of seats.
+struct SeatFileHeader: Equatable {
+    /// "DHseats1".
+    private static let mark: Int64 = 0x4448_7365_6174_7331
+    private static let version: Int64 = 1
+
+    /// Mark, version, and the boot in which the file was written: two words.
+    let words: [Int64]
+
+    /// What a file holds that this process can use as it is.
+    ///
+    /// The file is never synced. After a loss of power it may tell of an older time, so what another boot has written
+    /// counts for nothing: its processes are all dead, and any of them may have left leases.
+    static func current() -> SeatFileHeader {
+        SeatFileHeader(words: [mark, version] + bootID())
+    }
+
+    /// What stands in the file; zeros where it is too short.
+    static func stored(in descriptor: Int32) -> SeatFileHeader {
+        var words = [Int64](repeating: 0, count: 4)
+        _ = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        return SeatFileHeader(words: words)
+    }
+
+    /// Refuses what is not this library's to write anew.
+    func check(_ path: String) throws(HandlerError) {
+        // Zero: empty, or its writer died before it was done.
+        guard words[0] == Self.mark || words[0] == 0 else { throw SeatFileErrors.foreign(path) }
+        guard words[1] <= Self.version else { throw SeatFileErrors.newer(path) }
+    }
+
+    /// The kernel's id of this boot as two words; zeros where it cannot be read, which costs the protection above.
+    private static func bootID() -> [Int64] {
+        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return [0, 0] }
+        defer { close(descriptor) }
+        var text = [UInt8](repeating: 0, count: 36)
+        guard read(descriptor, &text, text.count) == text.count else { return [0, 0] }
+        let digits = String(decoding: text, as: UTF8.self).filter(\.isHexDigit)
+        guard digits.count == 32 else { return [0, 0] }
+        return [digits.prefix(16), digits.suffix(16)].map { Int64(bitPattern: UInt64($0, radix: 16) ?? 0) }
+    }
+}
