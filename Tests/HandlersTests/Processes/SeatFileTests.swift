@@ -62,7 +62,8 @@ import Testing
         }
     }
 
-    @Test("H14 a file whose writer died, or that was cut short, is written anew", arguments: [0, 7, 64, 5000])
+    @Test(
+        "H14 a file whose writer died, or that was cut short, is written anew", arguments: [0, 7, 64, 5000])
     func unfinished(_ length: Int) throws {
         try withFolder { folder in
             write([UInt8](repeating: 0, count: length), to: seats(folder))
@@ -145,7 +146,7 @@ import Testing
         }
     }
 
-    @Test("H14 processes that make the file at the same time get a seat each, and each seat is recovered once")
+    @Test("H14 stores that make the file at the same time get a seat each; each seat is recovered once")
     func madeAtOnce() async throws {
         for _ in 0..<20 {
             try await withFolder { folder in
