@@ -82,8 +82,8 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .target(name: "CHandlerRecords"),
-        .target(name: "CLockWait"),
-        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CLockWait"]),
+        .target(name: "CWaits"),
+        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CWaits"]),
         .target(
             name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),

@@ -16,6 +16,8 @@ func seat(_ arguments: [String]) throws {
         case "mark": slot.mark(Mark(handler: Int64(words[1])!, digest: UInt64(words[2])!))
         case "clear": slot.clear()
         case "leave": slot.leave()
+        case "ring": for _ in 0..<Int(words[1])! { slot.ring() }
+        case "commit": try commit(Int(words[1])!, arguments[0], slot)
         case "recover":
             let recovered = Recovered()
             slot.recoverDead { recovered.add($0, $1) }
@@ -24,6 +26,16 @@ func seat(_ arguments: [String]) throws {
         default: fail("unknown command: \(line)")
         }
         say("done")
+    }
+}
+
+/// Commits rows one by one and tells the others of each.
+private func commit(_ count: Int, _ path: String, _ slot: ProcessSlot) throws {
+    let counted = Schema(module: "counted", migrations: ["CREATE TABLE counted(x INTEGER)"])
+    let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: [counted])
+    for _ in 0..<count {
+        try store.step { _ = try $0.execute("INSERT INTO counted VALUES(1)") }
+        slot.ring()
     }
 }
 

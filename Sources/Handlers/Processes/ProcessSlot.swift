@@ -21,6 +21,8 @@ package final class ProcessSlot: Sendable {
     package let life: Int64
 
     let file: SeatFile
+    /// Counts ``ring()``.
+    let ownRings = Atomic<UInt32>(0)
     private let isSeated = Atomic<Bool>(true)
     // Locks belong to the open file, so they do not keep two threads of this store apart.
     private let recovering = Mutex<Void>(())
@@ -72,6 +74,8 @@ package final class ProcessSlot: Sendable {
             // Last: whoever reads it may wait for it.
             $0.life.store(life, ordering: .releasing)
         }
+        // Others may wish to watch this seat.
+        ring()
     }
 
     // MARK: - While seated
@@ -98,6 +102,7 @@ package final class ProcessSlot: Sendable {
         guard isSeated.exchange(false, ordering: .relaxed) else { return }
         file.withRecord(number) { $0.makeClean() }
         unlock()
+        ring()
     }
 
     /// By name and not by closing: the mapping and the threads that wait for others keep the file open.

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// The file `<database>-processes`, open and mapped: a header and ``ProcessSlot/limit`` records.
 ///
@@ -17,6 +18,8 @@ final class SeatFile: Sendable {
     private static let lives = (nobody + 1)...(1 << 62)
 
     private static let headerSize = 64
+    /// In the header, behind what ``SeatFileHeader`` reads.
+    private static let bellOffset = 32
     static let size = headerSize + ProcessSlot.limit * SeatRecord.stride
 
     let path: String
@@ -47,6 +50,12 @@ final class SeatFile: Sendable {
         precondition((0..<ProcessSlot.limit).contains(seat))
         let place = memory + Self.headerSize + seat * SeatRecord.stride
         return body(place.assumingMemoryBound(to: SeatRecord.self).pointee)
+    }
+
+    /// Rung by every store that has the file open.
+    var bell: ChangeBell {
+        let rings = (memory + Self.bellOffset).assumingMemoryBound(to: Atomic<UInt32>.self)
+        return ChangeBell(rings: UnsafePointer(rings))
     }
 
     static func lock(ofSeat seat: Int) -> Int64 { firstSeat + Int64(seat) }

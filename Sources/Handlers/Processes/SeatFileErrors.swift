@@ -58,4 +58,11 @@ enum SeatFileErrors {
             "\(ProcessSlot.limit) stores have the database of \(path) open, which is the limit; close one of them"
         )
     }
+
+    static func noThread(_ code: Int32) -> HandlerError {
+        HandlerError(
+            .databaseUnavailable,
+            "the system gives no thread or file descriptor to watch other processes with (\(errorText(code))); raise the limits of this process"
+        )
+    }
 }

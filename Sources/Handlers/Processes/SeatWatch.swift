@@ -1,4 +1,4 @@
-import CLockWait
+import CWaits
 import Glibc
 import Synchronization
 
@@ -17,7 +17,7 @@ package final class SeatWatch: Sendable {
         work = Work(ended)
         // Its own number, for the store may close while this waits.
         descriptor = fcntl(file.descriptor, F_DUPFD_CLOEXEC, 3)
-        guard descriptor >= 0 else { throw Self.refused(errno) }
+        guard descriptor >= 0 else { throw SeatFileErrors.noThread(errno) }
         thread = Mutex(nil)
         let code = thread.withLock { thread in
             // The work lives as long as this object, which does not go before its thread is through.
@@ -32,7 +32,7 @@ package final class SeatWatch: Sendable {
             thread = code == 0 ? started : nil
             return code
         }
-        guard code == 0 else { throw Self.refused(code) }
+        guard code == 0 else { throw SeatFileErrors.noThread(code) }
     }
 
     deinit {
@@ -49,12 +49,5 @@ package final class SeatWatch: Sendable {
         } else {
             dh_lock_wait_join(thread)
         }
-    }
-
-    private static func refused(_ code: Int32) -> HandlerError {
-        HandlerError(
-            .databaseUnavailable,
-            "the system gives no thread or file descriptor to watch another process with (\(errorText(code))); raise the limits of this process"
-        )
     }
 }

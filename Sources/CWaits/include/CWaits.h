@@ -1,12 +1,14 @@
-// A thread that waits for a file lock and can be called off.
-//
-// In C because a wait for a lock ends early by pthread_cancel(3) only, which unwinds the thread: no Swift frame may stand
-// in its way. The only other means is a signal handler, and those belong to the application.
-#ifndef C_LOCK_WAIT_H
-#define C_LOCK_WAIT_H
+// Waits between processes that Swift cannot make itself.
+#ifndef C_WAITS_H
+#define C_WAITS_H
 
 #include <pthread.h>
 #include <stdint.h>
+
+// MARK: - A thread that waits for a file lock and can be called off
+
+// In C because a wait for a lock ends early by pthread_cancel(3) only, which unwinds the thread: no Swift frame may
+// stand in its way. The only other means is a signal handler, and those belong to the application.
 
 /// Called once on the waiting thread, with 0 when the lock was granted and given back, otherwise with an errno.
 typedef void (*dh_lock_wait_end)(void *_Nullable context, int error);
@@ -21,5 +23,15 @@ int dh_lock_wait_start(
 
 /// Calls the wait off, unless it is over, and waits for the thread's end; `end` runs to its end if it has begun.
 void dh_lock_wait_join(pthread_t thread);
+
+// MARK: - A word of shared memory to wait for
+
+// In C because syscall(2) is variadic. The word may lie in a mapped file: then it is the same for all processes.
+
+/// Waits until the word is woken, unless it is not `value` already. May return without a reason.
+void dh_word_wait(const void *_Nonnull word, uint32_t value);
+
+/// Wakes all who wait for the word.
+void dh_word_wake(const void *_Nonnull word);
 
 #endif

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CLockWait.h"
+#include "CWaits.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,208 @@
+import Foundation
+import Glibc
+import Handlers
+import Synchronization
+import Testing
+
+@Suite(.serialized, .ownThread) struct ChangeWatcherTests {
+    @Test("H14 what another process commits is seen by the look that its change calls for, to the last row")
+    func commits() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let child = try SeatedChild(folder.file())
+            try child.tell("commit 0")
+            let store = try openStore(folder.file())
+            let seen = Mutex<Int64>(0)
+            let all = Bell()
+            let watcher = try slot.watchChanges {
+                let count = try? store.step { try $0.first("SELECT count(*) FROM counted") { $0.integer(0) } }
+                seen.withLock { $0 = count ?? -1 }
+                if count == 300 { all.ring() }
+            }
+            for _ in 0..<300 { try child.tell("commit 1") }
+            #expect(all.wait())
+            #expect(seen.withLock { $0 } == 300)
+            watcher.close()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 each of many single changes is told")
+    func single() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let child = try SeatedChild(folder.file())
+            let bell = Bell()
+            let watcher = try slot.watchChanges { bell.ring() }
+            for _ in 0..<200 {
+                try child.tell("ring 1")
+                #expect(bell.wait())
+            }
+            #expect(bell.count == 200)
+            watcher.close()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a storm of changes is told in few calls, the last of them after the last change")
+    func storm() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let child = try SeatedChild(folder.file())
+            let isOver = Atomic<Bool>(false)
+            let (calls, last) = (Bell(), Bell())
+            let watcher = try slot.watchChanges {
+                calls.ring()
+                if isOver.load(ordering: .sequentiallyConsistent) { last.ring() }
+            }
+            try child.tell("ring 100000")
+            isOver.store(true, ordering: .sequentiallyConsistent)
+            try child.tell("ring 1")
+            #expect(last.wait())
+            #expect(calls.count < 10_000)
+            watcher.close()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a change that comes while the callback runs is told by another call")
+    func duringTheCall() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let child = try SeatedChild(folder.file())
+            let (began, mayEnd) = (Bell(), Bell())
+            let watcher = try slot.watchChanges {
+                began.ring()
+                _ = mayEnd.wait()
+            }
+            try child.tell("ring 1")
+            #expect(began.wait())
+            try child.tell("ring 1")
+            #expect(began.count == 1)
+            mayEnd.ring()
+            #expect(began.wait())
+            mayEnd.ring()
+            watcher.close()
+            #expect(began.count == 2)
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a store is not told of its own changes, but of those of another store in its process")
+    func ownChanges() throws {
+        try withFolder { folder in
+            let (slot, other) = (try sitDown(folder.file()), try sitDown(folder.file()))
+            let (own, others) = (Bell(), Bell())
+            let watcher = try slot.watchChanges { own.ring() }
+            let second = try other.watchChanges { others.ring() }
+            for _ in 0..<50 {
+                slot.ring()
+                #expect(others.wait())
+            }
+            #expect(own.count == 0)
+            other.ring()
+            #expect(own.wait())
+            second.close()
+            watcher.close()
+            slot.leave()
+            other.leave()
+        }
+    }
+
+    @Test("H14 a store that comes and one that leaves are told of")
+    func comingAndLeaving() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let others = Mutex<[Int]>([])
+            let bell = Bell()
+            let watcher = try slot.watchChanges {
+                others.withLock { $0 = slot.others }
+                bell.ring()
+            }
+            let child = try SeatedChild(folder.file())
+            #expect(bell.wait())
+            #expect(others.withLock { $0 } == [child.seat])
+            try child.tell("leave")
+            #expect(bell.wait())
+            #expect(others.withLock { $0 } == [])
+            watcher.close()
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a watcher that is closed calls no more and leaves no thread, asleep or not")
+    func closed() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            let other = try sitDown(folder.file())
+            for round in 0..<50 {
+                let calls = Bell()
+                let thread = Mutex("")
+                let watcher = try slot.watchChanges {
+                    thread.withLock { $0 = ownThread() }
+                    calls.ring()
+                }
+                other.ring()
+                #expect(calls.wait())
+                if round % 2 == 0 { other.ring() }
+                watcher.close()
+                let count = calls.count
+                other.ring()
+                #expect(calls.count == count)
+                #expect(isGone(thread.withLock { $0 }))
+                watcher.close()
+            }
+            slot.leave()
+            other.leave()
+        }
+    }
+
+    @Test("H14 a watcher is closed before its thread has begun, and by its release")
+    func otherEndings() throws {
+        try withFolder { folder in
+            let slot = try sitDown(folder.file())
+            for _ in 0..<50 { try slot.watchChanges {}.close() }
+            do { _ = try slot.watchChanges {} }
+            slot.leave()
+        }
+    }
+
+    @Test("H14 a callback may close its own watcher: it is the last call")
+    func closesItself() throws {
+        try withFolder { folder in
+            do {
+                let (slot, other) = (try sitDown(folder.file()), try sitDown(folder.file()))
+                let bell = Bell()
+                let watcher = Mutex<ChangeWatcher?>(nil)
+                try watcher.withLock {
+                    $0 = try slot.watchChanges {
+                        watcher.withLock { $0.take() }?.close()
+                        bell.ring()
+                    }
+                }
+                other.ring()
+                #expect(bell.wait())
+                other.ring()
+                slot.leave()
+                other.leave()
+                #expect(bell.count == 1)
+            }
+            // Nobody waits for such a thread; it lets go of the store when the call has returned.
+            let deadline = ContinuousClock.now + .seconds(60)
+            while !folder.openFiles.isEmpty, ContinuousClock.now < deadline { sched_yield() }
+        }
+    }
+}
+
+/// The running thread's folder in /proc.
+private func ownThread() -> String {
+    let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+    return target.map { "/proc/" + $0 } ?? ""
+}
+
+/// Whether a thread ends; the kernel removes it a moment after it was joined.
+private func isGone(_ thread: String) -> Bool {
+    let deadline = ContinuousClock.now + .seconds(60)
+    while access(thread, F_OK) == 0, ContinuousClock.now < deadline { sched_yield() }
+    return !thread.isEmpty && access(thread, F_OK) != 0
+}
