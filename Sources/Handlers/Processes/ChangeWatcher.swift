@@ -58,6 +58,7 @@ final class ChangeWatch: Sendable {
 
     func run() {
         while !isStopped.load(ordering: .sequentiallyConsistent) {
+            // Read before the look: a ring after the look must not find this thread about to sleep on its count.
             let all = slot.countOfAll
             if !tellIfChanged() { slot.waitForRing(after: all) }
         }
