@@ -10,7 +10,7 @@ extension ArgumentCoding {
 
     /// The sentence for a value that has the right kind and is none of the argument's type all the same: a number
     /// out of range, an unknown case, text that is no date.
-    static func corrupted<H: Handler>(
+    static func corrupted<H: DurableHandler>(
         _ type: H.Type, _ bytes: [UInt8], _ context: DecodingError.Context
     ) -> HandlerError {
         if let misfit = misfit(type, bytes) {
@@ -32,7 +32,7 @@ extension ArgumentCoding {
 
     /// Finds the number that does not fit its argument. The decoder tells that there is one, but not where: it is
     /// the one that still fails when all others are 0.
-    private static func misfit<H: Handler>(
+    private static func misfit<H: DurableHandler>(
         _ type: H.Type, _ bytes: [UInt8]
     ) -> (path: Path, value: JSONValue, expected: String)? {
         guard let root = try? JSONDecoder().decode(JSONValue.self, from: Data(bytes)) else { return nil }
@@ -55,7 +55,7 @@ extension ArgumentCoding {
         return nil
     }
 
-    private static func failure<H: Handler>(_ type: H.Type, _ value: JSONValue) -> DecodingError? {
+    private static func failure<H: DurableHandler>(_ type: H.Type, _ value: JSONValue) -> DecodingError? {
         do {
             _ = try JSONDecoder().decode(type, from: encoder().encode(value))
             return nil

@@ -39,6 +39,21 @@ enum ArgumentCoding {
         return deepest
     }
 
+    /// Whether the JSON text may hold an object with the member `$` + `mark`: most arguments have none, which is quickly
+    /// said.
+    static func mayHold(mark: StaticString, _ json: [UInt8]) -> Bool {
+        let length = mark.utf8CodeUnitCount
+        return json.withUnsafeBufferPointer { bytes in
+            for index in bytes.indices.dropLast(length) where bytes[index] == UInt8(ascii: "$") {
+                let candidate = bytes[(index + 1)...].prefix(length)
+                if candidate.elementsEqual(UnsafeBufferPointer(start: mark.utf8Start, count: length)) {
+                    return true
+                }
+            }
+            return false
+        }
+    }
+
     static func encoder() -> JSONEncoder {
         let encoder = JSONEncoder()
         // Sorted keys make equal arguments equal bytes, which tests, resends and diffs rely on.
@@ -58,7 +73,7 @@ enum ArgumentCoding {
     }
 
     /// Decodes a handler and turns decoding errors into sentences with handler, argument, expected and found.
-    static func decode<H: Handler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
+    static func decode<H: DurableHandler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
         do {
             return try JSONDecoder().decode(H.self, from: Data(bytes))
         } catch DecodingError.keyNotFound(let key, let context) {
@@ -86,11 +101,12 @@ enum ArgumentCoding {
         }
     }
 
-    /// Reads a stored `orElse`.
-    static func durable(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> StoredHandler {
+    /// Reads a stored invalidation.
+    static func alternative(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> Durable<
+        Invalidation
+    > {
         do {
-            let durable = try JSONDecoder().decode(Durable<Invalidation>.self, from: Data(bytes))
-            return StoredHandler(name: durable.name, version: durable.version, arguments: durable.arguments)
+            return try JSONDecoder().decode(Durable<Invalidation>.self, from: Data(bytes))
         } catch {
             throw HandlerError(
                 .wrongArgument,

@@ -9,8 +9,15 @@ public struct Call<Context: Sendable>: ~Copyable {
     /// The transaction in which the handler runs.
     public let step: Step
 
-    package init(context: Context, transaction: Transaction) {
+    /// The row of the handler that runs; nil for one that was run inside another with ``Step/run(_:with:)``.
+    public let handlerID: HandlerID?
+    /// Which attempt this is, from 1.
+    public let attempt: Int
+
+    package init(context: Context, transaction: Transaction, handlerID: HandlerID? = nil, attempt: Int = 1) {
         self.context = context
+        self.handlerID = handlerID
+        self.attempt = attempt
         step = Step(transaction)
     }
 

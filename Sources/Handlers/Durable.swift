@@ -16,11 +16,14 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     public let version: Int
     /// The bound arguments: the bytes of one JSON object.
     package let arguments: [UInt8]
+    /// What runs instead when it can never be called any more: the bytes of a `Durable<Invalidation>`.
+    let alternative: [UInt8]?
 
-    package init(name: String, version: Int, arguments: [UInt8]) {
+    package init(name: String, version: Int, arguments: [UInt8], alternative: [UInt8]? = nil) {
         self.name = name
         self.version = version
         self.arguments = arguments
+        self.alternative = alternative
     }
 
     /// Binds a handler.
@@ -28,7 +31,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// - Parameter handler: The handler whose stored properties become the bound arguments.
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored; the sentence
     ///   names handler and argument.
-    public init<H: Handler>(_ handler: H) throws(HandlerError) where H.Context == Context {
+    public init<H: DurableHandler>(_ handler: H) throws(HandlerError) where H.Context == Context {
         let bytes: [UInt8]
         do {
             bytes = try [UInt8](ArgumentCoding.encoder().encode(handler))
@@ -53,6 +56,28 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         self.init(name: H.id, version: H.version, arguments: bytes)
     }
 
+    /// This handler with what runs instead when it can never be called any more: after a lost session, a timeout, a
+    /// cancellation. It goes with the handler wherever that is bound, also as an argument of another handler.
+    ///
+    /// ```swift
+    /// let then = try BundleFetched(device: 42).durable.orElse(BundleAbandoned(device: 42).durable)
+    /// ```
+    ///
+    /// - Parameter invalidation: Called with the reason; it replaces an earlier one. Nil leaves the handler as it is.
+    /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when it cannot be stored.
+    public func orElse(_ invalidation: Durable<Invalidation>?) throws(HandlerError) -> Durable {
+        guard let invalidation else { return self }
+        do {
+            let bytes = try [UInt8](ArgumentCoding.encoder().encode(invalidation))
+            return Durable(name: name, version: version, arguments: arguments, alternative: bytes)
+        } catch {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the invalidation '\(invalidation.name)' of the handler '\(name)' cannot be stored: \(plainReason(error))",
+                cause: error)
+        }
+    }
+
     /// The bound arguments by name.
     ///
     /// - Throws: ``HandlerError`` with code `wrongArgument` when the stored bytes are no JSON object.
@@ -60,7 +85,8 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         get throws(HandlerError) { try ArgumentCoding.record(arguments, handler: name) }
     }
 
-    public var description: String { "\(name)@\(version)\(String(decoding: arguments, as: UTF8.self))" }
+    /// Name, version and arguments, with secrets masked.
+    public var description: String { "\(name)@\(version)\(Masking.text(arguments))" }
 }
 
 extension Durable: Codable {
@@ -69,6 +95,7 @@ extension Durable: Codable {
         case name = "$handler"
         case version
         case arguments
+        case alternative = "orElse"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -77,7 +104,10 @@ extension Durable: Codable {
         self.init(
             name: try container.decode(String.self, forKey: .name),
             version: try container.decode(Int.self, forKey: .version),
-            arguments: try [UInt8](ArgumentCoding.encoder().encode(record)))
+            arguments: try [UInt8](ArgumentCoding.encoder().encode(record)),
+            alternative: try container.decodeIfPresent(JSONValue.self, forKey: .alternative).map {
+                try [UInt8](ArgumentCoding.encoder().encode($0))
+            })
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -85,5 +115,8 @@ extension Durable: Codable {
         try container.encode(name, forKey: .name)
         try container.encode(version, forKey: .version)
         try container.encode(record, forKey: .arguments)
+        try container.encodeIfPresent(
+            alternative.map { try JSONDecoder().decode(JSONValue.self, from: Data($0)) }, forKey: .alternative
+        )
     }
 }

@@ -1,3 +1,5 @@
+import FoundationEssentials
+
 /// How a bound handler ended. Every handler bound once ends in exactly one of these.
 public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// Called with the result it waited for.
@@ -27,10 +29,13 @@ public struct Ending: Hashable, Sendable {
     public let name: String
     /// How it ended.
     public let outcome: Outcome
-    /// Why it was invalidated; nil for the other outcomes.
+    /// Why it was invalidated or timed out; nil when it was called.
     public let reason: InvalidationReason?
     /// When it ended, in milliseconds since 1970.
     public let endedAt: Int64
+    /// The handler at the root of the chain: whichever was bound outside any handler and led to this one. The same for
+    /// all handlers that followed from one another.
+    public let trace: HandlerID
 }
 
 /// The row of a bound handler. Ids grow and are never used again.
@@ -52,24 +57,40 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
     public static let logout = InvalidationReason(rawValue: "logout")
     /// The session in which the request was sent cannot be resumed; its answer will never come.
     public static let sessionLost = InvalidationReason(rawValue: "session-lost")
-    /// A handler that held this one as an argument was invalidated.
-    public static let outerInvalidated = InvalidationReason(rawValue: "outer-invalidated")
+    /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
+    public static let timedOut = InvalidationReason(rawValue: "timed-out")
     /// Someone discarded the row by hand.
     public static let discarded = InvalidationReason(rawValue: "discarded")
 }
 
-/// The context of an invalidation: a handler bound as `orElse` receives it.
-public struct Invalidation: Sendable {
+/// The context of an invalidation: a handler bound with ``Durable/orElse(_:)`` receives it.
+public struct Invalidation: RestorableContext {
     /// Why the handler can never be called.
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String
     /// The live object in whose service the handler was bound, for example an account; nil when there is none.
-    public let environment: (any Sendable)?
+    public let environment: (any HandlerEnvironment)?
 
-    public init(reason: InvalidationReason, handler: String, environment: (any Sendable)? = nil) {
+    public init(
+        reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil
+    ) {
         self.reason = reason
         self.handler = handler
         self.environment = environment
+    }
+
+    private struct Stored: Codable {
+        var reason: InvalidationReason
+        var handler: String
+    }
+
+    public func stored() throws -> [UInt8] {
+        try [UInt8](ArgumentCoding.encoder().encode(Stored(reason: reason, handler: handler)))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        self.init(reason: stored.reason, handler: stored.handler, environment: environment)
     }
 }

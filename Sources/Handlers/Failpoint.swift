@@ -19,6 +19,16 @@ package enum Failpoint: String, CaseIterable, Sendable {
     case afterHandler = "after-handler"
     /// An invalidation is about to run.
     case beforeInvalidation = "before-invalidation"
+    /// A handler failed or cannot run here; it is not yet set aside.
+    case beforeSetAside = "before-set-aside"
+    /// A row that is due is about to be called, expired or leased.
+    case beforeDue = "before-due"
+    /// An async handler is leased and committed; it has not begun.
+    case afterLease = "after-lease"
+    /// An async handler is about to end; its closing step has not begun.
+    case beforeClosing = "before-closing"
+    /// Handlers that were set aside are about to get another chance.
+    case beforeRequeue = "before-requeue"
     /// A request, its outbox row and its handler are written but not committed.
     case afterBind = "after-bind"
     /// Stanzas were written to the socket.

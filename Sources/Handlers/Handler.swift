@@ -4,28 +4,15 @@
 // it deletes that row, writes its effects and leaves a tombstone, all in one SQLite transaction (a `Step`).
 //
 //     Handler ──Durable──▶ Step.bind ──▶ row "handler" ──Step.end──▶ HandlerRegistry ──▶ Handler.run(Call)
-//     (arguments)                                       (context)                         │
-//                                          row "ending" ◀───────── the same commit ◀──────┘ effects
+//     (arguments)              ▲                       (context)                         │
+//                              │         row "ending" ◀───────── the same commit ◀──────┘ effects
+//                              │
+//     HandlerRunner ───────────┘ ends what is due: timers, deadlines, retries, async handlers
 
-/// A named callback whose arguments are stored and which may be called by another process.
+/// What a handler has whichever way it runs: a name, a version, and arguments that are stored.
 ///
-/// The stored properties of the conforming type are the **bound** arguments: they are encoded by name when the
-/// handler is bound. What only the call knows (the live account, a reply) arrives as ``Call/context``.
-///
-/// ```swift
-/// struct Greet: Handler {
-///     static let id = "demo.greet"
-///     var name: String
-///     func run(_ call: borrowing Call<Reply>) throws {
-///         try call.step.execute("INSERT INTO greeting(text) VALUES (?)", "\(call.word), \(name)")
-///     }
-/// }
-/// ```
-///
-/// `run` is synchronous and runs inside the transaction: what it writes through ``Call/step`` commits or rolls back
-/// together with the handler's ending. If it throws, its writes are undone and its row is set aside in quarantine
-/// with the error.
-public protocol Handler: Codable, Sendable {
+/// Conform to ``Handler``, which runs inside the transaction, or to ``AsyncHandler``, which may wait.
+public protocol DurableHandler: Codable, Sendable {
     /// What the caller supplies when the handler runs; need not be Codable.
     associatedtype Context: Sendable
 
@@ -49,17 +36,19 @@ public protocol Handler: Codable, Sendable {
     /// - Throws: Any error; the row is then set aside in quarantine with it.
     static func upcast(_ arguments: inout Record, from version: Int) throws
 
-    /// Runs inside the step, exactly once for a handler bound with ``Step/bind(_:orElse:)``.
-    ///
-    /// - Parameter call: What the call supplies: the context and the step. It is lent and cannot be kept.
-    /// - Throws: Any error; the handler's writes are undone and its row goes to quarantine.
-    func run(_ call: borrowing Call<Context>) throws
+    /// How often and how long a failing handler is tried again; ``RetryPolicy/standard`` unless said otherwise.
+    static var retry: RetryPolicy { get }
+
+    /// In which processes it runs; ``Availability/everywhere`` unless said otherwise.
+    static var availability: Availability { get }
 }
 
-extension Handler {
+extension DurableHandler {
     public static var version: Int { 1 }
     public static var aliases: [String] { [] }
     public static func upcast(_ arguments: inout Record, from version: Int) throws {}
+    public static var retry: RetryPolicy { .standard }
+    public static var availability: Availability { .everywhere }
 
     /// This handler with its arguments, ready to be stored.
     ///
@@ -67,5 +56,122 @@ extension Handler {
     ///   a `Double` that is not a number.
     public var durable: Durable<Context> {
         get throws(HandlerError) { try Durable(self) }
+    }
+}
+
+/// A named callback whose arguments are stored and which may be called by another process.
+///
+/// The stored properties of the conforming type are the **bound** arguments: they are encoded by name when the
+/// handler is bound. What only the call knows (the live account, a reply) arrives as ``Call/context``.
+///
+/// ```swift
+/// struct Greet: Handler {
+///     static let id = "demo.greet"
+///     var name: String
+///     func run(_ call: borrowing Call<Reply>) throws {
+///         try call.step.execute("INSERT INTO greeting(text) VALUES (?)", "\(call.word), \(name)")
+///     }
+/// }
+/// ```
+///
+/// `run` is synchronous and runs inside the transaction: what it writes through ``Call/step`` commits or rolls back
+/// together with the handler's ending, so every effect in the database happens exactly once.
+public protocol Handler: DurableHandler {
+    // Said again so that the compiler finds it by looking at `run`.
+    associatedtype Context
+
+    /// Runs inside the step.
+    ///
+    /// - Parameter call: What the call supplies: the context and the step. It is lent and cannot be kept.
+    /// - Throws: Any error; the handler's writes are undone, and it is tried again as ``DurableHandler/retry`` says
+    ///   and then set aside in quarantine with the error.
+    func run(_ call: borrowing Call<Context>) throws
+}
+
+/// A handler that may wait: for the network, a disk, another task.
+///
+/// It runs outside the transaction, under a lease and **at least once**: when its process dies, another one runs it
+/// again, at once. It ends with one closing step, ``AsyncCall/end(_:)``, whose effects in the database happen exactly
+/// once; a process that has lost its lease cannot close. Effects elsewhere may be repeated: give
+/// ``AsyncCall/idempotencyKey`` to whoever carries them out.
+///
+/// ```swift
+/// struct Upload: AsyncHandler {
+///     static let id = "demo.upload"
+///     var file: String
+///     func run(_ call: AsyncCall<UploadSlot>) async throws {
+///         try await put(file, at: call.url, key: call.idempotencyKey)
+///         try call.end { step in try step.execute("UPDATE upload SET done = 1 WHERE file = ?", file) }
+///     }
+/// }
+/// ```
+public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
+    // Said again so that the compiler finds it by looking at `run`.
+    associatedtype Context
+
+    /// Runs under a lease, outside the transaction.
+    ///
+    /// Returning without having called ``AsyncCall/end(_:)`` ends the handler without further effects.
+    ///
+    /// - Parameter call: The context and the means to end.
+    /// - Throws: Any error; it is tried again as ``DurableHandler/retry`` says and then set aside in quarantine. An
+    ///   error after `end` changes nothing.
+    func run(_ call: AsyncCall<Context>) async throws
+}
+
+/// In which processes a handler runs.
+public enum Availability: Hashable, Sendable {
+    /// In every process that knows it.
+    case everywhere
+    /// In the main program only, for work that would be too much for a short-lived worker: a worker leaves it, with
+    /// what arrived for it, to the main program.
+    case mainOnly
+}
+
+/// How a failing handler is tried again.
+///
+/// The wait before attempt n + 1 is `firstDelay * factor^(n - 1)`, at most `longestDelay`, and up to a fifth more, so
+/// that what failed together does not come back together.
+public struct RetryPolicy: Hashable, Sendable {
+    /// How often the handler is called in all before it goes to quarantine, from 1.
+    public var attempts: Int
+    /// The wait after the first failure.
+    public var firstDelay: Duration
+    /// How much longer each wait is than the one before it, from 1.
+    public var factor: Double
+    /// The longest wait.
+    public var longestDelay: Duration
+    /// How often its process may die while the handler runs before it goes to quarantine, from 1.
+    public var deaths: Int
+
+    public init(
+        attempts: Int = 5, firstDelay: Duration = .seconds(1), factor: Double = 4,
+        longestDelay: Duration = .seconds(3600), deaths: Int = 5
+    ) {
+        self.attempts = max(1, attempts)
+        self.firstDelay = firstDelay
+        self.factor = max(1, factor)
+        self.longestDelay = longestDelay
+        self.deaths = max(1, deaths)
+    }
+
+    /// Five attempts within about a minute and a half.
+    public static let standard = RetryPolicy()
+    /// The first error sends the handler to quarantine.
+    public static let never = RetryPolicy(attempts: 1)
+
+    /// The wait after a failure in milliseconds.
+    ///
+    /// - Parameters:
+    ///   - attempts: How often the handler was called, from 1.
+    ///   - seed: What the spread is drawn from, so that a row always waits equally long.
+    func delay(after attempts: Int, seed: Int64) -> Int64 {
+        let first = Double(firstDelay.milliseconds)
+        var power = 1.0
+        for _ in 1..<max(1, attempts) { power = min(power * factor, 1e15) }
+        let delay = min(first * power, Double(longestDelay.milliseconds))
+        // Fibonacci hashing: neighbouring rows get waits far apart.
+        let hash = UInt64(bitPattern: seed &* 31 &+ Int64(attempts)) &* 0x9e37_79b9_7f4a_7c15
+        return Int64(delay * (1 + 0.2 * Double(hash >> 11) / Double(1 << 53)))
     }
 }

@@ -16,12 +16,20 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let missingArgument = Code(rawValue: "missing-argument")
         /// An argument has another type than the handler declares.
         public static let wrongArgument = Code(rawValue: "wrong-argument")
+        /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
+        public static let upcastFailed = Code(rawValue: "upcast-failed")
         /// An argument cannot be stored.
         public static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
         /// The path to the handler's instance gave nil.
         public static let missingInstance = Code(rawValue: "missing-instance")
         /// A handler row that was asked for has ended or never existed.
         public static let noSuchHandler = Code(rawValue: "no-such-handler")
+        /// A handler was not called because too many processes died while it ran.
+        public static let deadly = Code(rawValue: "deadly")
+        /// What a handler was called with cannot be kept until it can run.
+        public static let contextNotRestorable = Code(rawValue: "context-not-restorable")
+        /// An async handler was ended after it had lost its lease or had ended.
+        public static let leaseLost = Code(rawValue: "lease-lost")
         /// A step was begun inside a step on the same thread.
         public static let nestedStep = Code(rawValue: "nested-step")
         /// Handlers ended each other deeper than any program means to.
@@ -42,6 +50,10 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let databaseUnavailable = Code(rawValue: "database-unavailable")
         /// The disk is full or failed.
         public static let storageFailed = Code(rawValue: "storage-failed")
+        /// A runner was used after it had been closed.
+        public static let runnerClosed = Code(rawValue: "runner-closed")
+        /// The system gives no more threads or files.
+        public static let resourcesExhausted = Code(rawValue: "resources-exhausted")
         /// Another SQLite error: a faulty statement, a constraint.
         public static let sql = Code(rawValue: "sql")
     }

@@ -12,7 +12,7 @@ public final class HandlerRegistry: Sendable {
 
     /// Makes a registry of the listed handlers.
     public init(
-        _ handlers: [any Handler.Type] = [], file: StaticString = #fileID, line: UInt = #line
+        _ handlers: [any DurableHandler.Type] = [], file: StaticString = #fileID, line: UInt = #line
     ) {
         for handler in handlers { register(handler, file: file, line: line) }
     }
@@ -22,7 +22,7 @@ public final class HandlerRegistry: Sendable {
     /// The macro leaves one record per handler in a section of the program file, so none can be forgotten. This
     /// needs a program in ELF format; elsewhere list the handlers.
     public static func discovered(
-        and handlers: [any Handler.Type] = [], file: StaticString = #fileID, line: UInt = #line
+        and handlers: [any DurableHandler.Type] = [], file: StaticString = #fileID, line: UInt = #line
     ) -> HandlerRegistry {
         let registry = HandlerRegistry(handlers, file: file, line: line)
         let pointer = UnsafeRawPointer(Unmanaged.passUnretained(registry).toOpaque())
@@ -33,8 +33,10 @@ public final class HandlerRegistry: Sendable {
     /// Adds a handler under its id and aliases.
     ///
     /// Two handlers of one name would make it a matter of luck which of them a stored row calls, so a duplicate
-    /// traps at start and names both places. Registering the same type again does nothing.
-    public func register<H: Handler>(_ type: H.Type, file: StaticString = #fileID, line: UInt = #line) {
+    /// traps at start and names both places; so does a type that is neither a ``Handler`` nor an ``AsyncHandler``.
+    /// Registering the same type again does nothing.
+    public func register<H: DurableHandler>(_ type: H.Type, file: StaticString = #fileID, line: UInt = #line)
+    {
         let definition = Definition(type, place: "\(file):\(line)")
         definitions.withLock { definitions in
             for name in [H.id] + H.aliases {
@@ -58,66 +60,11 @@ public final class HandlerRegistry: Sendable {
     func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
 }
 
-/// A handler's type without its generic parameters: decodes the stored arguments and runs it.
-struct Definition: Sendable {
-    let type: ObjectIdentifier
-    let id: String
-    let version: Int
-    let place: String
-    private let invokeAny: @Sendable (StoredHandler, Record, any Sendable, Transaction) throws -> Void
-
-    init<H: Handler>(_ handler: H.Type, place: String) {
-        type = ObjectIdentifier(handler)
-        id = H.id
-        version = H.version
-        self.place = place
-        invokeAny = { stored, overrides, context, transaction in
-            guard let context = context as? H.Context else {
-                throw HandlerError(
-                    .wrongContext,
-                    "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
-                )
-            }
-            let bytes = try Self.arguments(of: stored, for: handler, overrides: overrides)
-            let instance = try ArgumentCoding.decode(handler, from: bytes)
-            try instance.run(Call(context: context, transaction: transaction))
-        }
-    }
-
-    func invoke(
-        _ stored: StoredHandler, overrides: Record, context: any Sendable, transaction: Transaction
-    ) throws {
-        try invokeAny(stored, overrides, context, transaction)
-    }
-
-    /// The stored arguments brought to this version, with the call's own arguments over them by name.
-    private static func arguments<H: Handler>(
-        of stored: StoredHandler, for handler: H.Type, overrides: Record
-    ) throws -> [UInt8] {
-        if stored.version == H.version && overrides.isEmpty { return stored.arguments }
-        var record = try ArgumentCoding.record(stored.arguments, handler: stored.name)
-        for version in stored.version..<max(stored.version, H.version) {
-            try H.upcast(&record, from: version)
-        }
-        record.merge(overrides)
-        return try [UInt8](ArgumentCoding.encoder().encode(record))
-    }
-}
-
-/// A handler row as read.
-struct StoredHandler {
-    let name: String
-    let version: Int
-    let arguments: [UInt8]
-    /// The stored invalidation, if there is one.
-    var orElse: [UInt8]?
-}
-
 // MARK: - Called by the code that @Handler expands to
 
 /// Registers one handler from its record in the program file. Called by the expansion of `@Handler` only.
 // swift-format-ignore: AlwaysUseLowerCamelCase
-public func __registerHandler<H: Handler>(
+public func __registerHandler<H: DurableHandler>(
     _ type: H.Type, in registry: UnsafeRawPointer, file: StaticString, line: UInt
 ) {
     Unmanaged<HandlerRegistry>.fromOpaque(registry).takeUnretainedValue().register(

@@ -62,7 +62,8 @@ func plainReason(_ error: any Error) -> String {
     switch error {
     case let error as HandlerError: error.message
     case EncodingError.invalidValue(let value, let context):
-        "\(context.debugDescription) (value \(value) at \(pathText(context.codingPath)))"
+        // Not the value itself, which may be a secret, unless it is a number that JSON does not have.
+        "\(context.debugDescription) (\(value is Double || value is Float ? "\(value)" : "\(type(of: value))") at \(pathText(context.codingPath)))"
     case DecodingError.dataCorrupted(let context): context.debugDescription
     default: String(describing: error)
     }

@@ -78,10 +78,11 @@ public struct OmemoService: Sendable {
             )
         }
         // All items, not "current" alone: lists of older clients stand under other ids.
+        // Invalidated with the program's handler inside; without one, by itself.
+        let fetched = try DeviceListFetched(version: version, then: then?.orElse(orElse)).durable
         return try account.pubsub.fetch(
-            version.deviceListNode, from: jid.bare, .all,
-            then: DeviceListFetched(version: version, then: then).durable,
-            orElse: orElse?.abandoning(then?.name ?? DeviceListFetched.id), in: step)
+            version.deviceListNode, from: jid.bare, .all, then: fetched, orElse: then == nil ? orElse : nil,
+            in: step)
     }
 }
 

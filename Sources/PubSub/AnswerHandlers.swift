@@ -1,4 +1,4 @@
-package import Handlers
+import Handlers
 import XMPPAccount
 import XMPPCore
 
@@ -42,30 +42,5 @@ struct PublishAnswered: Handler {
             account: call.account, service: service ?? call.account.configuration.jid, node: node,
             outcome: PubSubAnswer.publish(call.outcome, in: call.iq, itemID: itemID))
         try call.step.run(then, with: publication)
-    }
-}
-
-/// Runs the program's invalidation under the name of the program's handler instead of this module's.
-struct RequestAbandoned: Handler {
-    static let id = "pubsub.request-abandoned"
-
-    /// The stored name of the program's handler, which will never be called.
-    var handler: String
-    /// The program's invalidation.
-    var orElse: Durable<Invalidation>
-
-    func run(_ call: borrowing Call<Invalidation>) throws {
-        let invalidation = Invalidation(
-            reason: call.reason, handler: handler, environment: call.environment)
-        try call.step.run(orElse, with: invalidation)
-    }
-}
-
-extension Durable<Invalidation> {
-    /// This invalidation, told that the handler of that name is the one that will never be called.
-    ///
-    /// For modules that put a handler of their own around the program's.
-    package func abandoning(_ handler: String) throws(HandlerError) -> Durable<Invalidation> {
-        try RequestAbandoned(handler: handler, orElse: self).durable
     }
 }

@@ -42,9 +42,8 @@ extension PubSubService {
         in step: borrowing Step
     ) throws -> String {
         let payload = try PubSubRequest.items(selection, of: node)
-        let answered = try FetchAnswered(node: node, service: service, then: then).durable
-        return try send(
-            .get, payload, to: service, answered, try orElse?.abandoning(then.name), timeout, in: step)
+        let answered = try FetchAnswered(node: node, service: service, then: then.orElse(orElse)).durable
+        return try send(.get, payload, to: service, answered, timeout, in: step)
     }
 
     // MARK: Publishing
@@ -87,16 +86,17 @@ extension PubSubService {
         in step: borrowing Step
     ) throws -> String {
         let payload = try PubSubRequest.publish(item, on: node, requiring: options)
-        let answered = try PublishAnswered(node: node, service: service, itemID: item?.id, then: then).durable
-        return try send(
-            .set, payload, to: service, answered, try orElse?.abandoning(then.name), timeout, in: step)
+        let answered = try PublishAnswered(
+            node: node, service: service, itemID: item?.id, then: then.orElse(orElse)
+        ).durable
+        return try send(.set, payload, to: service, answered, timeout, in: step)
     }
 
     // MARK: Inside
 
     private func send(
-        _ type: IQ.Kind, _ payload: Element, to service: JID?, _ then: Durable<IQReply>,
-        _ orElse: Durable<Invalidation>?, _ timeout: Int64?, in step: borrowing Step
+        _ type: IQ.Kind, _ payload: Element, to service: JID?, _ then: Durable<IQReply>, _ timeout: Int64?,
+        in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
         guard Self.handlers.allSatisfy({ account.store.registry.knows($0.id) }) else {
@@ -106,7 +106,8 @@ extension PubSubService {
             )
         }
         let iq = IQ(type: type, to: service, id: StanzaID.random(), payload: payload)
-        try account.send(iq, then: then, orElse: orElse, timeout: timeout, in: step)
+        // When the answer can never come, the program's handler inside is invalidated with this module's.
+        try account.send(iq, then: then, timeout: timeout, in: step)
         return iq.id
     }
 }

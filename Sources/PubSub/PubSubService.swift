@@ -39,7 +39,7 @@ public struct PubSubService: Sendable {
     ///
     /// A process that lacks them parks the answers it receives until one comes that has them.
     public static let handlers: [any Handler.Type] = [
-        FetchAnswered.self, PublishAnswered.self, RequestAbandoned.self,
+        FetchAnswered.self, PublishAnswered.self,
     ]
 }
 

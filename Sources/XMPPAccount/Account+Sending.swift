@@ -34,7 +34,7 @@ extension Account {
         }
         try checkRoom(in: step)
         let session = try sessions.live(in: step)
-        let handler = try step.bind(then, orElse: orElse)
+        let handler = try step.bind(then.orElse(orElse))
         let liveTime = try liveClock.milliseconds ?? sessions.liveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,

@@ -38,6 +38,9 @@ public final class Account: Sendable {
     let seen: SeenTable
     let liveClock: LiveClock
     let mailbox: Mailbox
+    /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
+    /// handlers. It runs from the first ``connect()`` on.
+    public let runner: HandlerRunner
     let hub = EventHub()
 
     /// Makes an account; it does not connect yet.
@@ -67,8 +70,10 @@ public final class Account: Sendable {
         listeners = ListenerTable(account: id)
         seen = SeenTable(account: id)
         liveClock = LiveClock(time: configuration.time)
+        runner = try HandlerRunner(store)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
+        try runner.attach(self, isLive: false)
         try WorkerThread.start { [self] in AccountLoop(self).run() }
     }
 
@@ -94,7 +99,10 @@ public final class Account: Sendable {
     ///
     /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
     ///   tried again); ``HandlerError`` when the store fails.
-    public func connect() async throws { try await ask { .connect($0) } }
+    public func connect() async throws {
+        try await ask { .connect($0) }
+        try runner.start()
+    }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
     ///
@@ -115,7 +123,29 @@ public final class Account: Sendable {
     public func logOut() async throws { try await ask { .logOut($0) } }
 
     /// Suspends and ends the account's thread. The account cannot be used afterwards.
-    public func close() async { try? await ask { .close($0) } }
+    public func close() async {
+        runner.close()
+        try? await ask { .close($0) }
+    }
+
+    /// Waits until no handler is due and no async handler runs any more, or until the time is over.
+    ///
+    /// What a short-lived worker does after ``caughtUp()``. Timers whose time has not come are left to the next process.
+    ///
+    /// - Parameter time: How long at most.
+    /// - Returns: Whether everything was done; what was not is left to the next process.
+    /// - Throws: ``HandlerError`` when the store fails.
+    public func drain(for time: Duration) async throws -> Bool {
+        let runner = runner
+        return try await withCheckedThrowingContinuation { continuation in
+            do {
+                // It blocks, which Swift's own threads must not.
+                try WorkerThread.start { continuation.resume(with: Result { try runner.drain(for: time) }) }
+            } catch {
+                continuation.resume(throwing: error)
+            }
+        }
+    }
 
     /// What happens to the stream from now on. Every listener has its own sequence.
     public var events: AsyncStream<AccountEvent> { hub.listen() }

@@ -1,3 +1,4 @@
+public import Handlers
 public import XMPPCore
 
 /// What an account needs to connect.

@@ -111,7 +111,7 @@ extension AccountLoop {
             let error = StanzaError(.remoteServerTimeout)
             let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
             let context = IQReply(account: account, iq: iq, outcome: .timeout)
-            try step.end(request.handler, .timeout, with: context, input: Serializer().bytes(iq.element))
+            try step.end(request.handler, .timeout, with: context)
         }
     }
 

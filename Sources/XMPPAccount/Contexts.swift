@@ -1,3 +1,4 @@
+import FoundationEssentials
 public import Handlers
 public import XMPPCore
 
@@ -21,12 +22,64 @@ public struct IQReply: Sendable {
     public let outcome: Outcome
 }
 
+extension IQReply: RestorableContext {
+    private struct Stored: Codable {
+        var stanza: String
+        /// Whether the stanza is of our own making.
+        var isTimeout: Bool
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        let stanza = String(decoding: Serializer().bytes(iq.element), as: UTF8.self)
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try [UInt8](encoder.encode(Stored(stanza: stanza, isTimeout: outcome == .timeout)))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        let iq = try IQ(element: Element(parsing: stored.stanza, defaultNamespace: Namespaces.client))
+        self.init(
+            account: try Account.serving(environment), iq: iq,
+            outcome: stored.isTimeout ? .timeout : Outcome(iq))
+    }
+}
+
+extension IQReply.Outcome {
+    /// What an answer says.
+    init(_ iq: IQ) { self = iq.error.map(Self.error) ?? .result(iq.payload) }
+}
+
 /// The context of a standing handler that listens to messages.
 public struct MessageReceived: Sendable {
     /// The account that received it.
     public let account: Account
     /// The message, seen for the first time.
     public let message: Message
+}
+
+extension MessageReceived: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] { Serializer().bytes(message.element) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let element = try Element(
+            parsing: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
+        self.init(account: try Account.serving(environment), message: try Message(element: element))
+    }
+
+    /// Enough to tell one message from another, and quicker than writing the whole one down.
+    public var fingerprint: UInt64 {
+        var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+        for part in [message.id, message.from?.description, message.body] {
+            for byte in (part ?? "").utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            digest = (digest ^ 0xff) &* 0x100_0000_01b3
+        }
+        return digest
+    }
 }
 
 /// The context of a handler that waits for the server to take responsibility for a stanza (XEP-0198).
@@ -37,9 +90,47 @@ public struct StanzaAcknowledged: Sendable {
     public let id: String?
 }
 
+extension StanzaAcknowledged: RestorableContext {
+    private struct Stored: Codable { var id: String? }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] { try [UInt8](JSONEncoder().encode(Stored(id: id))) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        self.init(
+            account: try Account.serving(environment),
+            id: try JSONDecoder().decode(Stored.self, from: Data(bytes)).id)
+    }
+}
+
+extension Account: HandlerEnvironment {
+    /// The name under which handlers are stored that belong to this account.
+    public var scope: HandlerScope { HandlerScope("account-\(id)") }
+
+    /// The account as which a stored call is made again.
+    fileprivate static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account
+    {
+        guard let account = environment as? Account else {
+            throw HandlerError(
+                .missingInstance,
+                "a handler was to be called again without the account it was bound in; attach that account to the runner"
+            )
+        }
+        return account
+    }
+}
+
 extension InvalidationReason {
     /// The server has no stream management, so it never says which stanzas it has taken.
     public static let neverAcknowledged = InvalidationReason(rawValue: "never-acknowledged")
+}
+
+extension TimerFired {
+    /// The account in whose service the timer was bound.
+    ///
+    /// - Throws: ``HandlerError`` with code `missingInstance` when it was scheduled without an account's scope.
+    public var account: Account { get throws(HandlerError) { try .serving(environment) } }
 }
 
 extension Invalidation {

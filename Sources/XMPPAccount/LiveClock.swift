@@ -1,3 +1,4 @@
+import Handlers
 import Synchronization
 
 /// The time an account has been connected, in all processes together: what timeouts of requests are counted in.

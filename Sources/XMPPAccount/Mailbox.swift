@@ -43,7 +43,7 @@ final class Mailbox: Sendable {
     let signal: WakeSignal
     private let state = Mutex(State())
 
-    init() throws(AccountError) { signal = try WakeSignal() }
+    init() throws(HandlerError) { signal = try WakeSignal() }
 
     /// - Returns: False when the loop has ended and nobody will take the command.
     func post(_ command: Command) -> Bool {

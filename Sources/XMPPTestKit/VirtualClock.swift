@@ -1,5 +1,5 @@
+public import Handlers
 import Synchronization
-public import XMPPAccount
 
 /// A clock that stands still until a test turns it.
 ///
@@ -39,9 +39,11 @@ public final class VirtualClock: Sendable {
         { self.state.withLock { $0.monotonic } }
     }
 
-    /// The monotonic hand in the form that an account takes.
+    /// Both hands in the form that a store and an account take.
     public var timeSource: TimeSource {
-        TimeSource(milliseconds: monotonicMilliseconds, onTurn: { self.onTurn($0) })
+        TimeSource(
+            milliseconds: monotonicMilliseconds, wallMilliseconds: wallMilliseconds,
+            onTurn: { self.onTurn($0) })
     }
 
     /// Moves both hands forward, then calls the observers in the order in which they were registered.

@@ -17,7 +17,7 @@ import Testing
             let id = try store.bind(Greet(name: "Juliet").durable)
             let disposition = try store.step { step in
                 try step.execute("INSERT INTO note(text) VALUES ('before')")
-                let disposition = try step.end(id, .result, with: failing, input: [1, 2, 3])
+                let disposition = try step.end(id, .result, with: failing)
                 try step.execute("INSERT INTO note(text) VALUES ('after')")
                 return disposition
             }
@@ -27,7 +27,7 @@ import Testing
                 try store.waiting() == [
                     WaitingRow(
                         id: id, state: RowState.quarantined, reason: "the handler did not want to",
-                        input: [1, 2, 3], attempts: 1)
+                        input: [UInt8]("Hello".utf8), attempts: 1)
                 ])
             #expect(try store.ending(of: id) == nil)
         }
@@ -52,13 +52,13 @@ import Testing
         try withFolder { folder in
             let store = try openStore(folder.file())
             let id = try store.bind(Greet(name: "Juliet").durable, orElse: Abandon(name: "a").durable)
-            try store.end(id, with: failing, input: [9])
+            try store.end(id, with: failing)
             let disposition = try store.step { [failing] in
                 try $0.invalidate(id, reason: .logout, environment: failing)
             }
             #expect(disposition == .quarantined(reason: "the handler did not want to"))
             #expect(try store.notes() == [])
-            #expect(try store.waiting().map(\.input) == [[9]])
+            #expect(try store.waiting().map(\.input) == [[UInt8]("Hello".utf8)])
             #expect(try store.step { try $0.invalidate(id, reason: .logout) } == .ended)
         }
     }
@@ -70,14 +70,14 @@ import Testing
             let id = try store.bind(Greet(name: "Juliet").durable)
             guard
                 case .quarantined(let reason) = try store.step({
-                    try $0.end(id, .result, with: "no reply", input: [7])
+                    try $0.end(id, .result, with: TimerFired(due: 7))
                 })
             else {
                 Issue.record("called with the wrong context")
                 return
             }
-            for part in ["'test.greet'", "Reply", "String"] { #expect(reason.contains(part)) }
-            #expect(try store.waiting().map(\.input) == [[7]])
+            for part in ["'test.greet'", "Reply", "TimerFired"] { #expect(reason.contains(part)) }
+            #expect(try store.waiting().map(\.input) == [[UInt8](#"{"due":7,"missed":0}"#.utf8)])
         }
     }
 

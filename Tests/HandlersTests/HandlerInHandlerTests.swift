@@ -29,12 +29,12 @@ import Testing
     func innerThrows() throws {
         try withTwo { store, first, second throws in
             let reply = Reply {
-                try $0.end(second, .result, with: Reply { _ in throw Failure() }, input: [2])
+                try $0.end(second, .result, with: Reply { _ in throw Failure() })
             }
             #expect(try store.end(first, with: reply) == .ended)
             #expect(try store.notes() == ["Hello, 1"])
             #expect(try store.waiting().map(\.id) == [second])
-            #expect(try store.waiting().map(\.input) == [[2]])
+            #expect(try store.waiting().map(\.input) == [[UInt8]("Hello".utf8)])
         }
     }
 
@@ -45,7 +45,7 @@ import Testing
                 try $0.end(second, .result, with: Reply())
                 throw Failure()
             }
-            #expect(try store.end(first, with: reply, input: [1]) != .ended)
+            #expect(try store.end(first, with: reply) != .ended)
             #expect(try store.notes() == [])
             #expect(try store.waiting().map(\.id) == [first, second])
             #expect(try store.waiting().map(\.state) == [RowState.quarantined, RowState.pending])
@@ -61,10 +61,10 @@ import Testing
                 _ = try? $0.end(second, .result, with: Reply())
                 throw Failure()
             }
-            #expect(try store.end(first, with: reply, input: [1]) != .ended)
+            #expect(try store.end(first, with: reply) != .ended)
             #expect(try store.notes() == ["Hello, 2"])
             #expect(try store.waiting().map(\.id) == [first])
-            #expect(try store.waiting().map(\.input) == [[1]])
+            #expect(try store.waiting().map(\.input) == [[UInt8]("Hello".utf8)])
         }
     }
 
@@ -111,11 +111,11 @@ import Testing
             let store = try openStore(folder.file())
             let inner = try store.bind(Greet(name: "1").durable, orElse: Abandon(name: "inner").durable)
             let outer = try store.bind(Greet(name: "2").durable, orElse: Abandon(name: "outer").durable)
-            let live = Reply(word: "live") { try $0.invalidate(inner, reason: .outerInvalidated) }
+            let live = Reply(word: "live") { try $0.invalidate(inner, reason: .cancelled) }
             #expect(try store.step { try $0.invalidate(outer, reason: .logout, environment: live) } == .ended)
             #expect(
                 try store.notes() == [
-                    "outer: test.greet logout live", "inner: test.greet outer-invalidated nothing",
+                    "outer: test.greet logout live", "inner: test.greet cancelled nothing",
                 ])
         }
     }

@@ -26,7 +26,7 @@ private struct Chain: Handler {
     var then: Durable<Reply>
     var orElse: Durable<Invalidation>? = nil
 
-    func run(_ call: borrowing Call<Reply>) throws { try call.step.bind(then, orElse: orElse) }
+    func run(_ call: borrowing Call<Reply>) throws { try call.step.bind(then.orElse(orElse)) }
 }
 
 @Suite(.serialized, .ownThread) struct RoundTripTests {

@@ -23,13 +23,13 @@ import Testing
             let id = try store.step { try $0.bindStanding(Greet(name: "Juliet").durable) }
             let failing = Reply(word: "bad") { _ in throw Failure() }
             #expect(
-                try store.step { try $0.call(id, with: failing, input: [5]) }
+                try store.step { try $0.call(id, with: failing) }
                     == .quarantined(reason: "the handler did not want to"))
             #expect(try store.step { try $0.call(id, with: Reply(word: "good")) } == .ended)
             #expect(try store.notes() == ["good, Juliet"])
             let rows = try store.waiting()
             #expect(rows.map(\.state) == [RowState.pending, RowState.quarantined])
-            #expect(rows.map(\.input) == [[], [5]])
+            #expect(rows.map(\.input) == [[], [UInt8]("bad".utf8)])
             // The call that was set aside is a handler to be ended once.
             let aside = try #require(rows.last).id
             #expect(try store.end(aside, with: Reply(word: "repaired")) == .ended)
@@ -72,14 +72,14 @@ import Testing
         try withFolder { folder in
             let id = try openStore(folder.file()).step { try $0.bindStanding(Greet(name: "Juliet").durable) }
             let store = try openStore(folder.file(), [])
-            for input in [[1], [2]] as [[UInt8]] {
-                guard case .parked = try store.step({ try $0.call(id, with: Reply(), input: input) }) else {
+            for word in ["1", "2"] {
+                guard case .parked = try store.step({ try $0.call(id, with: Reply(word: word)) }) else {
                     Issue.record("an unknown handler was called")
                     return
                 }
             }
             #expect(try store.waiting().map(\.state) == [RowState.pending, RowState.parked, RowState.parked])
-            #expect(try store.waiting().map(\.input) == [[], [1], [2]])
+            #expect(try store.waiting().map(\.input) == [[], [UInt8]("1".utf8), [UInt8]("2".utf8)])
         }
     }
 }

@@ -71,7 +71,7 @@ import Testing
             let ticks = Atomic<Int64>(0)
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry([Greet.self]),
-                wallClock: { ticks.add(1, ordering: .relaxed).newValue })
+                time: TimeSource(wallMilliseconds: { ticks.add(1, ordering: .relaxed).newValue }))
             let times = try store.step { [$0.now, $0.now] }
             #expect(times[0] == times[1])
             #expect(try store.step { $0.now } > times[0])
@@ -84,7 +84,7 @@ import Testing
             let time = Atomic<Int64>(1)
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry(),
-                wallClock: { time.load(ordering: .sequentiallyConsistent) })
+                time: TimeSource(wallMilliseconds: { time.load(ordering: .sequentiallyConsistent) }))
             let holder = try openStore(folder.file())
             let locked = Gate(), seen = Mutex<Int64>(0)
             let thread = try holder.step { _ in

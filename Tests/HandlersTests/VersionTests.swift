@@ -80,13 +80,13 @@ private struct NewName: Handler {
                 Third(name: "Juliet", trail: "x").durable)
             do {
                 let store = try openStore(folder.file(), [First.self])
-                guard case .parked(let reason) = try store.end(id, input: [4]) else {
+                guard case .parked(let reason) = try store.end(id) else {
                     Issue.record("an older program called a newer handler")
                     return
                 }
                 for part in ["'test.versions'", "version 3", "version 1"] { #expect(reason.contains(part)) }
                 #expect(try store.waiting().map(\.state) == [RowState.parked])
-                #expect(try store.waiting().map(\.input) == [[4]])
+                #expect(try store.waiting().map(\.input) == [[UInt8]("Hello".utf8)])
                 #expect(try store.waiting().map(\.attempts) == [0], "no attempt was made")
             }
             let store = try openStore(folder.file(), [Third.self])
@@ -116,7 +116,7 @@ private struct NewName: Handler {
                 let store = try openStore(folder.file(), [Count.self])
                 let disposition = try store.step { step in
                     try step.execute("INSERT INTO note(text) VALUES ('step')")
-                    return try step.end(id, .result, with: Reply(), input: [1])
+                    return try step.end(id, .result, with: Reply())
                 }
                 guard case .parked(let reason) = disposition else {
                     Issue.record("\(disposition)")
@@ -125,7 +125,7 @@ private struct NewName: Handler {
                 #expect(reason.contains("'test.greet'"))
                 #expect(try store.notes() == ["step"])
                 #expect(try store.waiting().map(\.state) == [RowState.parked])
-                #expect(try store.waiting().map(\.input) == [[1]])
+                #expect(try store.waiting().map(\.input) == [[UInt8]("Hello".utf8)])
             }
             let store = try openStore(folder.file())
             #expect(try store.end(id) == .ended)

@@ -36,6 +36,7 @@ enum TestApp {
     /// Notes how a request ended.
     struct Answered: Handler {
         static let id = "test.answered"
+        static let retry = RetryPolicy.never
         var name: String
         func run(_ call: borrowing Call<IQReply>) throws {
             let outcome =
@@ -51,6 +52,7 @@ enum TestApp {
     /// Notes why a request was given up.
     struct Abandoned: Handler {
         static let id = "test.abandoned"
+        static let retry = RetryPolicy.never
         var name: String
         func run(_ call: borrowing Call<Invalidation>) throws {
             _ = try call.context.account
@@ -61,6 +63,7 @@ enum TestApp {
     /// Notes every message; one with the body "throw" is refused after it was noted.
     struct Received: Handler {
         static let id = "test.received"
+        static let retry = RetryPolicy.never
         func run(_ call: borrowing Call<MessageReceived>) throws {
             try note("message", call.message.id ?? "-", call.message.body ?? "", in: call.step)
             if call.message.body == "throw" { throw Refusal() }
@@ -76,6 +79,7 @@ enum TestApp {
     /// Notes that the server took a message.
     struct Acknowledged: Handler {
         static let id = "test.acknowledged"
+        static let retry = RetryPolicy.never
         var name: String
         func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
             try note("acknowledged", name, call.context.id ?? "-", in: call.step)
@@ -85,6 +89,7 @@ enum TestApp {
     /// Asks back, and answers, from inside the handler of a message.
     struct AskBack: Handler {
         static let id = "test.ask-back"
+        static let retry = RetryPolicy.never
         func run(_ call: borrowing Call<MessageReceived>) throws {
             let id = call.message.id ?? "-"
             let question = Element("question", namespace: namespace, attributes: ["want": "result"])
@@ -99,6 +104,7 @@ enum TestApp {
     /// Asks the next question as soon as this one is answered.
     struct Chained: Handler {
         static let id = "test.chained"
+        static let retry = RetryPolicy.never
         var left: Int
         func run(_ call: borrowing Call<IQReply>) throws {
             try note("chained", "\(left)", call.iq.id, in: call.step)

@@ -183,6 +183,16 @@ final class Connection {
         return try statement.step() ? try read(statement.row) : nil
     }
 
+    func allOnce<T>(
+        _ sql: String, _ values: [any SQLConvertible] = [], _ read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> [T] {
+        let statement = try Statement(sql, in: database, isPersistent: false)
+        try statement.bind(values)
+        var result: [T] = []
+        while try statement.step() { result.append(try read(statement.row)) }
+        return result
+    }
+
     /// Runs several statements of a migration, without parameters.
     func executeScript(_ sql: String, of place: String) throws(HandlerError) {
         control.isRefused = true

@@ -19,47 +19,124 @@ public final class HandlerStore: Sendable {
         case normal = "NORMAL"
     }
 
+    /// What part a process has.
+    public enum Role: String, Sendable {
+        /// The program itself, which may run every handler.
+        case main
+        /// A short-lived worker, woken by a push for example: it leaves handlers with the availability `mainOnly`.
+        case worker
+    }
+
     /// The path of the database file.
     public let path: String
     /// The handlers that this program knows.
     public let registry: HandlerRegistry
+    /// What part this process has.
+    public let role: Role
+    /// The clocks of this store.
+    public let time: TimeSource
+    /// This store's seat among the processes that have the file open.
+    let slot: ProcessSlot
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
     private let lock = Mutex<Void>(())
     /// The thread inside a step, to refuse a nested one instead of waiting for itself for ever.
     private let threadInStep = Atomic<UInt>(0)
-    private let wallClock: @Sendable () -> Int64
+    /// What is told that a row may be due.
+    private let runners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
+    /// What those wait for who listen to events.
+    let news = News()
+    /// Tells of what other processes commit; nil until somebody waits for that.
+    private let watcher = Mutex<ChangeWatcher?>(nil)
 
     /// Opens or creates a store.
     ///
+    /// What a process that died had leased is free again, and handlers that were parked because an older program did
+    /// not know them are requeued.
+    ///
     /// - Parameters:
-    ///   - path: The database file; created with mode 0600 when it does not exist. Its folder must exist.
+    ///   - path: The database file; created with mode 0600 when it does not exist. Its folder must exist. Beside it
+    ///     stand SQLite's own files and `<path>-processes`, by which processes know of each other's death.
     ///   - registry: The handlers that this program knows.
     ///   - schemas: The tables of modules and of the application, migrated when needed.
+    ///   - role: What part this process has.
     ///   - synchronous: When a commit counts as done.
     ///   - busyTimeout: How long to wait for another process's transaction, in milliseconds, 0 or more.
-    ///   - wallClock: Milliseconds since 1970; tests pass their own.
+    ///   - time: The clocks; tests pass their own.
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
     ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`;
     ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.
     public init(
-        path: String, registry: HandlerRegistry, schemas: [Schema] = [], synchronous: Synchronous = .full,
-        busyTimeout: Int = 5000, wallClock: @escaping @Sendable () -> Int64 = HandlerStore.systemWallClock
-    ) throws(HandlerError) {
+        path: String, registry: HandlerRegistry, schemas: [Schema] = [], role: Role = .main,
+        synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system
+    ) throws {
         self.path = path
         self.registry = registry
-        self.wallClock = wallClock
+        self.role = role
+        self.time = time
         let connection = try Connection(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout))
         try Self.migrate(connection, to: [.handlers] + schemas)
         self.connection = connection
+        slot = try ProcessSlot(path: path) { (seat, mark) throws(HandlerError) in
+            try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
+        }
+        try recoverDead()
+        try requeueKnown()
     }
 
-    /// Milliseconds since 1970.
-    public static func systemWallClock() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+    deinit { slot.leave() }
+
+    /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
+    func recoverDead() throws(HandlerError) {
+        let now = time.wallMilliseconds()
+        try slot.recoverDead { (seat, mark) throws(HandlerError) in
+            try lock.withLock { (_) throws(HandlerError) in try connection.recover(seat: seat, mark, now: now)
+            }
+        }
+    }
+
+    /// The seats of other processes that run async handlers now.
+    func seatsWithLeases() throws(HandlerError) -> [Int] {
+        try lock.withLock { (_) throws(HandlerError) in
+            try connection.allOnce("SELECT DISTINCT lease FROM handler WHERE state = 3") {
+                (row) throws(HandlerError) in Int(row.integer(0))
+            }
+        }.filter { $0 != slot.number }
+    }
+
+    private func requeueKnown() throws {
+        // Looks before it locks, as the usual start finds nothing.
+        let parked = try connection.firstOnce("SELECT 1 FROM handler WHERE state = 1") {
+            (_) throws(HandlerError) in true
+        }
+        if parked != nil { _ = try step { try $0.transaction.requeueKnown() } }
+    }
+
+    /// Has `action` called whenever a row was written that may be due.
+    func addRunner(_ runner: AnyObject, _ action: @escaping @Sendable () -> Void) {
+        runners.withLock { $0[ObjectIdentifier(runner)] = action }
+    }
+
+    /// From now on runners and listeners are woken by what other processes commit, too.
+    func watchChanges() throws(HandlerError) {
+        try watcher.withLock { (watcher) throws(HandlerError) in
+            guard watcher == nil else { return }
+            watcher = try slot.watchChanges { [weak self] in self?.wakeAll() }
+        }
+    }
+
+    private func wakeAll() {
+        news.announce()
+        wakeRunners()
+    }
+
+    private func wakeRunners() {
+        for runner in runners.withLock({ $0.values.map { $0 } }) { runner() }
+    }
+
+    func removeRunner(_ runner: AnyObject) {
+        runners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(runner)) }
     }
 
     private static func migrate(_ connection: Connection, to schemas: [Schema]) throws(HandlerError) {
@@ -120,30 +197,36 @@ public final class HandlerStore: Sendable {
                 .nestedStep,
                 "a step was begun inside a step; pass the outer step on and write through that one")
         }
-        var committed: Result<(R, [() -> Void]), any Error>?
+        var committed: Result<(R, Transaction), any Error>?
         lock.withLock { _ in
             threadInStep.store(thread, ordering: .relaxed)
             committed = Result { try runLocked(body) }
             threadInStep.store(0, ordering: .relaxed)
         }
         // The closure above always runs and always assigns.
-        let (value, actions) = try committed!.get()
-        for action in actions { action() }
+        let (value, transaction) = try committed!.get()
+        for action in transaction.afterCommit { action() }
+        if transaction.hasNewEvents { news.announce() }
+        if transaction.hasNewDue { wakeRunners() }
         return value
     }
 
-    /// Runs and commits one step. Returns what is to be done after the lock is given back.
-    private func runLocked<R>(_ body: (borrowing Step) throws -> R) throws -> (R, [() -> Void]) {
+    /// Runs and commits one step. Returns also what is to be done after the lock is given back.
+    private func runLocked<R>(_ body: (borrowing Step) throws -> R) throws -> (R, Transaction) {
         try connection.begin()
         // Begun before the clock is read: the wait for other processes is over.
-        let transaction = Transaction(connection: connection, registry: registry, now: wallClock())
+        let transaction = Transaction(
+            connection: connection, registry: registry, role: role, slot: slot, now: time.wallMilliseconds(),
+            monotonic: time.milliseconds())
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }
             try Failpoint.beforeCommit.hit()
             try connection.commit()
+            // Other processes may have rows to call, or events to deliver.
+            if transaction.hasNewDue || transaction.hasNewEvents { slot.ring() }
             try Failpoint.afterCommit.hit()
-            return (result, transaction.afterCommit)
+            return (result, transaction)
         } catch {
             connection.rollBack()
             throw error

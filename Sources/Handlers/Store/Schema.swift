@@ -25,20 +25,48 @@ public struct Schema: Sendable {
                 name TEXT NOT NULL,
                 version INTEGER NOT NULL,
                 arguments BLOB NOT NULL,
-                or_else BLOB,
-                kind INTEGER NOT NULL,
-                state INTEGER NOT NULL DEFAULT 0,
-                attempts INTEGER NOT NULL DEFAULT 0,
-                reason TEXT,
-                input BLOB,
-                bound_at INTEGER NOT NULL);
-            CREATE INDEX handler_set_aside ON handler(state) WHERE state <> 0;
+                or_else BLOB,                           -- a Durable<Invalidation>
+                kind INTEGER NOT NULL,                  -- 0 once, 1 standing
+                state INTEGER NOT NULL DEFAULT 0,       -- 0 pending, 1 parked, 2 quarantined, 3 leased
+                bound_at INTEGER NOT NULL,
+                trace INTEGER,                          -- the root of its chain; NULL when it is that itself
+                scope TEXT,                             -- whose environment its context needs
+                lane INTEGER NOT NULL DEFAULT 0,         -- a Lane: who may call it when it is due
+                due INTEGER,                            -- when a runner calls or expires it
+                live_due INTEGER,                       -- the same in the scope's live time
+                period INTEGER,                         -- of a periodic timer
+                attempts INTEGER NOT NULL DEFAULT 0,    -- calls that failed
+                deaths INTEGER NOT NULL DEFAULT 0,      -- processes that died while it ran
+                culprit INTEGER,                        -- the fingerprint of the call in which one died
+                call BLOB,                              -- a StoredCall; NULL while nobody has called it
+                input BLOB,                             -- the context of that call
+                reason TEXT,                            -- why it was set aside
+                lease INTEGER,                          -- the seat of the process that runs it
+                epoch INTEGER NOT NULL DEFAULT 0);      -- raised with each lease
+            CREATE INDEX handler_set_aside ON handler(state, lease) WHERE state <> 0;
+            CREATE INDEX handler_due ON handler(scope, lane, due) WHERE due IS NOT NULL;
+            CREATE INDEX handler_live_due ON handler(scope, live_due) WHERE live_due IS NOT NULL;
             CREATE TABLE ending(
                 handler INTEGER PRIMARY KEY,
                 name TEXT NOT NULL,
                 outcome INTEGER NOT NULL,
                 reason TEXT,
-                ended_at INTEGER NOT NULL);
+                ended_at INTEGER NOT NULL,
+                trace INTEGER);
+            CREATE TABLE live_clock(
+                scope TEXT PRIMARY KEY,
+                live INTEGER NOT NULL,                  -- milliseconds of live time
+                credited INTEGER NOT NULL,              -- the monotonic clock when `live` was right
+                running INTEGER NOT NULL) WITHOUT ROWID;
+            CREATE TABLE event(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                name TEXT NOT NULL,
+                scope TEXT,
+                payload BLOB NOT NULL,
+                posted_at INTEGER NOT NULL);
+            CREATE INDEX event_name ON event(name, scope, id);
+            CREATE TABLE identity(name TEXT NOT NULL);
+            INSERT INTO identity(name) VALUES (lower(hex(randomblob(16))));
             """
         ])
 

@@ -63,68 +63,73 @@ public struct Step: ~Copyable {
 
     /// Stores a handler that will be called exactly once.
     ///
-    /// - Parameters:
-    ///   - handler: The handler with its arguments.
-    ///   - orElse: Called instead, with the reason, when the handler can never be called any more.
+    /// - Parameter handler: The handler with its arguments, and with what runs instead when it can never be called;
+    ///   see ``Durable/orElse(_:)``.
     /// - Returns: The handler's row, to be kept beside what it waits for.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
-    public func bind<Context>(
-        _ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil
-    ) throws(HandlerError) -> HandlerID {
-        try transaction.bind(handler, orElse: orElse, kind: .once)
+    public func bind<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
+        try transaction.bind(handler, kind: .once)
     }
 
-    /// Stores a handler that will be called many times, until ``invalidate(_:reason:environment:)`` removes it.
+    /// Stores a handler that will be called many times, until it is invalidated.
     @discardableResult
     public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
-        try transaction.bind(handler, orElse: nil, kind: .standing)
+        try transaction.bind(handler, kind: .standing)
     }
 
     /// Calls a handler and ends it.
     ///
-    /// A handler that throws, whose arguments cannot be read, or that this program does not know is set aside with
-    /// the reason and `input`; its own writes are undone and the rest of the step goes on.
+    /// A handler that throws is undone and, as its ``DurableHandler/retry`` says, called again later by a
+    /// ``HandlerRunner`` or set aside in quarantine; one that this program does not know is parked; an
+    /// ``AsyncHandler`` and one that must not run in this process are left to a runner. The rest of the step goes on.
     ///
     /// - Parameters:
     ///   - id: The handler's row.
-    ///   - outcome: How it ends; `invalidated` belongs to ``invalidate(_:reason:environment:)``.
-    ///   - context: What the handler is called with; its type must be the handler's `Context`.
+    ///   - outcome: How it ends; `invalidated` belongs to ``invalidate(_:reason:overriding:environment:)``.
+    ///   - context: What the handler is called with; its type must be the handler's `Context`. To be called again
+    ///     later it must be a ``RestorableContext``; else a failure leads to quarantine at once.
     ///   - overrides: Call-time arguments, which win over bound ones by name.
-    ///   - input: What arrived, kept with a handler that is set aside so that it can be called again later.
     /// - Returns: What became of it.
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
     public func end<Context: Sendable>(
-        _ id: HandlerID, _ outcome: Outcome, with context: Context, overriding overrides: Record = Record(),
-        input: @autoclosure () -> [UInt8] = []
+        _ id: HandlerID, _ outcome: Outcome, with context: Context, overriding overrides: Record = Record()
     ) throws -> Disposition {
-        try transaction.end(id, outcome, context: context, overrides: overrides, input: input)
+        precondition(
+            outcome != .invalidated,
+            "a handler is not called when it is invalidated; use invalidate(_:reason:)")
+        return try transaction.end(id, outcome, overrides: overrides, context: .given(context))
     }
 
     /// Calls a standing handler, which stays.
     ///
-    /// When it throws, the call (not the handler) is set aside in a row of its own.
+    /// When the handler cannot run now, the call (not the handler) waits or is set aside in a row of its own.
     @discardableResult
     public func call<Context: Sendable>(
-        _ id: HandlerID, with context: Context, overriding overrides: Record = Record(),
-        input: @autoclosure () -> [UInt8] = []
+        _ id: HandlerID, with context: Context, overriding overrides: Record = Record()
     ) throws -> Disposition {
-        try transaction.callStanding(id, context: context, overrides: overrides, input: input)
+        try transaction.callStanding(id, overrides: overrides, context: .given(context))
     }
 
-    /// Ends a handler that can never be called any more; its `orElse` runs instead, if it has one.
+    /// Ends a handler that can never be called any more: what was bound with ``Durable/orElse(_:)`` runs instead.
+    ///
+    /// Handlers that are bound as its arguments, to any depth, are invalidated with it, each exactly once, except
+    /// those that were handed on as arguments of what runs instead. One that an async handler's process runs at this
+    /// moment is invalidated too, and that process cannot end it any more.
     ///
     /// - Parameters:
     ///   - id: The handler's row.
     ///   - reason: Why; passed on and kept in the tombstone.
+    ///   - overrides: Call-time arguments of what runs instead, which win over bound ones by name.
     ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
     public func invalidate(
-        _ id: HandlerID, reason: InvalidationReason, environment: (any Sendable)? = nil
+        _ id: HandlerID, reason: InvalidationReason, overriding overrides: Record = Record(),
+        environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition {
-        try transaction.invalidate(id, reason: reason, environment: environment)
+        try transaction.invalidate(id, reason: reason, overrides: overrides, environment: environment)
     }
 
     /// Runs a handler that was bound as an argument of the handler that runs now.
@@ -144,14 +149,16 @@ public struct Step: ~Copyable {
     ///
     /// It runs at once and belongs to the handler around it: nothing is recorded for it apart, the ending of the outer
     /// one covers both, and they are done together or not at all. When it fails, the outer one fails with the same
-    /// error: it is parked when this program does not know the inner one, else quarantined, with its own input.
-    /// Catching the error changes nothing about that, for an inner handler that silently never ran would be lost.
+    /// error: it is parked when this program does not know the inner one, else tried again or quarantined, with its
+    /// own input. Catching the error changes nothing about that, for an inner handler that silently never ran would be
+    /// lost. An ``AsyncHandler``, or one that must not run in this process, becomes a row of its own, which a
+    /// ``HandlerRunner`` calls.
     ///
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - context: What it is called with.
     /// - Throws: What the handler throws; ``HandlerError`` `unknownHandler`, `newerVersion`, `wrongContext`,
-    ///   `missingArgument` or `wrongArgument` when it cannot be called.
+    ///   `missingArgument`, `wrongArgument` or `contextNotRestorable` when it cannot be called.
     public func run<Context>(_ handler: Durable<Context>, with context: Context) throws {
         try transaction.run(handler, context: context)
     }
@@ -164,6 +171,10 @@ public struct Step: ~Copyable {
 public enum Disposition: Hashable, Sendable {
     /// It ran and, unless it is standing, ended.
     case ended
+    /// A ``HandlerRunner`` calls it as soon as it can: it is async, or must not run in this process.
+    case queued
+    /// It failed; its writes are undone and a ``HandlerRunner`` calls it again at that time, in milliseconds since 1970.
+    case retrying(at: Int64, reason: String)
     /// This program does not know it or only an older version of it; it waits for one that does.
     case parked(reason: String)
     /// It failed; its writes are undone and it waits for repair.

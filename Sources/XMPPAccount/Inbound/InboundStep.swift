@@ -86,16 +86,9 @@ struct InboundStep {
         guard case .request(let request) = try account.requests.take(answer: iq, own: own, in: step) else {
             return
         }
-        let outcome: Outcome
-        let reply: IQReply.Outcome
-        if let error = iq.error {
-            (outcome, reply) = (.error, .error(error))
-        } else {
-            (outcome, reply) = (.result, .result(iq.payload))
-        }
-        let context = IQReply(account: account, iq: iq, outcome: reply)
+        let context = IQReply(account: account, iq: iq, outcome: IQReply.Outcome(iq))
         let disposition = try step.end(
-            request.handler, outcome, with: context, input: Serializer().bytes(iq.element))
+            request.handler, iq.type == .error ? .error : .result, with: context)
         note(disposition, of: "request \(iq.id)")
     }
 
@@ -104,8 +97,7 @@ struct InboundStep {
         guard try account.seen.isNew(message, own: own, in: step) else { return }
         let context = MessageReceived(account: account, message: message)
         for handler in try account.listeners.handlers(of: "message", in: step) {
-            let disposition = try step.call(
-                handler, with: context, input: Serializer().bytes(message.element))
+            let disposition = try step.call(handler, with: context)
             note(disposition, of: "message \(message.id ?? "")")
         }
     }
@@ -120,8 +112,8 @@ struct InboundStep {
 
     private mutating func note(_ disposition: Disposition, of what: String) {
         switch disposition {
-        case .ended: break
-        case .parked(let reason), .quarantined(let reason):
+        case .ended, .queued: break
+        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason):
             events.append(.setAside(handler: what, reason: reason))
         }
     }

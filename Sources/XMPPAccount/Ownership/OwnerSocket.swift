@@ -1,4 +1,5 @@
 import Glibc
+import Handlers
 
 /// What one process asks of the owner of an account, and what it hears.
 enum OwnerQuestion: UInt8 {
@@ -47,7 +48,7 @@ final class OwnerSocket: Sendable {
     ///   - decide: Gives the answer to a question; called on that thread.
     func answer(
         until stop: WakeSignal, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws(AccountError) {
+    ) throws(HandlerError) {
         try WorkerThread.start { [self] in
             var entries = [
                 pollfd(fd: stop.fileDescriptor, events: Int16(POLLIN), revents: 0),

@@ -45,6 +45,8 @@ struct AccountOptions {
 
     func openStore() throws -> HandlerStore {
         try HandlerStore(
-            path: store, registry: .discovered(), schemas: Account.schemas + [SimulationApp.schema])
+            path: store, registry: .discovered(and: SimulationApp.handlers),
+            schemas: Account.schemas + [SimulationApp.schema],
+            role: configuration.role == .worker ? .worker : .main)
     }
 }

@@ -8,6 +8,9 @@ import XMPPCore
 /// It takes the stream over, resumes the session, runs the handlers of everything that waits, sends what they send,
 /// acknowledges, hands back and exits. If the main program is alive it leaves at once.
 struct WorkerCommand {
+    /// How long handlers that are due may keep a worker, which has half a minute in all.
+    private static let drainTime: Duration = .seconds(10)
+
     private let options: AccountOptions
     private let linger: Duration
 
@@ -31,6 +34,7 @@ struct WorkerCommand {
             if linger > .zero { try await Task.sleep(for: linger) }
             // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
+            _ = try await account.drain(for: Self.drainTime)
         } catch let error as AccountError where error.code == .ownershipHeld {
             await account.close()
             Terminal.say("main is alive")

@@ -1,4 +1,5 @@
 import Glibc
+import Handlers
 import Synchronization
 import XMPPAccount
 import XMPPCore

@@ -144,7 +144,7 @@ extension Simulation {
     /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
     /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
     func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
-        let frozen = try startFrozen(at: place)
+        let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
         try runWorker()
         frozen.signal(SIGCONT)
@@ -167,6 +167,26 @@ extension Simulation {
         }
         frozen.killAndWait()
         return (try finish(), complaint)
+    }
+
+    /// The place is outside of transactions, but another thread of main may be inside one at that moment: then main is
+    /// killed, as the platform does, and the next one is frozen.
+    private func startFrozenOutsideTransaction(at place: Failpoint) throws -> ChildProcess {
+        for _ in 0..<Self.attempts {
+            let process = try startFrozen(at: place)
+            if try !isLocked() { return process }
+            process.killAndWait()
+        }
+        throw CommandFailure("main was frozen inside a transaction each time")
+    }
+
+    private func isLocked() throws -> Bool {
+        do {
+            try HandlerStore(path: storePath, registry: HandlerRegistry(), busyTimeout: 100).step { _ in }
+            return false
+        } catch let error as HandlerError where error.code == .databaseLocked {
+            return true
+        }
     }
 
     private func startFrozen(at place: Failpoint) throws -> ChildProcess {

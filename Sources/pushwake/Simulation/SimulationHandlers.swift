@@ -18,6 +18,9 @@ enum SimulationApp {
             CREATE TABLE sim_received(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, sender TEXT NOT NULL, body TEXT NOT NULL, role TEXT NOT NULL);
             CREATE TABLE sim_ending(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, role TEXT NOT NULL);
             CREATE TABLE sim_acknowledged(row INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+            CREATE TABLE sim_timer(row INTEGER PRIMARY KEY, handler INTEGER NOT NULL);
+            CREATE TABLE sim_filing(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL);
+            CREATE TABLE sim_filed(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL, key TEXT NOT NULL);
             """
         ])
 
@@ -29,9 +32,11 @@ enum SimulationApp {
             call.message.id ?? "",
             call.message.from?.description ?? "", call.message.body ?? "",
             call.account.configuration.role.rawValue)
-        if let peer = call.message.from, let number = Int(call.message.body ?? ""), number % 5 == 0 {
+        guard let peer = call.message.from, let number = Int(call.message.body ?? "") else { return }
+        if number % 5 == 0 {
             try ask(try next("sim_request", in: call.step), of: peer, from: call.account, in: call.step)
         }
+        if number % 3 == 0 { try setTimer(number, in: call.step) }
     }
 
     /// Notes how a numbered request ended.
@@ -101,7 +106,7 @@ enum SimulationApp {
     /// How many handlers wait and how many stanzas are not acknowledged.
     static func waiting(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
-            "SELECT (SELECT count(*) FROM handler WHERE kind = 0 AND state = 0) + (SELECT count(*) FROM outbox)"
+            "SELECT (SELECT count(*) FROM handler WHERE kind = 0 AND state IN (0, 3)) + (SELECT count(*) FROM outbox)"
         ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
     }
 }

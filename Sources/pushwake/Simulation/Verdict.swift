@@ -98,7 +98,9 @@ struct Judge {
             Sent(n: row.integer(0), stanzaID: row.text(1), handler: row.integer(2), want: row.text(3))
         }
         let messages = try numbers("SELECT n FROM sim_message", in: step)
-        counts.bound = requests.count + messages.count
+        let timers = try numbers("SELECT handler FROM sim_timer", in: step)
+        let filings = try numbers("SELECT timer FROM sim_filing", in: step)
+        counts.bound = requests.count + messages.count + timers.count + filings.count
         counts.result = try ended(.result, in: step)
         counts.error = try ended(.error, in: step)
         counts.timeout = try ended(.timeout, in: step)
@@ -110,6 +112,7 @@ struct Judge {
         counts.lost = max(0, counts.bound - ends - counts.pending)
         counts.repeated = max(0, ends + counts.pending - counts.bound)
         try compareEffects(requests, messages, &counts, in: step)
+        try compareTimers(timers, filings, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
         // What the peer got and the store does not know was sent before it was committed.
         let known = Set(requests.map(\.stanzaID))
@@ -156,6 +159,23 @@ struct Judge {
             if count == 0 && counts.pending == 0 { counts.lost += 1 }
             counts.repeated += max(0, count - 1)
         }
+    }
+
+    /// Each timer files once, and each filing is done once.
+    private func compareTimers(
+        _ timers: [Int64], _ filings: [Int64], _ counts: inout Verdict.HandlerCounts, in step: borrowing Step
+    ) throws {
+        let filed = Dictionary(grouping: try numbers("SELECT timer FROM sim_filed", in: step), by: { $0 })
+        let asked = Dictionary(grouping: filings, by: { $0 })
+        for timer in timers {
+            let isFired = try step.ending(of: HandlerID(rawValue: timer)) != nil
+            if isFired && asked[timer] == nil { counts.lost += 1 }
+            counts.repeated += max(0, (asked[timer]?.count ?? 0) - 1)
+            counts.repeated += max(0, (filed[timer]?.count ?? 0) - 1)
+            if counts.pending == 0 && filed[timer] == nil { counts.lost += 1 }
+        }
+        // What was filed without having been asked for was rolled back elsewhere.
+        counts.repeated += filed.keys.count { asked[$0] == nil }
     }
 
     private func ended(_ outcome: Outcome, in step: borrowing Step) throws(HandlerError) -> Int {

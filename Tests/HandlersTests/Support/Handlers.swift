@@ -3,9 +3,19 @@ import Synchronization
 import Testing
 
 /// What the test handlers are called with: a word, and what a test wants done inside the handler.
-struct Reply: Sendable {
+struct Reply: Sendable, HandlerEnvironment {
+    var scope: HandlerScope { HandlerScope("test") }
     var word = "Hello"
     var action: @Sendable (borrowing Step) throws -> Void = { _ in }
+}
+
+/// Kept by its word alone.
+extension Reply: RestorableContext {
+    var environment: (any HandlerEnvironment)? { nil }
+    func stored() -> [UInt8] { [UInt8](word.utf8) }
+    init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) {
+        self.init(word: String(decoding: bytes, as: UTF8.self))
+    }
 }
 
 struct Failure: Error, CustomStringConvertible {
@@ -15,6 +25,7 @@ struct Failure: Error, CustomStringConvertible {
 /// Writes a greeting, then does what the call asks for.
 struct Greet: Handler {
     static let id = "test.greet"
+    static let retry = RetryPolicy.never
     var name: String
     var punctuation: String? = nil
 
@@ -28,6 +39,7 @@ struct Greet: Handler {
 /// An invalidation: writes down why, then does what a `Reply` in its environment asks for.
 struct Abandon: Handler {
     static let id = "test.abandon"
+    static let retry = RetryPolicy.never
     var name: String
 
     func run(_ call: borrowing Call<Invalidation>) throws {
@@ -49,6 +61,7 @@ final class Sink<Value: Sendable>: Sendable {
 /// Hands its bound value to the call.
 struct Holding<Value: Codable & Sendable>: Handler {
     static var id: String { "test.holding.\(Value.self)" }
+    static var retry: RetryPolicy { .never }
     var value: Value
 
     func run(_ call: borrowing Call<Sink<Value>>) throws { call.context.append(value) }
@@ -57,6 +70,7 @@ struct Holding<Value: Codable & Sendable>: Handler {
 /// Adds one to a counter row: an effect that shows a repeat.
 struct Count: Handler {
     static let id = "test.count"
+    static let retry = RetryPolicy.never
 
     func run(_ call: borrowing Call<Reply>) throws {
         try call.step.execute("INSERT INTO note(text) VALUES ('counted')")
@@ -70,12 +84,12 @@ let notes = Schema(
 ///
 /// Commits do not wait for the disk unless a test asks for it: hundreds of tests that do would hold up all others.
 func openStore(
-    _ path: String, _ handlers: [any Handler.Type] = [Greet.self, Abandon.self, Count.self],
+    _ path: String, _ handlers: [any DurableHandler.Type] = [Greet.self, Abandon.self, Count.self],
     schemas: [Schema] = [notes], synchronous: HandlerStore.Synchronous = .normal, busyTimeout: Int = 5000
-) throws(HandlerError) -> HandlerStore {
+) throws -> HandlerStore {
     try HandlerStore(
         path: path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,
-        busyTimeout: busyTimeout, wallClock: { 1_700_000_000_000 })
+        busyTimeout: busyTimeout, time: TimeSource(wallMilliseconds: { 1_700_000_000_000 }))
 }
 
 /// The state column of the handler table.
@@ -118,15 +132,15 @@ extension HandlerStore {
     @discardableResult
     func bind<Context>(_ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil) throws -> HandlerID
     {
-        try step { try $0.bind(handler, orElse: orElse) }
+        try step { try $0.bind(handler.orElse(orElse)) }
     }
 
     @discardableResult
     func end(
         _ id: HandlerID, _ outcome: Outcome = .result, with reply: Reply = Reply(),
-        overriding overrides: Record = Record(), input: [UInt8] = []
+        overriding overrides: Record = Record()
     ) throws -> Disposition {
-        try step { try $0.end(id, outcome, with: reply, overriding: overrides, input: input) }
+        try step { try $0.end(id, outcome, with: reply, overriding: overrides) }
     }
 }
 

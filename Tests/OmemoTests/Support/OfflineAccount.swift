@@ -29,7 +29,8 @@ final class OfflineAccount {
         let clock = clock
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry(handlers),
-            schemas: Account.schemas + OmemoService.schemas + [Self.notes], wallClock: { clock.now })
+            schemas: Account.schemas + OmemoService.schemas + [Self.notes],
+            time: TimeSource(wallMilliseconds: { clock.now }))
         account = try Account(
             AccountConfiguration(jid: JID("alice@example.test"), password: "none"), store: store)
     }
@@ -100,6 +101,7 @@ final class OfflineAccount {
     /// Notes what a refresh brought.
     struct Refreshed: Handler {
         static let id = "test.refreshed"
+        static let retry = RetryPolicy.never
         var fails = false
 
         func run(_ call: borrowing Call<OmemoRefresh>) throws {
@@ -120,6 +122,7 @@ final class OfflineAccount {
     /// Notes that a refresh can never end.
     struct Abandoned: Handler {
         static let id = "test.abandoned"
+        static let retry = RetryPolicy.never
 
         func run(_ call: borrowing Call<Invalidation>) throws {
             try call.step.execute("INSERT INTO note(text) VALUES (?)", "\(call.handler) \(call.reason)")

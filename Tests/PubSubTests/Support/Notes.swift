@@ -71,6 +71,7 @@ enum Notes {
     /// Writes and then fails.
     struct Failing: Handler {
         static let id = "test.failing"
+        static let retry = RetryPolicy.never
 
         func run(_ call: borrowing Call<PubSubFetch>) throws {
             try Notes.add("half done", in: call.step)

@@ -1,0 +1,32 @@
+/// What an ``AsyncHandler`` receives when it runs: the context, and the means to end.
+///
+/// Members of the context can be read directly: `call.url` is `call.context.url`.
+@dynamicMemberLookup
+public struct AsyncCall<Context: Sendable>: Sendable {
+    /// What the caller supplied.
+    public let context: Context
+    /// The handler's row.
+    public let handlerID: HandlerID
+    /// Which attempt this is, from 1.
+    public let attempt: Int
+    /// The same for every attempt of this handler and for no other one in any store: give it to whoever carries out an
+    /// effect outside the database, so that a repeated one is recognized.
+    public let idempotencyKey: String
+    let lease: Lease
+
+    /// Ends the handler: its effects, its ending and its tombstone commit together.
+    ///
+    /// - Parameter effects: What the handler writes; it runs inside a step.
+    /// - Returns: What `effects` returns.
+    /// - Throws: What `effects` throws, and then nothing is kept and the handler has not ended; ``HandlerError`` with
+    ///   code `leaseLost` when another process runs the handler now, or it was ended or discarded meanwhile, or when
+    ///   it was called before.
+    @discardableResult
+    public func end<R>(_ effects: (borrowing Step) throws -> R) throws -> R { try lease.close(effects) }
+
+    /// Ends the handler without further effects.
+    public func end() throws { try lease.close { _ in } }
+
+    /// Reads a member of ``context``.
+    public subscript<Value>(dynamicMember path: KeyPath<Context, Value>) -> Value { context[keyPath: path] }
+}

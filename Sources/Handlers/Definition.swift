@@ -1,0 +1,136 @@
+/// A handler's type without its generic parameters: decodes the stored arguments and runs it.
+struct Definition: Sendable {
+    /// How the handler runs.
+    enum Body: Sendable {
+        /// Inside the step.
+        case inStep(@Sendable (Invocation, Transaction) throws -> Void)
+        /// Under a lease.
+        case leased(@Sendable (Invocation, Lease) async throws -> Void)
+    }
+
+    let type: ObjectIdentifier
+    let id: String
+    let version: Int
+    let retry: RetryPolicy
+    let availability: Availability
+    let place: String
+    let body: Body
+    private let context: any Sendable.Type
+
+    init<H: DurableHandler>(_ handler: H.Type, place: String) {
+        type = ObjectIdentifier(handler)
+        id = H.id
+        version = H.version
+        retry = H.retry
+        availability = H.availability
+        context = H.Context.self
+        self.place = place
+        if let handler = handler as? any Handler.Type {
+            body = Self.inStep(handler)
+        } else if let handler = handler as? any AsyncHandler.Type {
+            body = Self.leased(handler)
+        } else {
+            // A programming error that would leave its rows waiting for ever: stop at the first start.
+            fatalError("the handler '\(H.id)' cannot run; let \(H.self) conform to Handler or AsyncHandler")
+        }
+    }
+
+    /// Whether it runs under a lease, outside the step that calls it.
+    var isAsync: Bool { if case .leased = body { true } else { false } }
+
+    /// Whether what it is called with can be kept and made again.
+    var isRestorable: Bool { context is any RestorableContext.Type }
+
+    /// Makes the context of a stored call again.
+    ///
+    /// - Throws: What the context throws; ``HandlerError`` `contextNotRestorable` when its type cannot be kept.
+    func restore(_ bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws -> any Sendable {
+        guard let context = context as? any RestorableContext.Type else {
+            throw HandlerError(
+                .contextNotRestorable,
+                "what the handler '\(id)' was called with, \(context), cannot be made again; let that type conform to RestorableContext"
+            )
+        }
+        return try context.init(restoring: bytes, in: environment)
+    }
+
+    private static func inStep<H: Handler>(_ handler: H.Type) -> Body {
+        .inStep { invocation, transaction in
+            let context = try invocation.context(of: handler)
+            let instance = try invocation.instance(of: handler)
+            try instance.run(
+                Call(
+                    context: context, transaction: transaction, handlerID: invocation.stored.id,
+                    attempt: invocation.stored.attempts + 1))
+        }
+    }
+
+    private static func leased<H: AsyncHandler>(_ handler: H.Type) -> Body {
+        .leased { invocation, lease in
+            let context = try invocation.context(of: handler)
+            let instance = try invocation.instance(of: handler)
+            try await instance.run(
+                AsyncCall(
+                    context: context, handlerID: lease.handler, attempt: lease.attempt,
+                    idempotencyKey: lease.idempotencyKey, lease: lease))
+        }
+    }
+}
+
+/// One call of a stored handler, before its types are known.
+struct Invocation: Sendable {
+    let stored: StoredHandler
+    let overrides: Record
+    let context: any Sendable
+
+    func context<H: DurableHandler>(of handler: H.Type) throws -> H.Context {
+        guard let context = context as? H.Context else {
+            throw HandlerError(
+                .wrongContext,
+                "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
+            )
+        }
+        return context
+    }
+
+    func instance<H: DurableHandler>(of handler: H.Type) throws -> H {
+        try ArgumentCoding.decode(handler, from: arguments(for: handler))
+    }
+
+    /// The stored arguments brought to this version, with the call's own arguments over them by name.
+    private func arguments<H: DurableHandler>(for handler: H.Type) throws -> [UInt8] {
+        if stored.version == H.version && overrides.isEmpty { return stored.arguments }
+        var record = try ArgumentCoding.record(stored.arguments, handler: stored.name)
+        for version in stored.version..<max(stored.version, H.version) {
+            do {
+                try H.upcast(&record, from: version)
+            } catch {
+                throw HandlerError(.upcastFailed, plainReason(error), cause: error)
+            }
+        }
+        record.merge(overrides)
+        return try [UInt8](ArgumentCoding.encoder().encode(record))
+    }
+}
+
+/// A handler row as read.
+struct StoredHandler: Sendable {
+    /// The row; nil for a handler that runs inside another one.
+    var id: HandlerID?
+    let name: String
+    let version: Int
+    let arguments: [UInt8]
+    /// The stored invalidation, if there is one and it was asked for.
+    var alternative: [UInt8]?
+    /// How often it was called and failed.
+    var attempts = 0
+    /// How often a process died while it ran.
+    var deaths = 0
+    /// For a standing handler: the fingerprint of the call in which the process died.
+    var culprit: Int64?
+    /// The root of its chain; nil when it is that itself.
+    var trace: HandlerID?
+
+    /// The root of its chain.
+    var root: HandlerID? { trace ?? id }
+}

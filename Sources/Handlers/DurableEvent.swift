@@ -1,0 +1,147 @@
+import FoundationEssentials
+
+/// Something that happened, told to the live program by way of a row.
+///
+/// An event is posted inside a step and so commits with what it tells of. It is delivered after the commit, to
+/// whichever process listens, and is gone only when it was consumed: a kill between the commit and the delivery loses
+/// nothing.
+///
+/// ```swift
+/// struct MessageStored: DurableEvent {
+///     static let id = "demo.message-stored"
+///     var row: Int64
+/// }
+/// try store.step { try $0.post(MessageStored(row: 1)) }
+/// for try await delivery in store.events(MessageStored.self) { show(delivery.event.row) }
+/// ```
+public protocol DurableEvent: Codable, Sendable {
+    /// The name that is stored; unique among events, and never changed.
+    static var id: String { get }
+}
+
+extension Step {
+    /// Tells the live program of an event once this step has committed.
+    ///
+    /// - Parameters:
+    ///   - event: The event.
+    ///   - scope: In whose service it happened; nil for the program as a whole.
+    /// - Throws: ``HandlerError`` `argumentNotEncodable` when it cannot be stored, or the codes of the store.
+    public func post<Event: DurableEvent>(_ event: Event, in scope: HandlerScope? = nil) throws(HandlerError)
+    {
+        let payload: [UInt8]
+        do {
+            payload = try [UInt8](ArgumentCoding.encoder().encode(event))
+        } catch {
+            throw HandlerError(
+                .argumentNotEncodable, "the event '\(Event.id)' cannot be stored: \(plainReason(error))",
+                cause: error)
+        }
+        try transaction.connection.execute(
+            "INSERT INTO event(name, scope, payload, posted_at) VALUES (?, ?, ?, ?)",
+            [Event.id, scope?.rawValue, payload, now])
+        transaction.hasNewEvents = true
+    }
+}
+
+/// An event on its way to whoever consumes it.
+public struct EventDelivery<Event: DurableEvent>: Sendable {
+    /// The event.
+    public let event: Event
+    /// When it was posted, in milliseconds since 1970.
+    public let postedAt: Int64
+    let row: Int64
+
+    /// Marks it as consumed, together with what else the step writes.
+    ///
+    /// - Returns: False when it was consumed before, by another listener or another process: then the step should
+    ///   write nothing for it.
+    @discardableResult
+    public func consume(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.transaction.connection.execute("DELETE FROM event WHERE id = ?", [row]) == 1
+    }
+}
+
+/// The events of one kind, in the order in which they were posted; it never ends by itself.
+///
+/// An event counts as consumed when the next one is asked for, so a loop that was killed in its body sees that event
+/// again. Where its effects are in the database, call ``EventDelivery/consume(in:)`` in the same step: then they
+/// happen exactly once.
+public struct EventSequence<Event: DurableEvent>: AsyncSequence {
+    public typealias Element = EventDelivery<Event>
+
+    let store: HandlerStore
+    let scope: HandlerScope?
+
+    public func makeAsyncIterator() -> Iterator { Iterator(store: store, scope: scope) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        let store: HandlerStore
+        let scope: HandlerScope?
+        private var last: EventDelivery<Event>?
+
+        init(store: HandlerStore, scope: HandlerScope?) {
+            self.store = store
+            self.scope = scope
+        }
+
+        /// The next event; waits until there is one.
+        ///
+        /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
+        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after it.
+        public mutating func next() async throws -> EventDelivery<Event>? {
+            try store.watchChanges()
+            while true {
+                try Task.checkCancellation()
+                let seen = store.news.count
+                if let next = try take() { return next }
+                try await store.news.wait(beyond: seen)
+            }
+        }
+
+        private mutating func take() throws -> EventDelivery<Event>? {
+            let consumed = last
+            let scope = scope
+            let next = try store.step { step in
+                if let consumed { try consumed.consume(in: step) }
+                return try step.transaction.nextEvent(Event.self, in: scope)
+            }
+            last = next
+            return next
+        }
+    }
+}
+
+extension HandlerStore {
+    /// The events of one kind as they are posted, by this process or another one; first those that wait.
+    ///
+    /// One listener for each kind and scope is what this is made for: with two, either may see an event first, and
+    /// both may see it.
+    ///
+    /// - Parameter scope: In whose service they happened; nil for the program as a whole.
+    public func events<Event: DurableEvent>(
+        _ kind: Event.Type = Event.self, in scope: HandlerScope? = nil
+    ) -> EventSequence<Event> {
+        EventSequence(store: self, scope: scope)
+    }
+}
+
+extension Transaction {
+    fileprivate func nextEvent<Event: DurableEvent>(
+        _ kind: Event.Type, in scope: HandlerScope?
+    ) throws(HandlerError) -> EventDelivery<Event>? {
+        let found = try connection.first(
+            "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS ? ORDER BY id LIMIT 1",
+            [Event.id, scope?.rawValue]
+        ) { (row) throws(HandlerError) in (id: row.integer(0), payload: row.blob(1), at: row.integer(2)) }
+        guard let found else { return nil }
+        do {
+            let event = try JSONDecoder().decode(Event.self, from: Data(found.payload))
+            return EventDelivery(event: event, postedAt: found.at, row: found.id)
+        } catch {
+            throw HandlerError(
+                .wrongArgument,
+                "the event \(found.id) ('\(Event.id)') cannot be read by this program: \(plainReason(error)); delete its row or update the program",
+                cause: error)
+        }
+    }
+}

@@ -1,0 +1,89 @@
+/// A handler that has not ended, as a program or a person may look at it.
+public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
+    /// Where a handler stands.
+    public enum State: String, Hashable, Sendable, Codable, CaseIterable {
+        /// It waits to be called, or for its time.
+        case pending
+        /// No program that ran here knew it, or only an older version of it.
+        case parked
+        /// It failed for good; see ``HandlerStatus/reason``.
+        case quarantined
+        /// A process runs it now.
+        case running
+
+        var stored: Int64 {
+            switch self {
+            case .pending: Transaction.State.pending.rawValue
+            case .parked: Transaction.State.parked.rawValue
+            case .quarantined: Transaction.State.quarantined.rawValue
+            case .running: Transaction.State.leased.rawValue
+            }
+        }
+    }
+
+    /// The handler's row.
+    public let id: HandlerID
+    /// The stored name.
+    public let name: String
+    /// The version of its arguments.
+    public let version: Int
+    /// The bound arguments, with secrets masked.
+    public let arguments: String
+    /// Whether it stays after a call.
+    public let isStanding: Bool
+    /// Where it stands.
+    public let state: State
+    /// When it was bound, in milliseconds since 1970.
+    public let boundAt: Int64
+    /// When a runner calls or expires it, in milliseconds since 1970; nil when it waits for somebody else.
+    public let due: Int64?
+    /// How often it was called and failed.
+    public let attempts: Int
+    /// How often a process died while it ran.
+    public let deaths: Int
+    /// Why it was set aside, or failed last.
+    public let reason: String?
+    /// The handler at the root of the chain that led to it.
+    public let trace: HandlerID
+
+    public var description: String {
+        var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
+        if let due { text += " due \(due)" }
+        if attempts > 0 { text += " attempts \(attempts)" }
+        if let reason { text += ": \(reason)" }
+        return text
+    }
+}
+
+extension Transaction {
+    func statuses(_ condition: String, _ values: [any SQLConvertible]) throws(HandlerError) -> [HandlerStatus]
+    {
+        try connection.all(
+            """
+            SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, trace
+            FROM handler WHERE \(condition)
+            """, values
+        ) { (row) throws(HandlerError) in
+            let id = HandlerID(rawValue: row.integer(0))
+            return HandlerStatus(
+                id: id, name: row.text(1), version: Int(row.integer(2)),
+                arguments: Masking.text(row.blob(3)), isStanding: row.integer(4) == Kind.standing.rawValue,
+                state: .init(State(rawValue: row.integer(5)) ?? .quarantined), boundAt: row.integer(6),
+                due: row.optionalInteger(7), attempts: Int(row.integer(8)), deaths: Int(row.integer(9)),
+                reason: row.optionalText(10),
+                trace: row.optionalInteger(11).map(HandlerID.init(rawValue:)) ?? id)
+        }
+    }
+}
+
+extension HandlerStatus.State {
+    init(_ state: Transaction.State) {
+        self =
+            switch state {
+            case .pending: .pending
+            case .parked: .parked
+            case .quarantined: .quarantined
+            case .leased: .running
+            }
+    }
+}

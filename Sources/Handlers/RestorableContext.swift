@@ -1,0 +1,96 @@
+import FoundationEssentials
+
+/// A context that can be stored with a handler and made again, so that the call can be made later or elsewhere.
+///
+/// A handler that failed is tried again, one that this process does not know or must not run waits for another
+/// process, and an ``AsyncHandler`` runs after the step: each needs what it was called with a second time. What cannot
+/// be stored, such as a live account, comes from the **environment** in which it is made again.
+///
+/// A Codable context needs nothing more than the conformance:
+///
+/// ```swift
+/// struct UploadSlot: RestorableContext, Codable { var url: String }
+/// ```
+public protocol RestorableContext: Sendable {
+    /// In whose service the call is made; nil when it needs nobody to be made again.
+    var environment: (any HandlerEnvironment)? { get }
+
+    /// What ``init(restoring:in:)`` makes the context from.
+    func stored() throws -> [UInt8]
+
+    /// Makes the context again.
+    ///
+    /// - Parameters:
+    ///   - bytes: What ``stored()`` gave.
+    ///   - environment: The live object that serves the same scope in this process; nil for a context without one.
+    init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws
+
+    /// Tells one call of a standing handler from another, so that the one which kills its process is found.
+    ///
+    /// Computed before each such call; the default hashes ``stored()``.
+    var fingerprint: UInt64 { get }
+}
+
+extension RestorableContext {
+    public var environment: (any HandlerEnvironment)? { nil }
+
+    public var fingerprint: UInt64 {
+        // FNV-1a: the same in every process, unlike Swift's own hashing.
+        ((try? stored()) ?? []).reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+}
+
+extension RestorableContext where Self: Codable {
+    public func stored() throws -> [UInt8] { try [UInt8](ArgumentCoding.encoder().encode(self)) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        self = try JSONDecoder().decode(Self.self, from: Data(bytes))
+    }
+}
+
+/// A live object in whose service handlers are bound, such as one account.
+///
+/// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
+/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:)``.
+public protocol HandlerEnvironment: Sendable {
+    /// The name under which it is stored: the same in every process.
+    var scope: HandlerScope { get }
+}
+
+/// The stored name of a ``HandlerEnvironment``.
+public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public init(_ name: String) { rawValue = name }
+    public var description: String { rawValue }
+}
+
+/// The context of a timer: a handler bound by ``Step/schedule(_:after:every:in:)``.
+public struct TimerFired: RestorableContext {
+    /// When it was due, in milliseconds since 1970.
+    public let due: Int64
+    /// How many times of a periodic timer passed while no process ran it; they are not made up for.
+    public let missed: Int64
+    /// The live object in whose service the timer was bound, for example an account; nil when there is none.
+    public let environment: (any HandlerEnvironment)?
+
+    public init(due: Int64, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
+        self.due = due
+        self.missed = missed
+        self.environment = environment
+    }
+
+    private struct Stored: Codable {
+        var due: Int64
+        var missed: Int64
+    }
+
+    public func stored() throws -> [UInt8] {
+        try [UInt8](ArgumentCoding.encoder().encode(Stored(due: due, missed: missed)))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        self.init(due: stored.due, missed: stored.missed, environment: environment)
+    }
+}

@@ -1,0 +1,221 @@
+import Synchronization
+
+/// Calls the handlers of a store whose time has come: timers, deadlines, retries, and those that could not run where
+/// they were called, such as every ``AsyncHandler``.
+///
+/// ```
+///   due row ──▶ step: call it, expire it, or lease it ──▶ COMMIT ──▶ async handlers run ──▶ closing step
+///      ▲                                                                    │
+///      └── retry, next period ◀── set aside ◀───────────────────────────────┘ throws, or its process dies
+/// ```
+/// A program has one for each store, a worker too. Several processes may run one at the same time: each row is called
+/// by one of them.
+///
+/// ```swift
+/// let runner = HandlerRunner(store)
+/// try runner.start()                    // in a program that stays
+/// try runner.drain(for: .seconds(25))   // in a worker that has half a minute
+/// ```
+public final class HandlerRunner: Sendable {
+    /// How many rows share one step: a commit for each would be slow, and too many would hold up other steps.
+    static let batchLimit = 64
+    /// How many endings are looked at in one step when old ones are forgotten.
+    static let pruneLimit = 500
+    /// How long it waits before it looks again after the store failed, in milliseconds.
+    static let failurePause: Int64 = 1000
+    /// How often it looks for old endings, and at the wall clock, which may have been set, in milliseconds.
+    static let longestWait: Int64 = 60_000
+
+    struct State {
+        var environments: [HandlerScope: any HandlerEnvironment] = [:]
+        var leases: [HandlerID: (lease: Lease, task: Task<Void, Never>)] = [:]
+        /// Waiting for the death of processes that run async handlers, by their seats.
+        var watches: [Int: SeatWatch] = [:]
+        /// The seats whose watch has told its end.
+        var ended: Set<Int> = []
+        /// The scopes whose live time runs while this runner does; nil stands for the program as a whole.
+        var living: Set<HandlerScope?> = []
+        var isRunning = false
+        var hasThread = false
+        var isClosed = false
+    }
+
+    let store: HandlerStore
+    let state = Mutex(State())
+    /// One pass at a time.
+    let passing = Mutex(Passing())
+    let signal: WakeSignal
+    private let leaseLimit: Int
+    let keepEndings: Int64
+    private let onFailure: @Sendable (any Error) -> Void
+
+    /// What passes remember from one to the next.
+    struct Passing {
+        /// After which ending the search for old ones goes on; nil before it begins.
+        var pruned: HandlerID?
+        var prunedAt: Int64?
+    }
+
+    /// Makes a runner, which does nothing until it is started or drained.
+    ///
+    /// - Parameters:
+    ///   - store: The store whose handlers it calls.
+    ///   - leases: How many async handlers run at the same time, 1 or more.
+    ///   - keepEndings: For how long the tombstones of ended handlers are kept.
+    ///   - onFailure: Told when the store fails while no caller waits for it; the runner tries again after a second.
+    /// - Throws: ``HandlerError`` `resourcesExhausted` when the process has no file descriptor left.
+    public init(
+        _ store: HandlerStore, leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
+        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+    ) throws(HandlerError) {
+        self.store = store
+        leaseLimit = max(1, leases)
+        self.keepEndings = keepEndings.milliseconds
+        self.onFailure = onFailure
+        signal = try WakeSignal()
+        let signal = signal
+        store.addRunner(self) { signal.raise() }
+        store.time.onTurn? { signal.raise() }
+    }
+
+    deinit { store.removeRunner(self) }
+
+    // MARK: What it serves
+
+    /// Serves the handlers of a scope in this process: their contexts are made with `environment`.
+    ///
+    /// Rows of a scope that nothing serves wait for a process in which something does.
+    ///
+    /// - Parameter isLive: Whether the scope's live time runs while this runner does. An account, which lives while it is
+    ///   connected, passes false and calls ``startLiveTime(of:)`` and ``stopLiveTime(of:)``.
+    public func attach(_ environment: any HandlerEnvironment, isLive: Bool = true) throws {
+        let isRunning = state.withLock { state in
+            state.environments[environment.scope] = environment
+            return state.isRunning
+        }
+        if isLive {
+            if isRunning { try startLiveTime(of: environment.scope) } else { markLiving(environment.scope) }
+        }
+        signal.raise()
+    }
+
+    /// Serves the handlers of a scope no longer.
+    public func detach(_ scope: HandlerScope) throws {
+        try stopLiveTime(of: scope)
+        state.withLock { _ = $0.environments.removeValue(forKey: scope) }
+    }
+
+    /// A scope's live time begins to run: it was connected.
+    public func startLiveTime(of scope: HandlerScope?) throws {
+        guard state.withLock({ $0.living.insert(scope).inserted }) else { return }
+        try store.step { try $0.transaction.startLiveTime(of: scope) }
+        signal.raise()
+    }
+
+    /// A scope's live time stands still: its connection was lost.
+    public func stopLiveTime(of scope: HandlerScope?) throws {
+        guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
+        try store.step { try $0.transaction.stopLiveTime(of: scope) }
+    }
+
+    private func markLiving(_ scope: HandlerScope?) { state.withLock { _ = $0.living.insert(scope) } }
+
+    // MARK: Running
+
+    /// Runs on a thread of its own until ``close()``; does nothing when it does so already.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails, the process has no thread left, or the runner was closed.
+    public func start() throws {
+        try begin()
+        try store.watchChanges()
+        let hasThread = state.withLock { state in
+            defer { state.hasThread = true }
+            return state.hasThread
+        }
+        if !hasThread { try WorkerThread.start { [self] in loop() } }
+    }
+
+    /// Calls everything that is due now; async handlers are started, not waited for.
+    ///
+    /// - Returns: How many milliseconds it may rest until something is due; nil when nothing is.
+    /// - Throws: ``HandlerError`` when the store fails.
+    @discardableResult
+    public func runDue() throws -> Int64? {
+        try begin()
+        return try pass()
+    }
+
+    /// Works until nothing is due and no async handler runs any more, or until the time is over.
+    ///
+    /// Blocks the calling thread, so it is not for Swift's concurrent code; a worker calls it from its main thread.
+    ///
+    /// - Parameter time: How long at most, by the monotonic clock.
+    /// - Returns: Whether everything was done. What was not is left to the next process.
+    /// - Throws: ``HandlerError`` when the store fails.
+    public func drain(for time: Duration) throws -> Bool {
+        try begin()
+        let end = TimeSource.sum(store.time.milliseconds(), time.milliseconds)
+        while true {
+            signal.clear()
+            let rest = try pass()
+            let isIdle = state.withLock { $0.leases.isEmpty }
+            if isIdle, rest != 0 { return true }
+            let left = end - store.time.milliseconds()
+            guard left > 0 else { return false }
+            signal.wait(milliseconds: min(left, rest ?? left))
+        }
+    }
+
+    /// Ends: the thread stops, what was leased is given back uncalled, live time stands still.
+    ///
+    /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or the next
+    /// start, runs them again.
+    public func close() {
+        let (leases, living, _) = state.withLock { state in
+            defer {
+                state = State()
+                state.isClosed = true
+            }
+            return (state.leases.values.map { $0 }, state.isRunning ? state.living : [], state)
+        }
+        signal.raise()
+        for (_, task) in leases { task.cancel() }
+        do {
+            if leases.isEmpty && living.isEmpty { return }
+            try store.step { step in
+                for (lease, _) in leases { try step.transaction.giveBack(lease) }
+                for scope in living { try step.transaction.stopLiveTime(of: scope) }
+            }
+        } catch {
+            // The rows stay leased until this process leaves its seat, which frees them.
+            onFailure(error)
+        }
+    }
+
+    private func begin() throws {
+        let living = try state.withLock { state throws(HandlerError) -> Set<HandlerScope?> in
+            guard !state.isClosed else {
+                throw HandlerError(.runnerClosed, "the runner was closed; make a new one")
+            }
+            if state.isRunning { return [] }
+            state.isRunning = true
+            state.living.insert(nil)
+            return state.living
+        }
+        guard !living.isEmpty else { return }
+        try store.step { step in for scope in living { try step.transaction.startLiveTime(of: scope) } }
+    }
+
+    private func loop() {
+        while !state.withLock({ $0.isClosed }) {
+            signal.clear()
+            var rest: Int64? = Self.failurePause
+            do { rest = try pass() } catch { onFailure(error) }
+            signal.wait(milliseconds: min(rest ?? Self.longestWait, Self.longestWait))
+        }
+    }
+
+    func failed(_ error: any Error) { onFailure(error) }
+
+    var leasesLeft: Int { state.withLock { leaseLimit - $0.leases.count } }
+}

@@ -1,0 +1,31 @@
+/// Who may call a row that is due: rows that this process cannot take now must not stand before those it can.
+enum Lane: Int64, CaseIterable {
+    /// Any process, in its step.
+    case inStep = 0
+    /// The main program, in its step.
+    case inStepOfMain = 1
+    /// Any process, under a lease.
+    case leased = 2
+    /// The main program, under a lease.
+    case leasedToMain = 3
+
+    init(_ definition: Definition) {
+        self =
+            switch (definition.isAsync, definition.availability) {
+            case (false, .everywhere): .inStep
+            case (false, .mainOnly): .inStepOfMain
+            case (true, .everywhere): .leased
+            case (true, .mainOnly): .leasedToMain
+            }
+    }
+
+    /// Whether its rows run under a lease.
+    var isLeased: Bool { self == .leased || self == .leasedToMain }
+
+    /// The lanes that a process may take from.
+    static func open(to role: HandlerStore.Role, leasing: Bool) -> [Lane] {
+        var lanes: [Lane] = role == .main ? [.inStep, .inStepOfMain] : [.inStep]
+        if leasing { lanes += role == .main ? [.leased, .leasedToMain] : [.leased] }
+        return lanes
+    }
+}

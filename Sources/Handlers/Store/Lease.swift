@@ -1,0 +1,190 @@
+import Synchronization
+
+/// The right of one process to run an async handler and to end it: a row in the state "leased" with an epoch.
+///
+/// Whoever takes the row raises its epoch, so a process that was passed over finds that its own one is gone.
+final class Lease: Sendable {
+    let handler: HandlerID
+    let attempt: Int
+    let epoch: Int64
+    let idempotencyKey: String
+    let stored: StoredHandler
+    let call: StoredCall
+    let context: any Sendable
+    private let store: HandlerStore
+    /// Set while a closing step runs and after it succeeded.
+    private let isClosed = Mutex(false)
+
+    init(
+        handler: HandlerID, attempt: Int, epoch: Int64, idempotencyKey: String, stored: StoredHandler,
+        call: StoredCall, context: any Sendable, store: HandlerStore
+    ) {
+        self.handler = handler
+        self.attempt = attempt
+        self.epoch = epoch
+        self.idempotencyKey = idempotencyKey
+        self.stored = stored
+        self.call = call
+        self.context = context
+        self.store = store
+    }
+
+    /// Runs the handler to its end, whichever it is.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails; the row then stays leased until this process leaves its seat.
+    func run(_ body: @Sendable (Invocation, Lease) async throws -> Void) async throws {
+        do {
+            try await body(
+                Invocation(stored: stored, overrides: call.overrides ?? Record(), context: context), self)
+            if !isClosed.withLock({ $0 }) { try close { _ in } }
+        } catch  where isClosed.withLock({ $0 }) {
+            // It has ended; what came after that changes nothing.
+        } catch let error as HandlerError where error.code == .leaseLost {
+            // Somebody else runs it, or ended it.
+        } catch {
+            try store.step { try $0.transaction.fail(self, error) }
+        }
+    }
+
+    /// The closing step.
+    func close<R>(_ effects: (borrowing Step) throws -> R) throws -> R {
+        guard
+            isClosed.withLock({ isClosed in
+                defer { isClosed = true }
+                return !isClosed
+            })
+        else { throw lost("it has ended") }
+        do {
+            try Failpoint.beforeClosing.hit()
+            return try store.step { try $0.transaction.close(self, effects) }
+        } catch {
+            isClosed.withLock { $0 = false }
+            throw error
+        }
+    }
+
+    func lost(_ reason: String) -> HandlerError {
+        HandlerError(
+            .leaseLost,
+            "the handler \(handler) ('\(stored.name)') cannot be ended here: \(reason); nothing was written")
+    }
+}
+
+extension Transaction {
+    /// Takes a row for this process: the attempt is counted and committed before the handler runs.
+    ///
+    /// - Returns: Nil when the row was set aside instead.
+    func claim(
+        _ row: DueRow, _ call: StoredCall, for store: HandlerStore, environment: (any HandlerEnvironment)?
+    ) throws -> Lease? {
+        var lease: Lease?
+        _ = try attempt(
+            call, nil,
+            take: {
+                try read(
+                    row.id,
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ?"
+                )
+            },
+            run: { stored, input in
+                let definition = try definition(of: stored)
+                let context = try context(of: row, definition, environment)
+                input = context
+                try refuseCulprit(stored, definition, context)
+                let epoch = try lend(row.id)
+                lease = Lease(
+                    handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
+                    idempotencyKey: "\(try storeName())-\(row.id)", stored: stored, call: call,
+                    context: context,
+                    store: store)
+            },
+            setAside: { _, aside in try keep(row.id, aside) })
+        return lease
+    }
+
+    /// Marks a row as run by this process and returns its new epoch.
+    private func lend(_ id: HandlerID) throws(HandlerError) -> Int64 {
+        try connection.execute(
+            """
+            UPDATE handler SET state = 3, due = NULL, lease = ?, epoch = epoch + 1, attempts = attempts + 1
+            WHERE id = ?
+            """, [slot.number, id])
+        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [id]) {
+            (row) throws(HandlerError) in row.integer(0)
+        } ?? 0
+    }
+
+    private func storeName() throws(HandlerError) -> String {
+        try connection.first("SELECT name FROM identity") { (row) throws(HandlerError) in row.text(0) } ?? ""
+    }
+
+    /// Ends a leased handler together with its effects.
+    func close<R>(_ lease: Lease, _ effects: (borrowing Step) throws -> R) throws -> R {
+        let deleted = try connection.execute(
+            "DELETE FROM handler WHERE id = ? AND state = 3 AND epoch = ?", [lease.handler, lease.epoch])
+        guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
+        running = lease.stored
+        defer { running = nil }
+        let result = try effects(Step(self))
+        try bury(lease.handler, lease.stored, lease.call.outcome, nil)
+        return result
+    }
+
+    /// Sets a leased handler aside that threw.
+    func fail(_ lease: Lease, _ error: any Error) throws {
+        guard try holds(lease) else { return }
+        let aside = SetAside(
+            error, lease.stored, lease.call, context: lease.context, isKept: true,
+            retry: registry.definition(named: lease.stored.name)?.retry, now: now)
+        try Failpoint.beforeSetAside.hit()
+        try keep(lease.handler, aside)
+        hasNewDue = true
+    }
+
+    /// Gives a leased handler back uncalled: this process is about to leave.
+    func giveBack(_ lease: Lease) throws(HandlerError) {
+        guard try holds(lease) else { return }
+        try connection.execute(
+            "UPDATE handler SET state = 0, due = ?, lease = NULL, attempts = ? WHERE id = ?",
+            [now, lease.stored.attempts, lease.handler])
+    }
+
+    private func holds(_ lease: Lease) throws(HandlerError) -> Bool {
+        try connection.first(
+            "SELECT 1 FROM handler WHERE id = ? AND state = 3 AND epoch = ?", [lease.handler, lease.epoch]
+        ) { (_) throws(HandlerError) in true } ?? false
+    }
+}
+
+extension Connection {
+    /// Frees what a process that died had leased, and counts its death against what it ran; in a transaction of its own.
+    func recover(seat: Int, _ mark: Mark?, now: Int64) throws(HandlerError) {
+        // Looks before it locks: most seats leave nothing behind.
+        let leased = try firstOnce("SELECT 1 FROM handler WHERE state = 3 AND lease = ?", [seat]) {
+            (_) throws(HandlerError) in true
+        }
+        guard mark != nil || leased != nil else { return }
+        try begin()
+        do throws(HandlerError) {
+            try execute(
+                "UPDATE handler SET state = 0, due = ?, lease = NULL, deaths = deaths + 1 WHERE state = 3 AND lease = ?",
+                [now, seat])
+            if let mark { try count(mark) }
+            try commit()
+        } catch {
+            rollBack()
+            throw error
+        }
+    }
+
+    private func count(_ mark: Mark) throws(HandlerError) {
+        let digest = Int64(bitPattern: mark.digest)
+        // For a standing handler only deaths in the same call count together.
+        try execute(
+            """
+            UPDATE handler SET deaths = CASE WHEN kind = 0 OR culprit IS ? THEN deaths + 1 ELSE 1 END,
+                culprit = CASE WHEN kind = 1 THEN ? END
+            WHERE id = ?
+            """, [digest, digest, mark.handler])
+    }
+}

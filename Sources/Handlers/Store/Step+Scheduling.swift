@@ -1,0 +1,64 @@
+/// Handlers that a ``HandlerRunner`` calls when their time has come.
+extension Step {
+    /// Stores a handler together with the time in which it must be called.
+    ///
+    /// When that runs out, the handler ends with the outcome `timeout`: what was bound with ``Durable/orElse(_:)``
+    /// runs instead, with the reason `timedOut`.
+    ///
+    /// ```swift
+    /// try step.bind(answered, timeout: .seconds(60))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - timeout: How much **live** time it has: time in which the scope is connected, or a runner serves it. A
+    ///     program that was frozen for an hour so does not find everything expired when it thaws.
+    ///   - deadline: Also when the wall clock passes this, in milliseconds since 1970; nil for never.
+    ///   - scope: Whose live time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
+    /// - Returns: The handler's row.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    @discardableResult
+    public func bind<Context>(
+        _ handler: Durable<Context>, timeout: Duration?, deadline: Int64? = nil, in scope: HandlerScope? = nil
+    ) throws(HandlerError) -> HandlerID {
+        let live = try timeout.map { (timeout) throws(HandlerError) in
+            TimeSource.sum(try transaction.liveTime(of: scope), timeout.milliseconds)
+        }
+        return try transaction.bind(
+            handler, kind: .once, timing: .init(due: deadline, liveDue: live, scope: scope))
+    }
+
+    /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
+    ///
+    /// It is kept like any other handler and survives the process. When no process runs at that time, it is called as
+    /// soon as one does.
+    ///
+    /// ```swift
+    /// try step.schedule(Reminder(text: "tea").durable, after: .seconds(300))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - delay: The wall-clock time until it is called, 0 or more; a part of a millisecond is dropped.
+    ///   - period: How long it waits from one call to the next, at least a millisecond; nil for a timer that fires
+    ///     once. Times that passed while no process ran are counted in ``TimerFired/missed`` and not made up for.
+    ///   - scope: Whose environment the call gets; nil for the program as a whole.
+    /// - Returns: The handler's row; ``invalidate(_:reason:overriding:environment:)`` cancels it.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    @discardableResult
+    public func schedule(
+        _ handler: Durable<TimerFired>, after delay: Duration, every period: Duration? = nil,
+        in scope: HandlerScope? = nil
+    ) throws(HandlerError) -> HandlerID {
+        let timing = Transaction.Timing(
+            due: TimeSource.sum(transaction.now, delay.milliseconds),
+            period: period.map { max(1, $0.milliseconds) },
+            scope: scope, isTimer: true)
+        return try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing)
+    }
+
+    /// The live time of a scope in milliseconds: what timeouts count.
+    public func liveTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Int64 {
+        try transaction.liveTime(of: scope)
+    }
+}

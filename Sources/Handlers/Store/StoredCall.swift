@@ -1,0 +1,38 @@
+import FoundationEssentials
+
+/// What is kept of a call that could not be made yet, beside its context.
+struct StoredCall: Codable {
+    /// How the handler ends when the call is made.
+    var outcome: Outcome
+    /// Why it is invalidated; nil for a call of the handler itself.
+    var reason: InvalidationReason?
+    /// The call's own arguments, if there are any.
+    var overrides: Record?
+
+    init(_ outcome: Outcome, reason: InvalidationReason? = nil, overrides: Record = Record()) {
+        self.outcome = outcome
+        self.reason = reason
+        self.overrides = overrides.isEmpty ? nil : overrides
+    }
+
+    init(_ bytes: [UInt8], of handler: HandlerID) throws(HandlerError) {
+        do {
+            self = try JSONDecoder().decode(StoredCall.self, from: Data(bytes))
+        } catch {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the call kept for the handler \(handler) cannot be read: \(plainReason(error))",
+                cause: error)
+        }
+    }
+
+    func bytes() throws(HandlerError) -> [UInt8] {
+        do {
+            return try [UInt8](ArgumentCoding.encoder().encode(self))
+        } catch {
+            throw HandlerError(
+                .argumentNotEncodable, "the call's own arguments cannot be stored: \(plainReason(error))",
+                cause: error)
+        }
+    }
+}

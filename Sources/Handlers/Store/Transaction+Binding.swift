@@ -1,0 +1,64 @@
+/// Writing rows of handlers.
+extension Transaction {
+    /// When a row that nobody calls is called or expires.
+    struct Timing {
+        var due: Int64?
+        var liveDue: Int64?
+        var period: Int64?
+        var scope: HandlerScope?
+        var isTimer = false
+    }
+
+    func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> HandlerID {
+        // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
+        try connection.execute(
+            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [
+                handler.name, handler.version, handler.arguments, handler.alternative, kind.rawValue, now,
+                running?.root,
+            ])
+        return HandlerID(rawValue: connection.lastInsertedRow)
+    }
+
+    func bind<Context>(
+        _ handler: Durable<Context>, kind: Kind, timing: Timing
+    ) throws(HandlerError) -> HandlerID {
+        let lane = registry.definition(named: handler.name).map(Lane.init) ?? .inStep
+        try connection.execute(
+            """
+            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+                live_due, period, call)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                handler.name, handler.version, handler.arguments, handler.alternative, kind.rawValue, now,
+                running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
+                timing.liveDue, timing.period, timing.isTimer ? try StoredCall(.result).bytes() : nil,
+            ])
+        hasNewDue = true
+        return HandlerID(rawValue: connection.lastInsertedRow)
+    }
+
+    /// Stores a handler together with the call that a runner makes, at once: one that cannot run in this step.
+    func bind(
+        _ handler: StoredHandler, toBeCalledWith context: any Sendable, _ call: StoredCall, lane: Lane
+    ) throws {
+        guard let context = context as? any RestorableContext else {
+            throw HandlerError(
+                .contextNotRestorable,
+                "the handler '\(handler.name)' cannot run in this step, and what it is called with, \(type(of: context)), cannot be kept; let that type conform to RestorableContext"
+            )
+        }
+        try connection.execute(
+            """
+            INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
+                call, input)
+            VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                handler.name, handler.version, handler.arguments, handler.alternative, now, running?.root,
+                context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.stored(),
+            ])
+        hasNewDue = true
+    }
+}

@@ -1,0 +1,246 @@
+/// Calling handlers: take the row, run it, write its ending; or set the call aside.
+extension Transaction {
+    /// What a call is made with.
+    enum ContextSource {
+        /// What the caller gave.
+        case given(any Sendable)
+        /// What is made again from what is kept in the row.
+        case kept((Definition) throws -> any Sendable)
+
+        var given: (any Sendable)? { if case .given(let context) = self { context } else { nil } }
+
+        func context(for definition: Definition) throws -> any Sendable {
+            switch self {
+            case .given(let context): context
+            case .kept(let restore): try restore(definition)
+            }
+        }
+    }
+
+    func end(
+        _ id: HandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource
+    ) throws -> Disposition {
+        try attempt(
+            StoredCall(outcome, overrides: overrides), context.given,
+            take: {
+                try take(
+                    id,
+                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state <> 3"
+                )
+            },
+            run: { stored, input in
+                try invoke(stored, overrides: overrides, context: context, input: &input)
+                try bury(id, stored, outcome, nil)
+                try Failpoint.afterHandler.hit()
+            },
+            setAside: { stored, aside in try keep(id, aside) })
+    }
+
+    func callStanding(_ id: HandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
+        try attempt(
+            StoredCall(.result, overrides: overrides), context.given,
+            take: {
+                try read(
+                    id,
+                    "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace FROM handler WHERE id = ? AND kind = 1"
+                )
+            },
+            run: { stored, input in
+                try invoke(stored, overrides: overrides, context: context, input: &input)
+                try Failpoint.afterHandler.hit()
+            },
+            setAside: { stored, aside in try keepCall(of: stored, aside) })
+    }
+
+    /// Runs a handler inside the one that runs now, in its savepoint.
+    func run<Context: Sendable>(
+        _ handler: Durable<Context>, context: Context, overrides: Record = Record()
+    ) throws {
+        try notingFailure(of: handler.name) {
+            try goingDeeper {
+                let nested = StoredHandler(
+                    name: handler.name, version: handler.version, arguments: handler.arguments,
+                    alternative: handler.alternative, trace: running?.root)
+                let definition = try definition(of: nested)
+                guard case .inStep(let body) = definition.body, canRunHere(definition) else {
+                    // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
+                    return try bind(
+                        nested, toBeCalledWith: context, StoredCall(.result, overrides: overrides),
+                        lane: Lane(definition))
+                }
+                try body(Invocation(stored: nested, overrides: overrides, context: context), self)
+            }
+        }
+    }
+
+    /// Runs a handler that was taken.
+    private func invoke(
+        _ stored: StoredHandler, overrides: Record, context source: ContextSource,
+        input: inout (any Sendable)?
+    ) throws {
+        let definition = try definition(of: stored)
+        let context = try source.context(for: definition)
+        input = context
+        try refuseCulprit(stored, definition, context)
+        guard case .inStep(let body) = definition.body, canRunHere(definition) else {
+            throw Postponed(lane: Lane(definition))
+        }
+        try Failpoint.beforeHandler.hit()
+        try marking(stored, context) {
+            try body(Invocation(stored: stored, overrides: overrides, context: context), self)
+        }
+    }
+
+    private func canRunHere(_ definition: Definition) -> Bool {
+        role == .main || definition.availability == .everywhere
+    }
+
+    /// Leaves word of who runs, for the process that comes after one which this handler kills.
+    func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
+        let outer = running
+        running = stored
+        slot.mark(Mark(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context)))
+        defer {
+            running = outer
+            if let outer, let id = outer.id {
+                slot.mark(Mark(handler: id.rawValue, digest: 0))
+            } else {
+                slot.clear()
+            }
+        }
+        try body()
+    }
+
+    /// Tells the calls of a standing handler apart; a handler that is called once needs none.
+    private func fingerprint(_ stored: StoredHandler, _ context: any Sendable) -> UInt64 {
+        (context as? any RestorableContext)?.fingerprint ?? 0
+    }
+
+    /// Stops a handler that killed too many processes before it kills this one.
+    func refuseCulprit(
+        _ stored: StoredHandler, _ definition: Definition, _ context: any Sendable
+    ) throws {
+        guard stored.deaths >= definition.retry.deaths else { return }
+        if let culprit = stored.culprit {
+            guard culprit == Int64(bitPattern: fingerprint(stored, context)) else { return }
+        }
+        throw HandlerError(
+            .deadly,
+            "\(stored.deaths) processes died while the handler '\(stored.name)' ran with what arrived here; find out why before it is called again"
+        )
+    }
+
+    /// Takes a row and runs it; when that fails for the handler's sake, undoes it and sets it aside.
+    ///
+    /// To the caller goes what no handler is to blame for: the row is not there, or the store failed.
+    ///
+    /// - Parameter given: What the handler is called with; nil where call and context are kept in the row.
+    func attempt(
+        _ call: StoredCall, _ given: (any Sendable)?, take: () throws -> StoredHandler,
+        run: (StoredHandler, inout (any Sendable)?) throws -> Void,
+        setAside: (StoredHandler, SetAside) throws -> Void
+    ) throws -> Disposition {
+        var taken: StoredHandler?
+        var context = given
+        failedRetry = nil
+        do {
+            try undoingOnError {
+                let stored = try take()
+                taken = stored
+                try goingDeeper { try checkingForeignKeys { try run(stored, &context) } }
+            }
+            return .ended
+        } catch let error {
+            guard let taken, connection.isUsable else { throw error }
+            let aside = SetAside(
+                error, taken, call, context: context, isKept: given == nil,
+                retry: failedRetry ?? registry.definition(named: taken.name)?.retry, now: now)
+            try Failpoint.beforeSetAside.hit()
+            try setAside(taken, aside)
+            hasNewDue = hasNewDue || aside.due != nil
+            return aside.disposition
+        }
+    }
+
+    func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
+        guard let definition = registry.definition(named: stored.name) else {
+            throw HandlerError(
+                .unknownHandler,
+                "no handler named '\(stored.name)' is registered in this program; its row is kept until a program that has it starts"
+            )
+        }
+        guard stored.version <= definition.version else {
+            throw HandlerError(
+                .newerVersion,
+                "the handler '\(stored.name)' was bound in version \(stored.version), but this program has version \(definition.version); its row is kept until a newer program starts"
+            )
+        }
+        return definition
+    }
+
+    // MARK: Rows
+
+    /// Removes a row and returns it. The step holds the write lock, so nobody else can take it in between.
+    func take(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+        let stored = try read(id, query)
+        // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
+        let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
+        guard deleted == 1 else { throw try noSuchHandler(id) }
+        return stored
+    }
+
+    func read(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+        let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
+            StoredHandler(
+                id: id, name: row.text(0), version: Int(row.integer(1)), arguments: row.blob(2),
+                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.integer(4)),
+                deaths: Int(row.integer(5)), culprit: row.optionalInteger(6),
+                trace: row.optionalInteger(7).map(HandlerID.init(rawValue:)))
+        }
+        guard let stored else { throw try noSuchHandler(id) }
+        return stored
+    }
+
+    func bury(
+        _ id: HandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?
+    ) throws(HandlerError) {
+        // The primary key refuses a second ending of one handler.
+        try connection.execute(
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)",
+            [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
+    }
+
+    func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
+        try connection.first(
+            "SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", [id]
+        ) {
+            (row) throws(HandlerError) in
+            guard let outcome = Outcome(rawValue: row.integer(1)) else {
+                throw HandlerError(
+                    .databaseNewer,
+                    "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
+                )
+            }
+            return Ending(
+                handler: id, name: row.text(0), outcome: outcome,
+                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.integer(3),
+                trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
+        }
+    }
+
+    func noSuchHandler(_ id: HandlerID) throws(HandlerError) -> HandlerError {
+        let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {
+            (row) throws(HandlerError) in (row.integer(0), row.integer(1))
+        }
+        let sentence =
+            switch found {
+            case nil: "the handler \(id) has ended or never existed; it cannot be called again"
+            case (_, State.leased.rawValue)?:
+                "the handler \(id) is running; it ends by itself, or invalidate it"
+            case (Kind.standing.rawValue, _)?:
+                "the handler \(id) is a standing one; call it, or invalidate it to remove it"
+            default: "the handler \(id) is not a standing one; end it"
+            }
+        return HandlerError(.noSuchHandler, sentence)
+    }
+}

@@ -1,0 +1,111 @@
+/// Invalidating handlers, and those bound as their arguments.
+extension Transaction {
+    func invalidate(
+        _ id: HandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
+        environment: (any HandlerEnvironment)?
+    ) throws -> Disposition {
+        let invalidated = { (name: String) in
+            Invalidation(reason: reason, handler: name, environment: environment)
+        }
+        return try attempt(
+            StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
+            take: {
+                try take(
+                    id,
+                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ?"
+                )
+            },
+            run: { stored, _ in
+                let invalidation = invalidated(stored.name)
+                try Failpoint.beforeInvalidation.hit()
+                try refuseDeadlyInvalidation(stored)
+                try marking(stored, invalidation) {
+                    try invalidate(
+                        stored.name, stored.arguments, alternative: stored.alternative, invalidation,
+                        overrides)
+                }
+                try bury(id, stored, outcome, reason)
+            },
+            setAside: { stored, aside in try keep(id, aside) })
+    }
+
+    /// Runs what stands for a handler that can never be called, then the same for the handlers it holds as arguments.
+    ///
+    /// One that was handed on to the invalidation as an argument is that one's to deal with: it may still be called.
+    private func invalidate(
+        _ name: String, _ arguments: [UInt8], alternative: [UInt8]?, _ invalidation: Invalidation,
+        _ overrides: Record
+    ) throws {
+        var handedOn: [NestedHandler] = []
+        if let alternative {
+            let orElse = try ArgumentCoding.alternative(alternative, of: name)
+            handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.name)
+            try run(
+                orElse,
+                context: Invalidation(
+                    reason: invalidation.reason, handler: name, environment: invalidation.environment),
+                overrides: overrides)
+        }
+        for inner in try NestedHandler.all(in: arguments, of: name) {
+            if let index = handedOn.firstIndex(of: inner) {
+                handedOn.remove(at: index)
+                continue
+            }
+            try goingDeeper {
+                try invalidate(
+                    inner.name, inner.arguments, alternative: inner.alternative, invalidation, Record())
+            }
+        }
+    }
+
+    private func refuseDeadlyInvalidation(_ stored: StoredHandler) throws(HandlerError) {
+        guard stored.deaths >= RetryPolicy.standard.deaths else { return }
+        throw HandlerError(
+            .deadly,
+            "\(stored.deaths) processes died while the handler '\(stored.name)' or its invalidation ran; find out why before it is invalidated again"
+        )
+    }
+
+    /// Ends a row without running anything.
+    func discard(_ id: HandlerID) throws(HandlerError) {
+        let stored = try take(
+            id,
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ?")
+        try bury(id, stored, .invalidated, .discarded)
+    }
+}
+
+/// A handler found among the arguments of another one, without its type.
+struct NestedHandler: Hashable {
+    let name: String
+    let arguments: [UInt8]
+    let alternative: [UInt8]?
+
+    /// Nil for an object that only looks like a handler.
+    private init?(_ members: [String: JSONValue]) throws {
+        guard case .string(let name)? = members["$handler"], case .integer? = members["version"],
+            let arguments = members["arguments"], case .object = arguments
+        else { return nil }
+        self.name = name
+        self.arguments = try [UInt8](ArgumentCoding.encoder().encode(arguments))
+        alternative = try members["orElse"].map { try [UInt8](ArgumentCoding.encoder().encode($0)) }
+    }
+
+    /// The outermost handlers among stored arguments, in the order of their names.
+    static func all(in arguments: [UInt8], of handler: String) throws -> [NestedHandler] {
+        guard ArgumentCoding.mayHold(mark: "handler", arguments) else { return [] }
+        var found: [NestedHandler] = []
+        try collect(.object(ArgumentCoding.record(arguments, handler: handler).values), into: &found)
+        return found
+    }
+
+    private static func collect(_ value: JSONValue, into found: inout [NestedHandler]) throws {
+        switch value {
+        case .object(let members):
+            if let handler = try NestedHandler(members) { return found.append(handler) }
+            for (_, member) in members.sorted(by: { $0.key < $1.key }) { try collect(member, into: &found) }
+        case .array(let items): for item in items { try collect(item, into: &found) }
+        default: break
+        }
+    }
+}

@@ -1,0 +1,70 @@
+/// Handlers that were set aside, and the tombstones of those that ended.
+extension Transaction {
+    /// Gives a handler that was set aside another chance, with what was kept for it.
+    func requeue(_ id: HandlerID) throws {
+        guard try requeue("id = ?", [id]) == 1 else {
+            guard let state = try state(of: id) else { throw try noSuchHandler(id) }
+            throw HandlerError(
+                .noSuchHandler,
+                "the handler \(id) is \(HandlerStatus.State(state).rawValue), not set aside; there is nothing to requeue"
+            )
+        }
+    }
+
+    /// The same for all with a name, or for all.
+    func requeueAll(named name: String?) throws -> Int {
+        try name.map { try requeue("name = ?", [$0]) } ?? requeue("1", [])
+    }
+
+    /// Gives the handlers another chance that were parked because a program did not know them and that this one does.
+    func requeueKnown() throws -> Int {
+        let parked = try connection.all("SELECT DISTINCT name, version FROM handler WHERE state = 1") {
+            (row) throws(HandlerError) in (name: row.text(0), version: row.integer(1))
+        }
+        var count = 0
+        for (name, version) in parked {
+            guard let definition = registry.definition(named: name), version <= definition.version else {
+                continue
+            }
+            count += try requeue("state = 1 AND name = ? AND version = ?", [name, version])
+        }
+        return count
+    }
+
+    private func requeue(_ condition: String, _ values: [any SQLConvertible]) throws -> Int {
+        try Failpoint.beforeRequeue.hit()
+        // Without the call it was made with, it can only wait to be called again.
+        let count = try connection.execute(
+            """
+            UPDATE handler SET state = 0, due = CASE WHEN call IS NULL THEN NULL ELSE ? END, attempts = 0,
+                deaths = 0, reason = NULL
+            WHERE state IN (1, 2) AND \(condition)
+            """, [now] + values)
+        hasNewDue = hasNewDue || count > 0
+        return count
+    }
+
+    func state(of id: HandlerID) throws(HandlerError) -> State? {
+        try connection.first("SELECT state FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
+            State(rawValue: row.integer(0))
+        } ?? nil
+    }
+
+    /// Forgets endings from before `time`, among the `limit` that follow the handler `start`.
+    ///
+    /// - Returns: Where to go on; nil at the end of the table.
+    func pruneEndings(before time: Int64, after start: HandlerID, limit: Int) throws(HandlerError)
+        -> HandlerID?
+    {
+        let last = try connection.first(
+            """
+            SELECT max(handler), count(*) FROM
+                (SELECT handler FROM ending WHERE handler > ? ORDER BY handler LIMIT ?)
+            """, [start, limit]
+        ) { (row) throws(HandlerError) in (row.optionalInteger(0), row.integer(1)) }
+        guard let last, let handler = last.0 else { return nil }
+        try connection.execute(
+            "DELETE FROM ending WHERE handler > ? AND handler <= ? AND ended_at < ?", [start, handler, time])
+        return last.1 < limit ? nil : HandlerID(rawValue: handler)
+    }
+}

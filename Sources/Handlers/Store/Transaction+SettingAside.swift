@@ -1,0 +1,121 @@
+/// Thrown where a handler cannot run in this step, so that its row is put back for a runner.
+struct Postponed: Error {
+    /// Who may run it.
+    let lane: Lane
+}
+
+/// Where a handler goes that could not run, and what is kept with it.
+struct SetAside {
+    var state: Transaction.State
+    /// When a runner calls it again; nil when none does.
+    var due: Int64?
+    var lane = Lane.inStep
+    let attempts: Int
+    let reason: String
+    /// The call and what it was made with; nil when that cannot be kept, and then somebody else must call again.
+    var call: [UInt8]?
+    var input: [UInt8]?
+    var scope: HandlerScope?
+
+    /// - Parameters:
+    ///   - context: What the handler was called with; nil when that is kept in its row and was not made again yet.
+    ///   - isKept: Whether call and context are kept in its row already.
+    init(
+        _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
+        isKept: Bool, retry: RetryPolicy?, now: Int64
+    ) {
+        let isPostponed = error is Postponed
+        attempts = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
+        reason = isPostponed ? "waits for a runner" : plainReason(error)
+        (state, due) = (.quarantined, nil)
+        keep(call, context: context)
+        let isKept = isKept || self.call != nil
+        if let error = error as? Postponed {
+            // One that cannot be kept cannot wait either.
+            guard isKept else { return }
+            (state, due, lane) = (.pending, now, error.lane)
+        } else if Self.isUnknown(error) {
+            state = .parked
+        } else if let retry, Self.isWorthRetrying(error), isKept, attempts < retry.attempts {
+            let delay = retry.delay(after: attempts, seed: stored.id?.rawValue ?? 0)
+            (state, due) = (.pending, TimeSource.sum(now, delay))
+        }
+    }
+
+    private mutating func keep(_ call: StoredCall, context: (any Sendable)?) {
+        if call.reason != nil {
+            // An invalidation is made again from its reason alone.
+            self.call = try? call.bytes()
+            scope = (context as? any RestorableContext)?.environment?.scope
+        } else if let context = context as? any RestorableContext, let input = try? context.stored() {
+            self.call = try? call.bytes()
+            self.input = input
+            scope = context.environment?.scope
+        }
+    }
+
+    private static func isUnknown(_ error: any Error) -> Bool {
+        let code = (error as? HandlerError)?.code
+        return code == .unknownHandler || code == .newerVersion
+    }
+
+    private static func isUncalled(_ error: any Error) -> Bool { error is Postponed || isUnknown(error) }
+
+    /// Whether the same call may succeed later. A fault in what is stored or in the program stays.
+    private static func isWorthRetrying(_ error: any Error) -> Bool {
+        switch (error as? HandlerError)?.code {
+        case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable,
+            .argumentNotEncodable,
+            .nestedTooDeep, .deadly, .databaseCorrupt, .noSuchHandler:
+            false
+        default: true
+        }
+    }
+
+    var disposition: Disposition {
+        switch state {
+        case .parked: .parked(reason: reason)
+        case .pending where reason == "waits for a runner": .queued
+        case .pending: .retrying(at: due ?? 0, reason: reason)
+        case .quarantined, .leased: .quarantined(reason: reason)
+        }
+    }
+}
+
+extension Transaction {
+    /// Keeps a handler that could not run, with what arrived for it.
+    func keep(_ id: HandlerID, _ aside: SetAside) throws(HandlerError) {
+        let changed = try connection.execute(
+            """
+            UPDATE handler SET state = ?, due = ?, live_due = NULL, lane = ?, attempts = ?, reason = ?,
+                call = coalesce(?, call), input = coalesce(?, input), scope = coalesce(?, scope), lease = NULL
+            WHERE id = ?
+            """,
+            [
+                aside.state.rawValue, aside.due, aside.lane.rawValue, aside.attempts, aside.reason,
+                aside.call,
+                aside.input, aside.scope?.rawValue, id,
+            ])
+        // It was taken and that was undone: a row that is not there now would be a handler lost.
+        guard changed == 1 else { throw try noSuchHandler(id) }
+    }
+
+    /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
+    func keepCall(of stored: StoredHandler, _ aside: SetAside) throws(HandlerError) {
+        try connection.execute(
+            """
+            INSERT INTO handler(name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
+                attempts, call, input, reason)
+            VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                stored.name, stored.version, stored.arguments, aside.state.rawValue, now, stored.root,
+                aside.scope?.rawValue, aside.lane.rawValue, aside.due, aside.attempts, aside.call,
+                aside.input,
+                aside.reason,
+            ])
+        if stored.deaths > 0, let id = stored.id {
+            try connection.execute("UPDATE handler SET deaths = 0, culprit = NULL WHERE id = ?", [id])
+        }
+    }
+}
