@@ -1,0 +1,70 @@
+/// What rows that wait in a database depend on: a handler's name, version and arguments, as text.
+///
+/// A program whose signatures change without a version cannot read the rows that an older one stored. A committed lock
+/// file of them makes that a failing test; see ``HandlerRegistry/checkSignatures(against:of:updating:)``.
+public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
+    /// One stored argument.
+    public struct Argument: Hashable, Sendable {
+        /// The name under which it is stored.
+        public let name: String
+        /// Its type, with its module unless that is `Swift`: `[String: XMPPCore.JID?]`.
+        public let type: String
+        /// Whether a default value counts where it is missing from a row.
+        public let hasDefault: Bool
+
+        public init(_ name: String, _ type: Any.Type, hasDefault: Bool = false) {
+            self.name = name
+            self.type = TypeName.text(type)
+            self.hasDefault = hasDefault
+        }
+
+        /// Whether rows without it can be read.
+        var mayBeMissing: Bool { hasDefault || type.hasSuffix("?") }
+    }
+
+    /// ``DurableHandler/id``.
+    public let id: String
+    /// ``DurableHandler/version``.
+    public let version: Int
+    /// ``DurableHandler/aliases``, sorted.
+    public let aliases: [String]
+    /// Whether it is an ``AsyncHandler``.
+    public let isAsync: Bool
+    /// The type of what it is called with.
+    public let context: String
+    /// The arguments, sorted by name.
+    public let arguments: [Argument]
+
+    /// Reads the signature of a handler.
+    ///
+    /// - Throws: ``HandlerError`` with code `unknownSignature` when its arguments cannot be seen; it says what to write.
+    public init<H: DurableHandler>(_ handler: H.Type) throws(HandlerError) {
+        id = H.id
+        version = H.version
+        aliases = H.aliases.sorted()
+        isAsync = handler is any AsyncHandler.Type
+        context = TypeName.text(H.Context.self)
+        arguments = try H.storedArguments.sorted { $0.name < $1.name }
+    }
+
+    /// The block of a lock file, without a newline at its end.
+    public var description: String { (["handler \(id)"] + lines.map { "  " + $0 }).joined(separator: "\n") }
+
+    /// The lines below the name.
+    private var lines: [String] {
+        let arguments = arguments.map { argument in
+            "argument \(argument.name): \(argument.type)" + (argument.hasDefault ? " (has a default)" : "")
+        }
+        return ["version \(version)"] + aliases.map { "alias \($0)" }
+            + [isAsync ? "runs under a lease" : "runs inside the step", "called with \(context)"] + arguments
+    }
+}
+
+extension HandlerError.Code {
+    /// A handler's arguments cannot be seen.
+    public static let unknownSignature = Self(rawValue: "unknown-signature")
+    /// The signatures of a program's handlers are not those of its lock file.
+    public static let signaturesChanged = Self(rawValue: "signatures-changed")
+    /// A lock file cannot be read or written.
+    public static let lockFileUnavailable = Self(rawValue: "lock-file-unavailable")
+}
