@@ -14,6 +14,7 @@ struct Definition: Sendable {
     let retry: RetryPolicy
     let availability: Availability
     let place: String
+    let signature: @Sendable () throws(HandlerError) -> HandlerSignature
     let body: Body
     private let context: any Sendable.Type
 
@@ -25,6 +26,7 @@ struct Definition: Sendable {
         availability = H.availability
         context = H.Context.self
         self.place = place
+        signature = { () throws(HandlerError) in try HandlerSignature(handler) }
         if let handler = handler as? any Handler.Type {
             body = Self.inStep(handler)
         } else if let handler = handler as? any AsyncHandler.Type {

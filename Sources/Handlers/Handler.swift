@@ -41,6 +41,20 @@ public protocol DurableHandler: Codable, Sendable {
 
     /// In which processes it runs; ``Availability/everywhere`` unless said otherwise.
     static var availability: Availability { get }
+
+    /// The bound arguments as a lock file lists them; see ``HandlerRegistry/checkSignatures(against:of:updating:)``.
+    ///
+    /// They are found by reflection unless said otherwise. Say it where a coding key has another name than its property,
+    /// or where a missing argument has a default:
+    ///
+    /// ```swift
+    /// static var storedArguments: [HandlerSignature.Argument] {
+    ///     [.init("deviceid", UInt32.self), .init("tries", Int.self, hasDefault: true)]
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``HandlerError`` with code `unknownSignature` when reflection does not show them.
+    static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) }
 }
 
 extension DurableHandler {

@@ -57,6 +57,11 @@ public final class HandlerRegistry: Sendable {
     /// Whether a handler of that name or alias is registered.
     package func knows(_ name: String) -> Bool { definition(named: name) != nil }
 
+    /// Each definition once, whatever aliases it has.
+    var distinctDefinitions: [Definition] {
+        definitions.withLock { definitions in definitions.filter { $0.key == $0.value.id }.map(\.value) }
+    }
+
     func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
 }
 
