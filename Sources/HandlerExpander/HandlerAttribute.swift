@@ -11,6 +11,8 @@ struct HandlerAttribute {
     var version: ExprSyntax?
     var aliases: ExprSyntax?
     var upcast: ExprSyntax?
+    var retry: ExprSyntax?
+    var availability: ExprSyntax?
     /// The argument `on:`, and the path in it.
     var path: (argument: LabeledExprSyntax, text: String)?
 
@@ -33,10 +35,14 @@ struct HandlerAttribute {
             case "version": readVersion(argument.expression, report: &report)
             case "aliases": readAliases(argument.expression, report: &report)
             case "upcast": readUpcast(argument.expression, report: &report)
+            case "retry": retry = readPolicy(argument.expression, report: &report)
+            case "availability": availability = readPolicy(argument.expression, report: &report)
             case "on": readPath(argument, report: &report)
-            default: break  // The compiler has refused it already.
+            // The compiler refuses it too; a tool that only expands does not.
+            default: report.error(.unknownArgument(argument.label?.text), at: argument)
             }
         }
+        checkUpcastIsCalled(in: arguments, of: attribute, report: &report)
     }
 
     private mutating func readVersion(_ expression: ExprSyntax, report: inout HandlerReport) {
@@ -77,6 +83,24 @@ struct HandlerAttribute {
         }
     }
 
+    /// An expression that is pasted into a static property of the expansion.
+    private func readPolicy(_ expression: ExprSyntax, report: inout HandlerReport) -> ExprSyntax {
+        if let reference = expression.reference(toAnyOf: HandlerExpansion.members) {
+            report.error(.hiddenMember(reference.baseName.text), at: reference)
+        }
+        return expression.trimmed
+    }
+
+    private func checkUpcastIsCalled(
+        in arguments: LabeledExprListSyntax, of attribute: AttributeSyntax, report: inout HandlerReport
+    ) {
+        // A version that is no literal may be anything.
+        guard let argument = arguments.first(where: { $0.label?.text == "upcast" }), upcast != nil,
+            version.map({ $0.integer == 1 }) ?? true
+        else { return }
+        report.error(.uncalledUpcast, at: argument, fixIts: [Self.removing(argument, from: attribute)])
+    }
+
     private mutating func readPath(_ argument: LabeledExprSyntax, report: inout HandlerReport) {
         path = (argument, argument.expression.plainString ?? "")
         guard let text = argument.expression.plainString else {
@@ -93,15 +117,15 @@ struct HandlerAttribute {
         if unwraps { report.error(.pathUnwraps, at: argument.expression) }
     }
 
-    /// Removes `on:` from `attribute`.
-    static func removingPath(_ path: LabeledExprSyntax, from attribute: AttributeSyntax) -> FixIt {
+    /// Removes one of the arguments of `attribute`.
+    static func removing(_ argument: LabeledExprSyntax, from attribute: AttributeSyntax) -> FixIt {
         let arguments = attribute.arguments?.as(LabeledExprListSyntax.self) ?? []
-        var changes: [FixIt.Change] = [.removing(path)]
+        var changes: [FixIt.Change] = [.removing(argument)]
         // A comma is part of the argument before it.
-        if path == arguments.last, let comma = arguments.dropLast().last?.trailingComma {
+        if argument == arguments.last, let comma = arguments.dropLast().last?.trailingComma {
             changes.append(.removing(comma))
         }
-        return FixIt(message: HandlerFixIt("Remove 'on:'"), changes: changes)
+        return FixIt(message: HandlerFixIt("Remove '\(argument.label?.text ?? ""):'"), changes: changes)
     }
 
     /// Adds `on:` to `attribute`, with a placeholder for the path.

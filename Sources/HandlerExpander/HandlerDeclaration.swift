@@ -11,6 +11,8 @@ struct HandlerDeclaration {
     var owner: HandlerOwner
     var isStatic: Bool
     var canThrow: Bool
+    /// Whether it may wait, and so runs outside the transaction.
+    var isAsync: Bool { parameters.form == .leased }
     /// As written on the function.
     var access: AccessLevel?
     /// `@available(…)`, which what the expansion adds must repeat.
@@ -40,10 +42,13 @@ struct HandlerDeclaration {
         Self.checkModifiers(of: function, report: &report)
         let parameters = HandlerParameters(of: function, owner: owner?.name ?? "Self", report: &report)
         guard let owner, let attribute, let parameters else { return nil }
+        Self.checkForm(of: function, parameters, report: &report)
         Self.checkIsolation(of: function, isStatic: isStatic, owner: owner, report: &report)
         Self.checkPath(of: function, isStatic: isStatic, attribute: node, read: attribute, report: &report)
 
         self.attribute = attribute
+        self.attribute.retry = attribute.retry?.replacingSelf(with: owner.name)
+        self.attribute.availability = attribute.availability?.replacingSelf(with: owner.name)
         self.attribute.upcast = attribute.upcast?.replacingSelf(with: owner.name)
         self.owner = owner
         self.parameters = parameters
@@ -70,13 +75,35 @@ extension HandlerDeclaration {
     }
 
     private static func checkEffects(of function: FunctionDeclSyntax, report: inout HandlerReport) {
-        if let async = function.signature.effectSpecifiers?.asyncSpecifier {
-            report.error(.async, at: async, fixIts: [FixIt("Remove 'async'", .removing(async))])
-        }
         if let result = function.signature.returnClause, !result.type.isVoid {
             report.error(
                 .returnsValue(result.type.trimmedDescription), at: result.type,
                 fixIts: [FixIt("Remove the return type", .removing(result))])
+        }
+    }
+
+    /// A function that may wait takes an `AsyncCall`, and one that runs inside the transaction a `Call`.
+    private static func checkForm(
+        of function: FunctionDeclSyntax, _ parameters: HandlerParameters, report: inout HandlerReport
+    ) {
+        let (type, context) = (parameters.callType, parameters.writtenContext)
+        switch (parameters.form, function.isAsync) {
+        case (.inStep, true):
+            let asyncCall = parameters.writtenCall.replacingLastName("Call", with: "AsyncCall")
+            var fixIts = [FixIt("Write '\(asyncCall)'", .replacing(type, with: asyncCall))]
+            if let async = function.signature.effectSpecifiers?.asyncSpecifier {
+                fixIts.append(FixIt("Remove 'async'", .removing(async)))
+            }
+            report.error(.asyncInStep(context), at: type, fixIts: fixIts)
+        case (.leased, false):
+            let call = "borrowing " + parameters.writtenCall.replacingLastName("AsyncCall", with: "Call")
+            report.error(
+                .syncLeased(context), at: type,
+                fixIts: [
+                    FixIt("Add 'async'", function.addingAsync),
+                    FixIt("Write '\(call)'", .replacing(type, with: call)),
+                ])
+        case (.inStep, false), (.leased, true): break
         }
     }
 
@@ -86,10 +113,12 @@ extension HandlerDeclaration {
             .mutating, at: mutating, fixIts: [FixIt("Remove 'mutating'", .removing(mutating))])
     }
 
-    /// Only the isolation that can be seen: the compiler finds the rest, in the expansion.
+    /// Only the isolation that can be seen: the compiler finds the rest, in the expansion. A function that may wait
+    /// can wait for its actor.
     private static func checkIsolation(
         of function: FunctionDeclSyntax, isStatic: Bool, owner: HandlerOwner, report: inout HandlerReport
     ) {
+        if function.isAsync { return }
         let isNonisolated = function.modifiers.contains { $0.name.text == "nonisolated" }
         let inherited = isStatic && !owner.isolatesStatic ? nil : owner.actor
         let actor = function.attributes.isMainActor ? "the main actor" : isNonisolated ? nil : inherited
@@ -109,13 +138,24 @@ extension HandlerDeclaration {
         case (true, let path?):
             report.error(
                 .pathOnStatic, at: path.argument,
-                fixIts: [HandlerAttribute.removingPath(path.argument, from: node)])
+                fixIts: [HandlerAttribute.removing(path.argument, from: node)])
         case (false, nil):
             report.error(
                 .instanceWithoutPath(function.name.text), at: function.name,
                 fixIts: HandlerAttribute.addingPath(to: node))
         case (true, nil), (false, _?): break
         }
+    }
+}
+
+extension FunctionDeclSyntax {
+    var isAsync: Bool { signature.effectSpecifiers?.asyncSpecifier != nil }
+
+    fileprivate var addingAsync: FixIt.Change {
+        if let throwing = signature.effectSpecifiers?.throwsClause?.throwsSpecifier {
+            return .replacing(throwing, with: "async " + throwing.text)
+        }
+        return .replacing(signature.parameterClause.rightParen, with: ") async")
     }
 }
 

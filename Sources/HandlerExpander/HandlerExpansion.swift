@@ -9,7 +9,11 @@ struct HandlerExpansion {
     /// The types that the added type declares, which hide the user's of the same name inside it.
     static let types: Set = ["CodingKeys", "Context"]
     /// The other names that hide the user's inside the added type, besides the arguments.
-    static let members: Set = ["aliases", "arguments", "decoder", "id", "run", "upcast", "version"]
+    static let members: Set = [
+        "aliases", "arguments", "availability", "decoder", "durable", "id", "retry", "run", "storedArguments",
+        "upcast",
+        "version",
+    ]
 
     let handler: HandlerDeclaration
 
@@ -32,14 +36,18 @@ struct HandlerExpansion {
 
 extension HandlerExpansion {
     private var definition: String {
-        let members = [constants, upcast, properties, initializers, encoding, run].filter { !$0.isEmpty }
+        let members = [constants, upcast, signature, properties, initializers, encoding, run].filter {
+            !$0.isEmpty
+        }
         return """
             /// The handler \(id): what it has bound, as it is stored.
-            \(availability)\(access)nonisolated struct \(typeName): Handlers::Handler {
+            \(availability)\(access)nonisolated struct \(typeName): \(conformance) {
             \(members.joined(separator: "\n\n"))
             }
             """
     }
+
+    private var conformance: String { handler.isAsync ? "Handlers::AsyncHandler" : "Handlers::Handler" }
 
     private var constants: String {
         var lines = [
@@ -52,6 +60,12 @@ extension HandlerExpansion {
         if let aliases = handler.attribute.aliases {
             lines.append("static var aliases: [Swift::String] { \(aliases) }")
         }
+        if let retry = handler.attribute.retry {
+            lines.append("static var retry: Handlers::RetryPolicy { \(retry) }")
+        }
+        if let availability = handler.attribute.availability {
+            lines.append("static var availability: Handlers::Availability { \(availability) }")
+        }
         return lines.map { requirement + $0 }.joined(separator: "\n")
     }
 
@@ -63,6 +77,20 @@ extension HandlerExpansion {
             ) throws {
                 let __upcast: (inout Handlers::Record, Swift::Int) throws -> Swift::Void = \(upcast)
                 try __upcast(&__record, __version)
+            }
+            """
+    }
+
+    /// What the lock file lists: said here, because reflection does not see labels and defaults.
+    private var signature: String {
+        if arguments.isEmpty { return "" }
+        let listed = arguments.map { argument in
+            let fallback = argument.storedDefault == nil ? "" : ", hasDefault: true"
+            return ".init(\"\(argument.label)\", (\(argument.type)).self\(fallback))"
+        }
+        return """
+            \(requirement)static var storedArguments: [Handlers::HandlerSignature.Argument] {
+                [\(listed.joined(separator: ", "))]
             }
             """
     }
@@ -124,7 +152,7 @@ extension HandlerExpansion {
         let owner = handler.owner.name
         let values = arguments.map { "\($0.label.argumentLabel): self.\($0.property.quotedName)" }
         let call = "\(name)(\((["call"] + values).joined(separator: ", ")))"
-        let attempt = handler.canThrow ? "try " : ""
+        let attempt = (handler.canThrow ? "try " : "") + (handler.isAsync ? "await " : "")
         var body = "\(attempt)\(owner).\(call)"
         if let path = handler.attribute.path {
             let literal = path.argument.expression.trimmedDescription
@@ -134,8 +162,9 @@ extension HandlerExpansion {
                 \(attempt)instance.\(call)
                 """
         }
+        let parameter = (handler.isAsync ? "" : "borrowing ") + handler.parameters.call
         return """
-            \(requirement)func run(_ call: borrowing \(handler.parameters.call)) throws {
+            \(requirement)func run(_ call: \(parameter)) \(handler.isAsync ? "async " : "")throws {
             \(body)
             }
             """

@@ -31,6 +31,18 @@ extension HandlerMessage {
         .init("repeated-alias", "the alias \"\(alias)\" stands here twice: remove one")
     }
 
+    static func unknownArgument(_ label: String?) -> Self {
+        .init(
+            "unknown-argument",
+            "@Handler takes no argument \(label.map { "'\($0):'" } ?? "without a label") here: write 'version:', "
+                + "'aliases:', 'on:', 'upcast:', 'retry:' or 'availability:'")
+    }
+
+    static let uncalledUpcast = HandlerMessage(
+        "uncalled-upcast",
+        "'upcast:' turns arguments of older versions into those of this one, and version 1 has none: raise 'version:', "
+            + "or remove 'upcast:'")
+
     static let pathOnStatic = HandlerMessage(
         "path-on-static",
         "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance"

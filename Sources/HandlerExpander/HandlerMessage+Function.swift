@@ -44,10 +44,19 @@ extension HandlerMessage {
                 + "write a handler with an id of its own for each type")
     }
 
-    static let async = HandlerMessage(
-        "async",
-        "a handler runs inside a transaction and cannot suspend: remove 'async', store what is to be done, "
-            + "and let the program do it after the commit")
+    static func asyncInStep(_ context: String) -> Self {
+        .init(
+            "async-in-step",
+            "a handler with a 'Call' runs inside a transaction and cannot suspend: write 'AsyncCall<\(context)>' to run it "
+                + "outside, at least once, or remove 'async'")
+    }
+
+    static func syncLeased(_ context: String) -> Self {
+        .init(
+            "sync-leased",
+            "a handler with an 'AsyncCall' runs outside the transaction and may wait: make the function 'async', or "
+                + "write 'borrowing Call<\(context)>' to run it inside, exactly once")
+    }
 
     static func returnsValue(_ type: String) -> Self {
         .init(
@@ -64,7 +73,8 @@ extension HandlerMessage {
     static func actorIsolated(_ actor: String) -> Self {
         .init(
             "actor-isolated",
-            "a handler runs inside the step, not on \(actor): make the function 'nonisolated'")
+            "a handler runs inside the step, not on \(actor): make the function 'nonisolated', "
+                + "or 'async' with an 'AsyncCall<…>'")
     }
 
     static func instanceWithoutPath(_ name: String) -> Self {

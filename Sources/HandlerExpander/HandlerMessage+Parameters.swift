@@ -1,16 +1,25 @@
 extension HandlerMessage {
-    static let noCall = HandlerMessage(
-        "no-call",
-        "the first parameter is what the call supplies: write '_ call: borrowing Call<…>' before the bound arguments"
-    )
+    static func noCall(isAsync: Bool) -> Self {
+        .init(
+            "no-call",
+            "the first parameter is what the call supplies: write '_ call: \(isAsync ? "AsyncCall" : "borrowing Call")<…>' "
+                + "before the bound arguments")
+    }
 
-    static let callWithoutContext = HandlerMessage(
-        "call-without-context",
-        "'Call' needs the type of what the call supplies: write 'borrowing Call<…>', for example "
-            + "'borrowing Call<IQReply>'")
+    static func callWithoutContext(_ form: HandlerParameters.Form) -> Self {
+        let call = form == .inStep ? "borrowing Call" : "AsyncCall"
+        return .init(
+            "call-without-context",
+            "'\(form.rawValue)' needs the type of what the call supplies: write '\(call)<…>', for example "
+                + "'\(call)<IQReply>'")
+    }
 
     static func notBorrowing(_ type: String) -> Self {
         .init("not-borrowing", "the call is only lent to the handler: write 'borrowing \(type)'")
+    }
+
+    static func specifiedAsyncCall(_ type: String) -> Self {
+        .init("specified-async-call", "the call is a value that the handler may keep: write '\(type)'")
     }
 
     /// A name that the type in the expansion uses for itself.

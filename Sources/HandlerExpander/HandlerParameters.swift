@@ -3,7 +3,21 @@ import SwiftSyntax
 
 /// The parameters of a handler's function: what the call supplies, then the bound arguments.
 struct HandlerParameters {
-    /// The first parameter's type without `borrowing`, as written: `Call<PubSubFetch>`.
+    /// The two types of the first parameter.
+    enum Form: String {
+        /// Inside the transaction.
+        case inStep = "Call"
+        /// Outside of it, under a lease.
+        case leased = "AsyncCall"
+    }
+
+    var form: Form
+    /// The first parameter's type with its specifiers, where diagnostics about it stand.
+    var callType: TypeSyntax
+    /// That type without specifiers, and the context in it, both as written.
+    var writtenCall: String
+    var writtenContext: String
+    /// The first parameter's type without `borrowing`: `Call<PubSubFetch>`.
     var call: String
     /// What that call supplies: `PubSubFetch`.
     var context: String
@@ -12,7 +26,7 @@ struct HandlerParameters {
     /// Reads the parameters of `function`, in which `Self` means `owner`.
     init?(of function: FunctionDeclSyntax, owner: String, report: inout HandlerReport) {
         let parameters = function.signature.parameterClause.parameters
-        let call = Self.readCall(in: function.signature.parameterClause, report: &report)
+        let call = Self.readCall(of: function, report: &report)
         // Where the call is missing, the first parameter is most likely a bound argument, and not looked at.
         for parameter in parameters.dropFirst() {
             guard
@@ -31,36 +45,66 @@ struct HandlerParameters {
             report.error(.hiddenMember(reference.baseName.text), at: reference)
         }
         guard let call else { return nil }
+        form = call.form
+        callType = call.parameter
+        writtenCall = call.type.trimmedDescription
+        writtenContext = call.context.trimmedDescription
         self.call = call.type.replacingSelf(with: owner).trimmedDescription
         context = call.context.replacingSelf(with: owner).trimmedDescription
     }
 
-    /// The type `Call<X>` of the first parameter, and the `X` in it.
+    /// What the first parameter says.
+    private struct CallParameter {
+        var form: Form
+        /// With specifiers.
+        var parameter: TypeSyntax
+        /// Without: `Call<X>`.
+        var type: TypeSyntax
+        /// The `X` in it.
+        var context: GenericArgumentSyntax
+    }
+
     private static func readCall(
-        in clause: FunctionParameterClauseSyntax, report: inout HandlerReport
-    ) -> (type: TypeSyntax, context: GenericArgumentSyntax)? {
+        of function: FunctionDeclSyntax, report: inout HandlerReport
+    ) -> CallParameter? {
+        let clause = function.signature.parameterClause
         guard let parameter = clause.parameters.first else {
-            report.error(.noCall, at: clause)
+            report.error(.noCall(isAsync: function.isAsync), at: clause)
             return nil
         }
         let attributed = parameter.type.as(AttributedTypeSyntax.self)
         let type = attributed?.baseType ?? parameter.type
-        guard parameter.firstName.tokenKind == .wildcard, let arguments = type.callArguments else {
-            report.error(.noCall, at: parameter)
+        guard parameter.firstName.tokenKind == .wildcard, let (form, arguments) = type.call else {
+            report.error(.noCall(isAsync: function.isAsync), at: parameter)
             return nil
         }
         guard let context = arguments?.arguments.first, arguments?.arguments.count == 1 else {
-            report.error(.callWithoutContext, at: type)
+            report.error(.callWithoutContext(form), at: type)
             return nil
         }
-        let specifiers = attributed?.specifiers.map(\.trimmedDescription) ?? []
-        if specifiers != ["borrowing"] || parameter.ellipsis != nil {
-            let borrowing = "borrowing \(type.trimmedDescription)"
+        let call = CallParameter(form: form, parameter: parameter.type, type: type, context: context)
+        // The other form will be asked for, and its specifiers with it.
+        if (form == .leased) == function.isAsync { checkOwnership(of: parameter, call, report: &report) }
+        return call
+    }
+
+    /// A `Call` is lent, and an `AsyncCall` is a value like any other.
+    private static func checkOwnership(
+        of parameter: FunctionParameterSyntax, _ call: CallParameter, report: inout HandlerReport
+    ) {
+        let specifiers = parameter.type.as(AttributedTypeSyntax.self)?.specifiers ?? []
+        let type = call.type.trimmedDescription
+        switch call.form {
+        case .inStep where specifiers.map(\.trimmedDescription) != ["borrowing"] || parameter.ellipsis != nil:
             report.error(
-                .notBorrowing(type.trimmedDescription), at: parameter.type,
-                fixIts: [FixIt("Write 'borrowing'", .replacing(parameter.type, with: borrowing))])
+                .notBorrowing(type), at: parameter.type,
+                fixIts: [FixIt("Write 'borrowing'", .replacing(parameter.type, with: "borrowing \(type)"))])
+        case .leased where !specifiers.isEmpty || parameter.ellipsis != nil:
+            report.error(
+                .specifiedAsyncCall(type), at: parameter.type,
+                fixIts: [FixIt("Write '\(type)'", .replacing(parameter.type, with: type))])
+        case .inStep, .leased: break
         }
-        return (type, context)
     }
 }
 
@@ -158,7 +202,7 @@ extension Syntax {
 
 extension ExprSyntax {
     /// The first of `names` in this expression that is not written after a dot.
-    fileprivate func reference(toAnyOf names: Set<String>) -> DeclReferenceExprSyntax? {
+    func reference(toAnyOf names: Set<String>) -> DeclReferenceExprSyntax? {
         for token in tokens(viewMode: .sourceAccurate) where names.contains(token.plainName) {
             guard let reference = token.parent?.as(DeclReferenceExprSyntax.self) else { continue }
             let member = reference.parent?.as(MemberAccessExprSyntax.self)
@@ -169,15 +213,13 @@ extension ExprSyntax {
 }
 
 extension TypeSyntax {
-    /// The generic arguments of `Call<…>`: nil where this is another type, `.some(nil)` where `Call` has none.
-    fileprivate var callArguments: GenericArgumentClauseSyntax?? {
-        if let type = self.as(IdentifierTypeSyntax.self), type.name.text == "Call" {
-            return .some(type.genericArgumentClause)
+    /// Which call `Call<…>` or `AsyncCall<…>` is, and its generic arguments: nil where this is another type.
+    fileprivate var call: (form: HandlerParameters.Form, arguments: GenericArgumentClauseSyntax?)? {
+        if let type = self.as(IdentifierTypeSyntax.self) {
+            return HandlerParameters.Form(rawValue: type.name.text).map { ($0, type.genericArgumentClause) }
         }
-        if let type = self.as(MemberTypeSyntax.self), type.name.text == "Call",
-            type.baseType.trimmedDescription == "Handlers"
-        {
-            return .some(type.genericArgumentClause)
+        if let type = self.as(MemberTypeSyntax.self), type.baseType.trimmedDescription == "Handlers" {
+            return HandlerParameters.Form(rawValue: type.name.text).map { ($0, type.genericArgumentClause) }
         }
         return nil
     }

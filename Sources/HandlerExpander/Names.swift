@@ -16,6 +16,13 @@ extension String {
         ("_" + self).isValidSwiftIdentifier(for: .variableName) ? self : "`\(self)`"
     }
 
+    /// A generic type's source with `old`, its name after all modules, replaced.
+    func replacingLastName(_ old: String, with new: String) -> String {
+        let name = prefix { $0 != "<" }
+        guard name.hasSuffix(old) else { return self }
+        return name.dropLast(old.count) + new + dropFirst(name.count)
+    }
+
     /// The name as a label in a declaration.
     var parameterLabel: String { ["inout", "let", "var"].contains(self) ? "`\(self)`" : argumentLabel }
 }

@@ -1,6 +1,6 @@
 // HandlerMacrosSupport: `@Handler`, the short way to write a handler.
 //
-//     @Handler("id") func f(_ call:, a:) ──▶ struct Handler_f: Handler      what is stored
+//     @Handler("id") func f(_ call:, a:) ──▶ struct Handler_f: Handler      what is stored (AsyncHandler: async)
 //                                        ──▶ static func f(a:) -> Durable   what binds it
 //                                        ──▶ a record in the program file   what finds it after a restart
 
@@ -24,12 +24,23 @@
 /// first one left out binds the others and gives a `Durable<X>`. An optional or defaulted argument may be missing
 /// where the handler is read again.
 ///
-/// The function runs inside the step, so it is synchronous, returns nothing and may throw; see ``Handlers/Handler``
-/// for what that promises. It stands in a type without generic parameters, under a name that no other handler in
-/// that type has. Actors and types on the main actor declare it `nonisolated`.
+/// A function that is not `async` runs inside the step, exactly once; see ``Handlers/Handler`` for what that promises.
+/// One that waits is `async`, takes an ``AsyncCall`` and runs outside, at least once, as an ``Handlers/AsyncHandler``:
+///
+/// ```swift
+/// @Handler("upload.slot-given", retry: .init(attempts: 10), availability: .mainOnly)
+/// static func slotGiven(_ call: AsyncCall<UploadSlot>, file: String) async throws {
+///     try await put(file, at: call.url, key: call.idempotencyKey)
+///     try call.end { step in try step.execute("UPDATE upload SET done = 1 WHERE file = ?", file) }
+/// }
+/// ```
+///
+/// Either returns nothing, may throw, and stands in a type without generic parameters, under a name that no other
+/// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one runs
+/// on its actor.
 ///
 /// Beside the function `f` this adds
-/// - `struct Handler_f: Handler`, the plain form with the same access level, to be listed in a ``HandlerRegistry``;
+/// - `struct Handler_f: Handler` or `AsyncHandler`, the plain form with the same access level, to be listed in a ``HandlerRegistry``;
 /// - `static func f(…) throws(HandlerError) -> Durable<X>`, which binds it;
 /// - on ELF platforms, a record in the program file, through which ``HandlerRegistry/discovered(and:file:line:)``
 ///   finds it.
@@ -43,15 +54,19 @@
 ///     called; nil is then a ``HandlerError`` with code `missingInstance`.
 ///   - upcast: Turns arguments stored by an older version into those of the next one, as
 ///     ``Handler/upcast(_:from:)`` does: `{ arguments, version in arguments.rename("deviceid", to: "device") }`.
+///   - retry: How often and how long it is tried again when it fails.
+///   - availability: In which processes it runs: `.mainOnly` for what is too much for a short-lived worker.
 @attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
 public macro Handler(
     _ id: String, version: Int = 1, aliases: [String] = [], on path: String? = nil,
-    upcast: ((inout Record, Int) throws -> Void)? = nil
+    upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
+    availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
 
 /// Never compiles: a handler needs an id that never changes. It exists so that the error says what to write.
 @attached(peer)
 public macro Handler(
     version: Int = 1, aliases: [String] = [], on path: String? = nil,
-    upcast: ((inout Record, Int) throws -> Void)? = nil
+    upcast: ((inout Record, Int) throws -> Void)? = nil, retry: RetryPolicy = .standard,
+    availability: Availability = .everywhere
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")

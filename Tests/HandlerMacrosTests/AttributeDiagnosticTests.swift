@@ -73,12 +73,48 @@ struct AttributeDiagnosticTests {
             contains: "-> Swift::Void = Till.upcast")
     }
 
+    @Test("H10 an upcast that is never called is refused: version 1 has no older ones")
+    func uncalledUpcast() {
+        let message =
+            "'upcast:' turns arguments of older versions into those of this one, and version 1 has none: "
+            + "raise 'version:', or remove 'upcast:'"
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸upcast: Self.old)"), message,
+            fixed: type("@Handler(\"till.paid\")"))
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", version: 1, ▸upcast: { _, _ in }, retry: .never)"), message,
+            fixed: type("@Handler(\"till.paid\", version: 1, retry: .never)"))
+        expectExpansion(
+            type("@Handler(\"till.paid\", version: Self.latest, upcast: Self.old)"), contains: "= Till.old")
+    }
+
+    @Test("H10 a policy called as something in the expansion must be written with Self")
+    func hiddenPolicy() {
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", retry: ▸retry)"),
+            "'retry' means something else in what @Handler expands to: write 'Self.retry'")
+        expectDiagnostic(
+            type(
+                "@Handler(\"till.paid\", retry: .never, availability: isLight ? .everywhere : ▸availability)"),
+            "'availability' means something else in what @Handler expands to: write 'Self.availability'")
+    }
+
+    @Test("H10 an argument that @Handler does not have is named, with those that it has")
+    func unknownArgument() {
+        let known = " here: write 'version:', 'aliases:', 'on:', 'upcast:', 'retry:' or 'availability:'"
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸retries: 3)"), "@Handler takes no argument 'retries:'" + known)
+        expectDiagnostic(
+            type("@Handler(\"till.paid\", ▸\"till.old\")"),
+            "@Handler takes no argument without a label" + known)
+    }
+
     @Test("H10 a static function has no use for a path")
     func pathOnStatic() {
         expectDiagnostic(
-            type("@Handler(\"till.paid\", ▸on: \"till\", upcast: nil)"),
+            type("@Handler(\"till.paid\", ▸on: \"till\", version: 1)"),
             "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance",
-            fixed: type("@Handler(\"till.paid\", upcast: nil)"))
+            fixed: type("@Handler(\"till.paid\", version: 1)"))
         expectDiagnostic(
             type("@Handler(\"till.paid\", ▸on: \"till\")"),
             "a static function has no instance to find: remove 'on:', or remove 'static' to run it on an instance",

@@ -7,25 +7,41 @@ struct CompilerTests {
     /// What the expansion uses, and nothing else, in a module called as the real one.
     private static let handlers = """
         public struct Call<Context: Sendable>: ~Copyable { public let context: Context }
+        public struct AsyncCall<Context: Sendable>: Sendable { public let context: Context }
+        public protocol RestorableContext: Sendable {}
+        public struct RetryPolicy: Sendable { static let never = RetryPolicy(); init(attempts: Int = 1) {} }
+        public enum Availability: Sendable { case everywhere, mainOnly }
+        public struct HandlerSignature {
+            public struct Argument: Sendable { init(_: String, _: Any.Type, hasDefault: Bool = false) {} }
+        }
         public struct Record { mutating func rename(_ old: String, to new: String) {} }
         public struct HandlerError: Error {}
         public struct Durable<Context: Sendable>: Codable, Sendable {
-            init<H: Handler>(_ handler: H) throws(HandlerError) where H.Context == Context {}
+            init<H: DurableHandler>(_ handler: H) throws(HandlerError) where H.Context == Context {}
         }
-        public protocol Handler: Codable, Sendable {
+        public protocol DurableHandler: Codable, Sendable {
             associatedtype Context: Sendable
             static var id: String { get }
             static var version: Int { get }
             static var aliases: [String] { get }
             static func upcast(_ arguments: inout Record, from version: Int) throws
-            func run(_ call: borrowing Call<Context>) throws
+            static var retry: RetryPolicy { get }
+            static var availability: Availability { get }
+            static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) }
         }
-        extension Handler {
+        public protocol Handler: DurableHandler { func run(_ call: borrowing Call<Context>) throws }
+        public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
+            func run(_ call: AsyncCall<Context>) async throws
+        }
+        extension DurableHandler {
             public static var version: Int { 1 }
             public static var aliases: [String] { [] }
             public static func upcast(_ arguments: inout Record, from version: Int) throws {}
+            public static var retry: RetryPolicy { .never }
+            public static var availability: Availability { .everywhere }
+            public static var storedArguments: [HandlerSignature.Argument] { get throws(HandlerError) { [] } }
         }
-        public func __registerHandler<H: Handler>(
+        public func __registerHandler<H: DurableHandler>(
             _ type: H.Type, in registry: UnsafeRawPointer, file: StaticString, line: UInt
         ) {}
         public func __resolveInstance<T>(_ instance: T, handler: String, path: String) throws(HandlerError) -> T {
@@ -35,6 +51,7 @@ struct CompilerTests {
             if let instance { instance } else { throw HandlerError() }
         }
         public struct Reply: Sendable { public struct Inner: Sendable {} }
+        public struct Slot: RestorableContext {}
         """
 
     /// The compiler's errors, warnings among them: the source line each stands in, and what it says.
@@ -130,6 +147,25 @@ struct CompilerTests {
             ])
     }
 
+    @Test("H10 a context that cannot be kept for an async handler is named by the compiler")
+    func contextNotRestorable() throws {
+        let found = try errors(
+            in: """
+                enum Till {
+                    @Handler("till.paid") static func paid(_ call: AsyncCall<Reply>, x: Int) async throws {}
+                }
+                """)
+        let line = "nonisolated struct Handler_paid: Handlers::AsyncHandler {"
+        #expect(
+            found == [
+                [line, "error: type 'Till.Handler_paid' does not conform to protocol 'AsyncHandler'"],
+                [
+                    line,
+                    "error: type 'Till.Handler_paid.Context' (aka 'Reply') does not conform to protocol 'RestorableContext'",
+                ],
+            ])
+    }
+
     @Test("H10 every kind of handler compiles without a warning")
     func noWarnings() throws {
         let found = try errors(
@@ -141,7 +177,7 @@ struct CompilerTests {
                     @Handler("c") internal static func c(_: borrowing Call<Reply.Inner>, x y: Int = 1 + 1) throws(Never) {}
                     @Handler("d", version: 2, upcast: { r, v in if v == 1 { r.rename("a", to: "b") } })
                     fileprivate static func d(_ call: borrowing Handlers.Call<Reply>) throws(HandlerError) {}
-                    @Handler("e", upcast: Self.old) private static func e(_ call: borrowing Call<Reply>, x: Secret) {}
+                    @Handler("e", version: 2, upcast: Self.old) private static func e(_ call: borrowing Call<Reply>, x: Secret) {}
                     static func old(_ record: inout Record, _ version: Int) {}
                     private struct Secret: Codable {}
                     @available(*, deprecated, message: "use a") @Handler("f")
@@ -151,7 +187,7 @@ struct CompilerTests {
                 public extension Till { @Handler("h") static func h(_ call: borrowing Call<Reply>, x: Int) {} }
                 package extension Till { @Handler("i") static func i(_ call: borrowing Call<Reply>, x: Int) {} }
                 private extension Till { @Handler("j") static func j(_ call: borrowing Call<Reply>, x: Int) {} }
-                public struct Shop: Sendable {
+                public struct Shop: Sendable, RestorableContext {
                     public var optional: Stand? { nil }
                     public let stand = Stand()
                     public let actor = Desk()
@@ -164,9 +200,17 @@ struct CompilerTests {
                 public actor Desk {
                     @Handler("n", on: "actor") nonisolated func n(_ call: borrowing Call<Shop>) throws {}
                     @Handler("o") static func o(_ call: borrowing Call<Shop>) throws {}
+                    @Handler("r", on: "actor", retry: .never)
+                    public func r(_ call: AsyncCall<Shop>, x: [Int]) async throws { _ = count + 1 }
+                    @Handler("s", on: "actor", retry: .init(attempts: 3), availability: .mainOnly)
+                    private func s(_ call: AsyncCall<Shop>) async {}
+                    private var count = 0
                 }
                 @MainActor final class View {
                     @Handler("p") nonisolated static func p(_ call: borrowing Call<Shop>, x: Int) throws {}
+                    @Handler("t") static func t(_ call: AsyncCall<Slot>, x: Int?) async throws {}
+                    @Handler("u", retry: Self.patient) static func u(_ call: AsyncCall<Slot>) async throws(Never) {}
+                    nonisolated static let patient = RetryPolicy(attempts: 9)
                 }
                 func local() throws {
                     enum Inner { @Handler("q") static func q(_ call: borrowing Call<Shop>, x: Int) {} }

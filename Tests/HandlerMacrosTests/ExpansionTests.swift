@@ -72,6 +72,12 @@ struct ExpansionTests {
                         }
                         try __upcast(&__record, __version)
                     }
+                    public static var storedArguments: [Handlers::HandlerSignature.Argument] {
+                        [
+                            .init("device", (UInt32).self), .init("tries", (Int).self, hasDefault: true),
+                            .init("then", (Durable<OmemoReady>?).self)
+                        ]
+                    }
                     var device: __BoundArgument<UInt32>
                     var tries: __BoundArgument<Int>
                     var then: __BoundArgument<Durable<OmemoReady>?>
@@ -121,6 +127,66 @@ struct ExpansionTests {
             """)
     }
 
+    @Test("H10 an async function expands to an async handler, which waits for it")
+    func asyncFunction() {
+        expectExpansion(
+            """
+            actor Uploads {
+                @Handler("upload.given", on: "uploads", retry: .init(attempts: 9), availability: .mainOnly)
+                func given(_ call: AsyncCall<Slot>, file: String) async throws {}
+            }
+            """,
+            """
+            actor Uploads {
+                func given(_ call: AsyncCall<Slot>, file: String) async throws {}
+
+                nonisolated struct Handler_given: Handlers::AsyncHandler {
+                    typealias Context = Slot
+                    static var id: Swift::String { "upload.given" }
+                    static var retry: Handlers::RetryPolicy { .init(attempts: 9) }
+                    static var availability: Handlers::Availability { .mainOnly }
+                    static var storedArguments: [Handlers::HandlerSignature.Argument] {
+                        [.init("file", (String).self)]
+                    }
+                    var file: __BoundArgument<String>
+                    enum CodingKeys: Swift::String, Swift::CodingKey {
+                        case file
+                    }
+                    init(file: String) {
+                        self.file = file
+                    }
+                    init(from decoder: any Swift::Decoder) throws {
+                        let arguments = try decoder.container(keyedBy: CodingKeys.self)
+                        self.file = try arguments.__decodeArgument(.file)
+                    }
+                    func encode(to encoder: any Swift::Encoder) throws {
+                        var arguments = encoder.container(keyedBy: CodingKeys.self)
+                        try arguments.__encodeArgument(self.file, .file)
+                    }
+                    func run(_ call: AsyncCall<Slot>) async throws {
+                        let instance: Uploads = try __resolveInstance(
+                            call.context.uploads, handler: Self.id, path: "uploads")
+                        try await instance.given(call, file: self.file)
+                    }
+                }
+
+                nonisolated static func given(
+                    file: String
+                ) throws(Handlers::HandlerError) -> Handlers::Durable<Slot> {
+                    try Handlers::Durable(Handler_given(file: file))
+                }
+
+                #if objectFormat(ELF)
+                @section("dh_handlers") @used
+                private nonisolated static let __handlerRecord_given:
+                    @convention(c) (Swift::UnsafeRawPointer) -> Swift::Void = {
+                        __registerHandler(Handler_given.self, in: $0, file: "Shop/Till.swift", line: 2)
+                    }
+                #endif
+            }
+            """)
+    }
+
     @Test("H10 an argument is stored under its label, not under the name inside the function")
     func labels() {
         expectExpansion(
@@ -131,6 +197,7 @@ struct ExpansionTests {
             """,
             contains: "var `for`: __BoundArgument<Int>",
             "case `for`",
+            ".init(\"for\", (Int).self)",
             "init(for: Int) { self.`for` = `for` }",
             "self.`for` = try arguments.__decodeArgument(.`for`)",
             "Till.paid(call, for: self.`for`)",
@@ -174,13 +241,14 @@ struct ExpansionTests {
         expectExpansion(
             """
             extension Shop.Till {
-                @Handler("till.paid", upcast: Self.upcast) static func paid(
+                @Handler("till.paid", version: 2, upcast: Self.upcast, retry: Self.patient) static func paid(
                     _ call: borrowing Call<Self.Reply>, coin: Self.Coin = Self.penny, other: [Self.Coin]? = nil
                 ) {}
             }
             """,
             contains: "typealias Context = Shop.Till.Reply",
             "throws -> Swift::Void = Shop.Till.upcast",
+            "static var retry: Handlers::RetryPolicy { Shop.Till.patient }",
             "var coin: __BoundArgument<Shop.Till.Coin>",
             "var other: __BoundArgument<[Shop.Till.Coin]?>",
             "__decodeArgument(.coin, default: Shop.Till.penny)",
@@ -236,6 +304,14 @@ struct ExpansionTests {
                 "enum Till { @Handler(\"till.paid\") static func paid(_ call: borrowing Call<Reply>) \(written) {} }",
                 contains: "throws \(call)")
         }
+        for (written, call) in [
+            ("async", "{ await Till.paid(call) }"), ("async throws", "{ try await Till.paid(call) }"),
+            ("async throws(Never)", "{ await Till.paid(call) }"),
+        ] {
+            expectExpansion(
+                "enum Till { @Handler(\"till.paid\") static func paid(_ call: AsyncCall<Reply>) \(written) {} }",
+                contains: "func run(_ call: AsyncCall<Reply>) async throws \(call)")
+        }
     }
 
     @Test("H10 availability is repeated on everything that is added")
@@ -277,6 +353,13 @@ struct ExpansionTests {
         expectExpansion(
             "@MainActor class Till { @Handler(\"till.paid\") nonisolated static \(function) }",
             contains: "Till.paid(call)")
+        let waiting = "func paid(_ call: AsyncCall<Reply>) async {}"
+        expectExpansion(
+            "actor Till { @Handler(\"till.paid\", on: \"till\") \(waiting) }",
+            contains: "await instance.paid(call)")
+        expectExpansion(
+            "@MainActor class Till { @Handler(\"till.paid\") static \(waiting) }",
+            contains: "await Till.paid(call)")
     }
 
     @Test("H10 a path may hold optional chaining, calls and subscripts")

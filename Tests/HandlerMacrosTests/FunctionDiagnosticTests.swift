@@ -79,15 +79,41 @@ struct FunctionDiagnosticTests {
                 + "write a handler with an id of its own for each type")
     }
 
-    @Test("H10 an async function is told why it cannot suspend")
-    func asyncFunction() {
+    private func paid(_ signature: String) -> String {
+        "enum Till { @Handler(\"till.paid\") static func paid\(signature) {} }"
+    }
+
+    @Test("H10 an async function with a call inside the transaction is told to take the one outside")
+    func asyncInStep() {
+        for (written, fixed) in [
+            ("borrowing Call<Reply>", "AsyncCall<Reply>"), ("Call<Reply>", "AsyncCall<Reply>"),
+            ("borrowing Handlers.Call<Reply>", "Handlers.AsyncCall<Reply>"),
+        ] {
+            expectDiagnostic(
+                paid("(_ call: ▸\(written)) async throws"),
+                "a handler with a 'Call' runs inside a transaction and cannot suspend: write 'AsyncCall<Reply>' to run it "
+                    + "outside, at least once, or remove 'async'",
+                fixed: paid("(_ call: \(fixed)) async throws"))
+        }
+        let fixIts = Expansion(paid("(_ call: borrowing Call<Reply>) async throws")).fixIts
+        #expect(fixIts == ["Write 'AsyncCall<Reply>'", "Remove 'async'"])
+    }
+
+    @Test("H10 a function that cannot wait and takes the call outside the transaction is told to be async")
+    func syncLeased() {
+        let message =
+            "a handler with an 'AsyncCall' runs outside the transaction and may wait: make the function 'async', or "
+            + "write 'borrowing Call<Reply>' to run it inside, exactly once"
         expectDiagnostic(
-            "enum Till { @Handler(\"till.paid\") static func paid(_ call: borrowing Call<Reply>) ▸async throws {} }",
-            "a handler runs inside a transaction and cannot suspend: remove 'async', store what is to be done, "
-                + "and let the program do it after the commit",
-            fixed:
-                "enum Till { @Handler(\"till.paid\") static func paid(_ call: borrowing Call<Reply>) throws {} }"
-        )
+            paid("(_ call: ▸AsyncCall<Reply>) throws"), message,
+            fixed: paid("(_ call: AsyncCall<Reply>) async throws"))
+        expectDiagnostic(
+            paid("(_ call: ▸AsyncCall<Reply>, a: Int) throws(TillError)"), message,
+            fixed: paid("(_ call: AsyncCall<Reply>, a: Int) async throws(TillError)"))
+        expectDiagnostic(
+            paid("(_ call: ▸AsyncCall<Reply>)"), message, fixed: paid("(_ call: AsyncCall<Reply>) async"))
+        let fixIts = Expansion(paid("(_ call: Handlers.AsyncCall<Reply>)")).fixIts
+        #expect(fixIts == ["Add 'async'", "Write 'borrowing Handlers.Call<Reply>'"])
     }
 
     @Test("H10 a function that returns something is told that nobody takes it")
@@ -123,9 +149,11 @@ struct FunctionDiagnosticTests {
     @Test("H10 a function that belongs to an actor is told to leave it")
     func actorIsolation() {
         let message =
-            "a handler runs inside the step, not on the actor 'Till': make the function 'nonisolated'"
+            "a handler runs inside the step, not on the actor 'Till': make the function 'nonisolated', "
+            + "or 'async' with an 'AsyncCall<…>'"
         let mainMessage =
-            "a handler runs inside the step, not on the main actor: make the function 'nonisolated'"
+            "a handler runs inside the step, not on the main actor: make the function 'nonisolated', "
+            + "or 'async' with an 'AsyncCall<…>'"
         expectDiagnostic(
             """
             actor Till {
@@ -172,11 +200,11 @@ struct FunctionDiagnosticTests {
             expansion.fixed == """
                 class Till {
                     @Handler("", version: 1, on: "<#path#>")
-                    func paid(_ call: borrowing Call<Reply>, a: Int, b: Int?, b: Any) {}
+                    func paid(_ call: AsyncCall<Reply>, a: Int, b: Int?, b: Any) async {}
                 }
                 """)
         #expect(
             expansion.findings.map { "\($0.line):\($0.column)" }.sorted()
-                == ["2:14", "2:27", "3:19", "3:32", "3:45", "3:5", "3:58", "3:64", "3:67", "3:72", "3:81"])
+                == ["2:14", "2:27", "3:19", "3:32", "3:45", "3:5", "3:58", "3:64", "3:67", "3:81"])
     }
 }

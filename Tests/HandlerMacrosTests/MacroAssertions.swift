@@ -21,6 +21,8 @@ struct Expansion {
     var findings: [Finding]
     /// The file after the first fix-it of each diagnostic; nil where there is none.
     var fixed: String?
+    /// The titles of all fix-its.
+    var fixIts: [String]
 
     init(_ source: String) {
         let file = Parser.parse(source: source)
@@ -38,6 +40,7 @@ struct Expansion {
                 for: diagnostic.position, anchoredAt: diagnostic.node, fileName: "Till.swift")
             return Finding(line: place.line, column: place.column, message: diagnostic.message)
         }
+        fixIts = context.diagnostics.flatMap(\.fixIts).map(\.message.message)
         fixed = Self.apply(context.diagnostics.compactMap(\.fixIts.first), to: source, in: context)
     }
 

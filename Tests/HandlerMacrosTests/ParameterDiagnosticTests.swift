@@ -20,6 +20,10 @@ struct ParameterDiagnosticTests {
         expectDiagnostic(type("(▸call: borrowing Call<Reply>)"), message)
         expectDiagnostic(type("(▸_ call: borrowing Reply)"), message)
         expectDiagnostic(type("(▸_ call: borrowing Other.Call<Reply>)"), message)
+        expectDiagnostic(
+            "enum Till { @Handler(\"till.paid\") static func paid(▸device: Int) async throws {} }",
+            "the first parameter is what the call supplies: write '_ call: AsyncCall<…>' before the bound arguments"
+        )
     }
 
     @Test("H10 a call names what it supplies")
@@ -29,6 +33,23 @@ struct ParameterDiagnosticTests {
             + "'borrowing Call<IQReply>'"
         expectDiagnostic(type("(_ call: borrowing ▸Call)"), message)
         expectDiagnostic(type("(_ call: borrowing ▸Call<Reply, Int>)"), message)
+        expectDiagnostic(
+            type("(_ call: ▸AsyncCall)"),
+            "'AsyncCall' needs the type of what the call supplies: write 'AsyncCall<…>', for example "
+                + "'AsyncCall<IQReply>'")
+    }
+
+    @Test("H10 the call of an async handler is a value like any other")
+    func specifiedAsyncCall() {
+        func type(_ parameters: String) -> String {
+            "enum Till { @Handler(\"till.paid\") static func paid(\(parameters)) async {} }"
+        }
+        for written in ["borrowing AsyncCall<Reply>", "inout AsyncCall<Reply>"] {
+            expectDiagnostic(
+                type("_ call: ▸\(written)"),
+                "the call is a value that the handler may keep: write 'AsyncCall<Reply>'",
+                fixed: type("_ call: AsyncCall<Reply>"))
+        }
     }
 
     @Test("H10 the call is only lent")
@@ -133,7 +154,7 @@ struct ParameterDiagnosticTests {
 
     @Test("H10 a default value called as something in the expansion must be written with Self")
     func hiddenMember() {
-        for name in ["version", "arguments", "a"] {
+        for name in ["version", "arguments", "durable", "retry", "availability", "storedArguments", "a"] {
             expectDiagnostic(
                 bound("a: Int, b: Int = 1 + ▸\(name)"),
                 "'\(name)' means something else in what @Handler expands to: write 'Self.\(name)'")
