@@ -18,7 +18,7 @@ struct Definition: Sendable {
     let body: Body
     private let context: any Sendable.Type
 
-    init<H: DurableHandler>(_ handler: H.Type, place: String) {
+    init<H: DurableHandler>(_ handler: H.Type, place: String, _ unknown: UnknownArguments) {
         type = ObjectIdentifier(handler)
         id = H.id
         version = H.version
@@ -28,9 +28,9 @@ struct Definition: Sendable {
         self.place = place
         signature = { () throws(HandlerError) in try HandlerSignature(handler) }
         if let handler = handler as? any Handler.Type {
-            body = Self.inStep(handler)
+            body = Self.inStep(handler, unknown)
         } else if let handler = handler as? any AsyncHandler.Type {
-            body = Self.leased(handler)
+            body = Self.leased(handler, unknown)
         } else {
             // A programming error that would leave its rows waiting for ever: stop at the first start.
             fatalError("the handler '\(H.id)' cannot run; let \(H.self) conform to Handler or AsyncHandler")
@@ -56,10 +56,10 @@ struct Definition: Sendable {
         return try context.init(restoring: bytes, in: environment)
     }
 
-    private static func inStep<H: Handler>(_ handler: H.Type) -> Body {
+    private static func inStep<H: Handler>(_ handler: H.Type, _ unknown: UnknownArguments) -> Body {
         .inStep { invocation, transaction in
             let context = try invocation.context(of: handler)
-            let instance = try invocation.instance(of: handler)
+            let instance = try invocation.instance(of: handler, unknown)
             try instance.run(
                 Call(
                     context: context, transaction: transaction, handlerID: invocation.stored.id,
@@ -67,10 +67,10 @@ struct Definition: Sendable {
         }
     }
 
-    private static func leased<H: AsyncHandler>(_ handler: H.Type) -> Body {
+    private static func leased<H: AsyncHandler>(_ handler: H.Type, _ unknown: UnknownArguments) -> Body {
         .leased { invocation, lease in
             let context = try invocation.context(of: handler)
-            let instance = try invocation.instance(of: handler)
+            let instance = try invocation.instance(of: handler, unknown)
             try await instance.run(
                 AsyncCall(
                     context: context, handlerID: lease.handler, attempt: lease.attempt,
@@ -95,8 +95,9 @@ struct Invocation: Sendable {
         return context
     }
 
-    func instance<H: DurableHandler>(of handler: H.Type) throws -> H {
-        try ArgumentCoding.decode(handler, from: arguments(for: handler))
+    func instance<H: DurableHandler>(of handler: H.Type, _ unknown: UnknownArguments) throws -> H {
+        try unknown.look(for: handler, in: overrides)
+        return try ArgumentCoding.decode(handler, from: arguments(for: handler))
     }
 
     /// The stored arguments brought to this version, with the call's own arguments over them by name.

@@ -9,6 +9,7 @@ import Synchronization
 /// ```
 public final class HandlerRegistry: Sendable {
     private let definitions = Mutex<[String: Definition]>([:])
+    let unknownArguments = UnknownArguments()
 
     /// Makes a registry of the listed handlers.
     public init(
@@ -37,7 +38,7 @@ public final class HandlerRegistry: Sendable {
     /// Registering the same type again does nothing.
     public func register<H: DurableHandler>(_ type: H.Type, file: StaticString = #fileID, line: UInt = #line)
     {
-        let definition = Definition(type, place: "\(file):\(line)")
+        let definition = Definition(type, place: "\(file):\(line)", unknownArguments)
         definitions.withLock { definitions in
             for name in [H.id] + H.aliases {
                 if let other = definitions[name], other.type != ObjectIdentifier(type) {
