@@ -108,7 +108,10 @@ extension HandlerRunner {
                 } catch {
                     failed(error)
                 }
-                self.state.withLock { _ = $0.leases.removeValue(forKey: lease.handler) }
+                self.state.withLock { state in
+                    state.leases[lease.handler] = nil
+                    state.leasesEnded += 1
+                }
                 signal.raise()
             }
             state.leases[lease.handler] = (lease, task)

@@ -29,6 +29,8 @@ public final class HandlerRunner: Sendable {
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
         var leases: [HandlerID: (lease: Lease, task: Task<Void, Never>)] = [:]
+        /// How many async handlers have run here, whatever came of them.
+        var leasesEnded = 0
         /// Waiting for the death of processes that run async handlers, by their seats.
         var watches: [Int: SeatWatch] = [:]
         /// The seats whose watch has told its end.
@@ -157,8 +159,10 @@ public final class HandlerRunner: Sendable {
         let end = TimeSource.sum(store.time.milliseconds(), time.milliseconds)
         while true {
             signal.clear()
+            let ended = state.withLock { $0.leasesEnded }
             let rest = try pass()
-            let isIdle = state.withLock { $0.leases.isEmpty }
+            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
+            let isIdle = state.withLock { $0.leases.isEmpty && $0.leasesEnded == ended }
             if isIdle, rest != 0 { return true }
             let left = end - store.time.milliseconds()
             guard left > 0 else { return false }
