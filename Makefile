@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check bench torture docs format lint clean
+.PHONY: help setup build demo test check schema bench torture docs format lint clean
 
 FORMATTED := Package.swift Benchmarks Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
@@ -28,6 +28,9 @@ test: ## build and run every test
 
 check: lint test ## what must hold before a merge: format, no warning, every test ran and passed
 	@scripts/check-test-count.sh $(TEST_EVENTS)
+
+schema: ## write handlers.lock anew, after a change of a stored handler that was meant
+	@HANDLERS_LOCK=write swift test --disable-xctest --filter HandlersLockTests
 
 bench: ## measure against floors and peers; ONLY=prefix for a part
 	@scripts/bench.sh $(ONLY)

@@ -126,6 +126,7 @@ let package = Package(
         .testTarget(name: "OmemoTests", dependencies: ["Omemo", "XMPPTestKit"]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),
+        .testTarget(name: "HandlersLockTests", dependencies: ["Handlers", "Omemo", "PubSub", "pushwake"]),
     ],
     swiftLanguageModes: [.v6]
 )
