@@ -135,17 +135,7 @@ public final class Account: Sendable {
     /// - Parameter time: How long at most.
     /// - Returns: Whether everything was done; what was not is left to the next process.
     /// - Throws: ``HandlerError`` when the store fails.
-    public func drain(for time: Duration) async throws -> Bool {
-        let runner = runner
-        return try await withCheckedThrowingContinuation { continuation in
-            do {
-                // It blocks, which Swift's own threads must not.
-                try WorkerThread.start { continuation.resume(with: Result { try runner.drain(for: time) }) }
-            } catch {
-                continuation.resume(throwing: error)
-            }
-        }
-    }
+    public func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
 
     /// What happens to the stream from now on. Every listener has its own sequence.
     public var events: AsyncStream<AccountEvent> { hub.listen() }

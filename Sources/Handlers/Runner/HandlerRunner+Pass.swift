@@ -17,12 +17,12 @@ extension HandlerRunner {
 
     private func pass(_ scope: HandlerScope?, _ environment: (any HandlerEnvironment)?) throws -> Int64? {
         var isMore = true
-        while isMore, !state.withLock({ $0.isClosed }) {
+        while isMore, !isClosed {
             isMore = try batch(scope, environment) { try self.expired(in: scope, $0) }
         }
         for lane in Lane.allCases where Lane.open(to: store.role, leasing: true).contains(lane) {
             isMore = true
-            while isMore, !state.withLock({ $0.isClosed }) {
+            while isMore, !isClosed {
                 let limit = lane.isLeased ? min(leasesLeft, Self.batchLimit) : Self.batchLimit
                 guard limit > 0 else { break }
                 isMore = try batch(scope, environment) { try $0.due(in: scope, lane: lane, limit: limit) }

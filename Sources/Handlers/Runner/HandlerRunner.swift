@@ -13,8 +13,8 @@ import Synchronization
 ///
 /// ```swift
 /// let runner = HandlerRunner(store)
-/// try runner.start()                    // in a program that stays
-/// try runner.drain(for: .seconds(25))   // in a worker that has half a minute
+/// try runner.start()                          // in a program that stays
+/// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
 public final class HandlerRunner: Sendable {
     /// How many rows share one step: a commit for each would be slow, and too many would hold up other steps.
@@ -39,6 +39,13 @@ public final class HandlerRunner: Sendable {
         var living: Set<HandlerScope?> = []
         var isRunning = false
         var hasThread = false
+        /// How many drains have asked for a pass, and up to which of them the last pass answers.
+        var asked = 0
+        var answered = 0
+        /// Whether the last pass left nothing to do.
+        var isIdle = false
+        /// Why the last pass failed.
+        var failure: (any Error)?
         var isClosed = false
     }
 
@@ -47,6 +54,8 @@ public final class HandlerRunner: Sendable {
     /// One pass at a time.
     let passing = Mutex(Passing())
     let signal: WakeSignal
+    /// Tells of passes that are over.
+    private let passes = News()
     private let leaseLimit: Int
     let keepEndings: Int64
     private let onFailure: @Sendable (any Error) -> Void
@@ -149,24 +158,49 @@ public final class HandlerRunner: Sendable {
 
     /// Works until nothing is due and no async handler runs any more, or until the time is over.
     ///
-    /// Blocks the calling thread, so it is not for Swift's concurrent code; a worker calls it from its main thread.
+    /// What a short-lived worker does. Timers whose time has not come are left to the next process. The runner goes on
+    /// afterwards, until ``close()``.
     ///
-    /// - Parameter time: How long at most, by the monotonic clock.
+    /// - Parameter time: How long at most, by the machine's clock.
     /// - Returns: Whether everything was done. What was not is left to the next process.
-    /// - Throws: ``HandlerError`` when the store fails.
-    public func drain(for time: Duration) throws -> Bool {
-        try begin()
-        let end = TimeSource.sum(store.time.milliseconds(), time.milliseconds)
+    /// - Throws: ``HandlerError`` when the store fails or the runner was closed; `CancellationError`.
+    public func drain(for time: Duration) async throws -> Bool {
+        try start()
+        let waiting = Task { try await drained() }
+        let limit = Task {
+            try await Task.sleep(for: time)
+            waiting.cancel()
+        }
+        defer { limit.cancel() }
+        do {
+            return try await withTaskCancellationHandler {
+                try await waiting.value
+            } onCancel: {
+                waiting.cancel()
+            }
+        } catch is CancellationError {
+            try Task.checkCancellation()
+            return false
+        }
+    }
+
+    /// Waits for a pass that began after this call and found nothing left to do.
+    private func drained() async throws -> Bool {
+        let pass = state.withLock { state in
+            state.asked += 1
+            return state.asked
+        }
+        signal.raise()
         while true {
-            signal.clear()
-            let ended = state.withLock { $0.leasesEnded }
-            let rest = try pass()
-            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
-            let isIdle = state.withLock { $0.leases.isEmpty && $0.leasesEnded == ended }
-            if isIdle, rest != 0 { return true }
-            let left = end - store.time.milliseconds()
-            guard left > 0 else { return false }
-            signal.wait(milliseconds: min(left, rest ?? left))
+            // Counted before it looks, so that no pass in between is missed.
+            let seen = passes.count
+            let now = state.withLock { (answered: $0.answered, isIdle: $0.isIdle, failure: $0.failure) }
+            if isClosed { return false }
+            if now.answered >= pass {
+                if let failure = now.failure { throw failure }
+                if now.isIdle { return true }
+            }
+            try await passes.wait(beyond: seen)
         }
     }
 
@@ -183,6 +217,7 @@ public final class HandlerRunner: Sendable {
             return (state.leases.values.map { $0 }, state.isRunning ? state.living : [], state)
         }
         signal.raise()
+        passes.announce()
         for (_, task) in leases { task.cancel() }
         do {
             if leases.isEmpty && living.isEmpty { return }
@@ -211,13 +246,28 @@ public final class HandlerRunner: Sendable {
     }
 
     private func loop() {
-        while !state.withLock({ $0.isClosed }) {
+        while !isClosed {
             signal.clear()
-            var rest: Int64? = Self.failurePause
-            do { rest = try pass() } catch { onFailure(error) }
+            let asked = state.withLock { $0.asked }
+            let result = Result { try pass() }
+            let rest: Int64?
+            switch result {
+            case .success(let value): rest = value
+            case .failure(let error):
+                onFailure(error)
+                rest = Self.failurePause
+            }
+            state.withLock { state in
+                state.answered = asked
+                state.isIdle = state.leases.isEmpty && rest != 0
+                state.failure = if case .failure(let error) = result { error } else { nil }
+            }
+            passes.announce()
             signal.wait(milliseconds: min(rest ?? Self.longestWait, Self.longestWait))
         }
     }
+
+    var isClosed: Bool { state.withLock { $0.isClosed } }
 
     func failed(_ error: any Error) { onFailure(error) }
 

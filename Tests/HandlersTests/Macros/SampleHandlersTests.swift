@@ -16,13 +16,14 @@ struct SampleHandlersTests {
     }
 
     /// Stores `durable` in one store, forgets it, calls it in another one, and lets a runner do the rest.
-    private func run(_ durable: Durable<Answer>, role: HandlerStore.Role = .main) throws -> Run {
+    private func run(_ durable: Durable<Answer>, role: HandlerStore.Role = .main) async throws -> Run {
         var result: Run?
-        try withReleasedFolder { folder in result = try run(durable, role: role, folder.file()) }
+        try await withReleasedFolder { folder in result = try await run(durable, role: role, folder.file()) }
         return try #require(result)
     }
 
-    private func run(_ durable: Durable<Answer>, role: HandlerStore.Role, _ path: String) throws -> Run {
+    private func run(_ durable: Durable<Answer>, role: HandlerStore.Role, _ path: String) async throws -> Run
+    {
         let id = try HandlerStore(path: path, registry: HandlerRegistry()).bind(durable)
         let store = try HandlerStore(
             path: path, registry: .discovered(), schemas: [notes], role: role, synchronous: .normal)
@@ -31,21 +32,21 @@ struct SampleHandlersTests {
         defer { runner.close() }
         try runner.attach(messenger)
         let disposition = try store.step { try $0.end(id, .result, with: Answer(messenger)) }
-        try #require(try runner.drain(for: .seconds(20)))
+        try #require(try await runner.drain(for: .seconds(20)))
         return Run(
             said: messenger.taken(), disposition: disposition, notes: try store.notes(),
             waiting: try store.waiting())
     }
 
     @Test("H10 static functions run inside the step, with enums, lists, maps and defaults as arguments")
-    func inStep() throws {
-        #expect(try run(Storefront.opened()).said == ["opened yes"])
+    func inStep() async throws {
+        #expect(try await run(Storefront.opened()).said == ["opened yes"])
         let payment = Payment.card(number: "4", expires: Date(timeIntervalSinceReferenceDate: 0))
         let line = StoredStanza(
             name: "iq", attributes: [.init(name: "to", value: "a@b")], children: [.init(name: "q")])
         let ordered = try Storefront.ordered(
             payment: payment, lines: [line, line], notes: ["a": ["b", nil]])
-        let run = try run(ordered)
+        let run = try await run(ordered)
         #expect(run.disposition == .ended)
         #expect(run.waiting == [])
         #expect(
@@ -66,29 +67,29 @@ struct SampleHandlersTests {
     }
 
     @Test("H10 functions of a class and of a struct run on the instance of the process that calls them")
-    func instances() throws {
-        #expect(try run(Roster.fetched(version: nil)).said == ["roster - of 2"])
+    func instances() async throws {
+        #expect(try await run(Roster.fetched(version: nil)).said == ["roster - of 2"])
         let inner = try Archive.pageFetched(after: 0, then: Roster.fetched(version: "v"))
         #expect(
-            try run(Archive.pageFetched(after: .max, then: inner)).said == [
+            try await run(Archive.pageFetched(after: .max, then: inner)).said == [
                 "page of 50 after 18446744073709551615", "page of 50 after 0", "roster v of 2",
             ])
     }
 
     @Test("H11 a handler under its old name and version is brought up to date by its class")
-    func upcast() throws {
+    func upcast() async throws {
         let json = #"{"$handler":"sample.roster","version":1,"arguments":{"ver":"old"}}"#
         let stored = try JSONDecoder().decode(Durable<Answer>.self, from: Data(json.utf8))
-        #expect(try run(stored).said == ["roster old of 2"])
+        #expect(try await run(stored).said == ["roster old of 2"])
     }
 
     @Test(
         "H14 an async function waits for its actor, is tried again as its policy says, and ends in one step")
-    func onActor() throws {
+    func onActor() async throws {
         let file = try #require(URL(string: "file:///photo.jpg"))
         let durable = try Uploads.slotGiven(file: file, token: Secret("hush"))
         #expect(!durable.description.contains("hush"))
-        let run = try run(durable)
+        let run = try await run(durable)
         #expect(run.disposition == .queued)
         #expect(
             run.said == [
@@ -99,17 +100,19 @@ struct SampleHandlersTests {
     }
 
     @Test("H14 async functions run on the main actor and on instances of a struct")
-    func elsewhere() throws {
-        #expect(try run(Screen.show(lines: ["a", "b"])).said == [#"screen ["a", "b"]"#])
+    func elsewhere() async throws {
+        #expect(try await run(Screen.show(lines: ["a", "b"])).said == [#"screen ["a", "b"]"#])
         let stanza = StoredStanza(name: "presence", children: [.init(name: "show")])
-        #expect(try run(Presence.published(stanza: stanza)).said == ["published presence 1"])
+        #expect(try await run(Presence.published(stanza: stanza)).said == ["published presence 1"])
     }
 
     @Test("H13 retry: says how often a function is called that throws")
-    func retry() throws {
+    func retry() async throws {
         #expect(Uploads.Handler_slotGiven.retry == RetryPolicy(attempts: 2, firstDelay: .zero))
         #expect(Storefront.Handler_opened.retry == .standard)
-        guard case .quarantined(let reason) = try run(Uploads.slotRefused(reason: "too large")).disposition
+        guard
+            case .quarantined(let reason) = try await run(Uploads.slotRefused(reason: "too large"))
+                .disposition
         else {
             Issue.record("it is to be called again, in spite of .never")
             return
@@ -118,21 +121,23 @@ struct SampleHandlersTests {
     }
 
     @Test("H17 availability: says in which processes a function runs: a worker leaves it")
-    func availability() throws {
+    func availability() async throws {
         #expect(Uploads.Handler_slotGiven.availability == .mainOnly)
         #expect(Presence.Handler_idle.availability == .everywhere)
         let file = try #require(URL(string: "file:///photo.jpg"))
-        let left = try run(
+        let left = try await run(
             Uploads.slotGiven(file: file, token: Secret("hush")), role: .worker)
         #expect(left.said == [])
         #expect(left.disposition == .queued)
         #expect(left.waiting.map(\.state) == [RowState.pending])
         #expect(
-            try run(Presence.published(stanza: .init(name: "x")), role: .worker).said == ["published x 0"])
+            try await run(Presence.published(stanza: .init(name: "x")), role: .worker).said == [
+                "published x 0"
+            ])
     }
 
     @Test("H7 a function runs instead of one that can never be called")
-    func invalidation() throws {
+    func invalidation() async throws {
         try withFolder { folder in
             let store = try HandlerStore(path: folder.file(), registry: .discovered(), synchronous: .normal)
             let messenger = Messenger()
@@ -143,14 +148,14 @@ struct SampleHandlersTests {
     }
 
     @Test("H15 a function is a timer, with a default for its argument")
-    func timer() throws {
-        try withFolder { folder in
+    func timer() async throws {
+        try await withReleasedFolder { folder in
             let store = try HandlerStore(path: folder.file(), registry: .discovered(), synchronous: .normal)
             let messenger = Messenger()
             let runner = try HandlerRunner(store)
             try runner.attach(messenger)
             try store.step { try $0.schedule(Presence.idle(), after: .zero, in: messenger.scope) }
-            #expect(try runner.drain(for: .seconds(20)))
+            #expect(try await runner.drain(for: .seconds(20)))
             #expect(messenger.taken() == ["idle away"])
             runner.close()
         }

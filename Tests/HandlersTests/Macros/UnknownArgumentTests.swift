@@ -69,8 +69,8 @@ private final class Reports: Sendable {
     }
 
     @Test("H3 unknown arguments of an invalidation and of an async handler are reported too")
-    func everyCall() throws {
-        try withReleasedFolder { folder in
+    func everyCall() async throws {
+        try await withReleasedFolder { folder in
             let store = try openStore(folder.file(), [Greet.self, Abandon.self, Till.Handler_counted.self])
             let reports = Reports()
             store.registry.onUnknownArgument = { reports.append("\($0) \($1)") }
@@ -83,7 +83,7 @@ private final class Reports: Sendable {
                     overriding: Record(["coin": .integer(2), "x": .null]))
             }
             let runner = try HandlerRunner(store)
-            #expect(try runner.drain(for: .seconds(20)))
+            #expect(try await runner.drain(for: .seconds(20)))
             runner.close()
             #expect(reports.all == ["test.abandon nmae", "unknown.counted x"])
             #expect(try store.notes().last == "counted 2")
