@@ -64,8 +64,11 @@ struct Pushwake {
             --keep FOLDER               leave the store and all logs in FOLDER
           main        the main program of the simulation: connect, send, listen
           worker      what a push wakes: take over, resume, drain, hand back, exit
-          inspect     show what a store holds
+          inspect     show what a store holds, and repair it
             --store FILE  [--json]
+            --requeue ROW|all           give a handler that was set aside another chance, or all of them
+            --invalidate ROW            end a handler; what was bound for that case runs
+            --discard ROW               end a handler; nothing runs
           failpoints  list the places at which a test can kill a process
 
         main and worker take

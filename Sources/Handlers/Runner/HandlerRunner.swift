@@ -248,7 +248,7 @@ public final class HandlerRunner: Sendable {
     private func loop() {
         while !isClosed {
             signal.clear()
-            let asked = state.withLock { $0.asked }
+            let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
             let result = Result { try pass() }
             let rest: Int64?
             switch result {
@@ -259,7 +259,8 @@ public final class HandlerRunner: Sendable {
             }
             state.withLock { state in
                 state.answered = asked
-                state.isIdle = state.leases.isEmpty && rest != 0
+                // One that ended during the pass may have left something due that the pass did not see.
+                state.isIdle = state.leases.isEmpty && state.leasesEnded == ended && rest != 0
                 state.failure = if case .failure(let error) = result { error } else { nil }
             }
             passes.announce()

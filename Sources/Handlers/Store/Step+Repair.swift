@@ -29,6 +29,13 @@ extension Step {
         try transaction.statuses("id = ?", [id]).first
     }
 
+    /// Handlers that a runner will call or expire by the wall clock: timers, retries, deadlines; the earliest first.
+    ///
+    /// - Parameter limit: The most to return, from 1.
+    public func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
+        try transaction.statuses("due IS NOT NULL ORDER BY due, id LIMIT ?", [limit])
+    }
+
     /// Handlers in a state, the oldest first.
     ///
     /// - Parameters:

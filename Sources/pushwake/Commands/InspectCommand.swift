@@ -2,23 +2,68 @@ import FoundationEssentials
 import Handlers
 import XMPPAccount
 
-/// `pushwake inspect`: what a store holds. It reads only; run it on a copy or beside a running program.
+/// `pushwake inspect`: what a store holds, and the repair of handlers that were set aside. Beside a running program or
+/// on a copy; the program's runner calls what was requeued.
 struct InspectCommand {
+    private enum Repair {
+        case requeue(HandlerID)
+        case requeueAll
+        case discard(HandlerID)
+        case invalidate(HandlerID)
+    }
+
     private let store: String
     private let isJSON: Bool
+    private let repairs: [Repair]
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(words, options: ["--store"], flags: ["--json"])
+        let arguments = try Arguments(
+            words, options: ["--store", "--requeue", "--discard", "--invalidate"], flags: ["--json"])
         store = try arguments.required("--store")
         isJSON = arguments.has("--json")
+        repairs = try [
+            arguments.value("--requeue").map {
+                $0 == "all" ? .requeueAll : .requeue(try Self.row($0, of: "--requeue", or: " or all"))
+            },
+            arguments.value("--discard").map { .discard(try Self.row($0, of: "--discard")) },
+            arguments.value("--invalidate").map { .invalidate(try Self.row($0, of: "--invalidate")) },
+        ].compactMap { $0 }
+    }
+
+    private static func row(_ text: String, of option: String, or other: String = "") throws -> HandlerID {
+        guard let row = Int64(text), row > 0 else {
+            throw UsageError(
+                "\(option) takes the number of a handler as inspect shows it\(other), not '\(text)'")
+        }
+        return HandlerID(rawValue: row)
+    }
+
+    private func repair(_ step: borrowing Step) throws {
+        for repair in repairs {
+            switch repair {
+            case .requeue(let handler): try step.requeue(handler)
+            case .requeueAll: try step.requeueAll()
+            case .discard(let handler): try step.discard(handler)
+            case .invalidate(let handler):
+                let disposition = try step.invalidate(handler, reason: .discarded)
+                guard case .ended = disposition else {
+                    throw CommandFailure(
+                        "the invalidation of the handler \(handler) cannot run here (\(disposition)); let the program that knows it invalidate it, or discard it"
+                    )
+                }
+            }
+        }
     }
 
     func run() throws -> Int32 {
         guard FileManager.default.fileExists(atPath: store) else {
             throw CommandFailure("there is no file \(store); name the store of the program to look at")
         }
-        let contents = try HandlerStore(path: store, registry: HandlerRegistry()).step { step in
-            try StoreContents(step)
+        let contents = try HandlerStore(path: store, registry: .discovered(and: SimulationApp.handlers)).step
+        {
+            step in
+            try repair(step)
+            return try StoreContents(step)
         }
         if isJSON {
             let encoder = JSONEncoder()
@@ -55,36 +100,49 @@ struct StoreContents: Codable {
         var liveSecondsLeft: Int64
     }
 
-    struct SetAside: Codable {
+    /// A handler that is not simply waiting to be called.
+    struct Handler: Codable {
         var row: Int64
         var handler: String
+        var arguments: String
         var state: String
-        var reason: String
+        /// Milliseconds since 1970 at which a runner calls or expires it.
+        var due: Int64?
+        var attempts: Int
+        var reason: String?
+
+        init(_ status: HandlerStatus) {
+            row = status.id.rawValue
+            handler = status.name
+            arguments = status.arguments
+            state = status.state.rawValue
+            due = status.due
+            attempts = status.attempts
+            reason = status.reason
+        }
     }
 
     var accounts: [Account]
     var requests: [Request]
-    var setAside: [SetAside]
+    var setAside: [Handler]
+    var running: [Handler]
+    /// Timers, retries and deadlines.
+    var due: [Handler]
     /// How many handlers ended, by outcome.
     var endings: [String: Int64]
     var pendingHandlers: Int64
     var standingHandlers: Int64
 
-    /// How many requests are listed.
+    /// How many rows of each kind are listed.
     private static let limit = 1000
 
     init(_ step: borrowing Step) throws {
         accounts = try Self.readAccounts(step)
         requests = try Self.readRequests(step)
-        setAside = try step.all(
-            "SELECT id, name, state, coalesce(reason, '') FROM handler WHERE state <> 0 ORDER BY id"
-        ) {
-            (row) throws(HandlerError) in
-            SetAside(
-                row: row.integer(0), handler: row.text(1),
-                state: row.integer(2) == 1 ? "parked" : "quarantined",
-                reason: row.text(3))
-        }
+        let states: [HandlerStatus.State] = [.parked, .quarantined]
+        setAside = try states.flatMap { try step.handlers(in: $0, limit: Self.limit) }.map(Handler.init)
+        running = try step.handlers(in: .running, limit: Self.limit).map(Handler.init)
+        due = try step.dueHandlers(limit: Self.limit).map(Handler.init)
         let counts = try step.all("SELECT outcome, count(*) FROM ending GROUP BY outcome") {
             (row) throws(HandlerError) in
             (Outcome(rawValue: row.integer(0))?.description ?? "unknown", row.integer(1))
@@ -161,7 +219,11 @@ struct StoreContents: Codable {
                 "request \(request.id) to \(request.peer ?? "the own account"): \(request.handler), \(request.ageSeconds) s old, \(request.liveSecondsLeft) s of connected time left"
             )
         }
-        for row in setAside { lines.append("\(row.state) \(row.row) \(row.handler): \(row.reason)") }
+        for row in setAside + running + due {
+            lines.append(
+                "\(row.state) \(row.row) \(row.handler)\(row.arguments), \(row.attempts) attempts"
+                    + (row.due.map { ", due \($0)" } ?? "") + (row.reason.map { ": \($0)" } ?? ""))
+        }
         return lines.joined(separator: "\n")
     }
 }

@@ -1,0 +1,101 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPTestKit
+
+/// A person's way to see and repair what was set aside.
+@Suite(.timeLimit(.minutes(3)))
+struct InspectTests {
+    private let folder: TestFolder
+    private let store: HandlerStore
+    private var path: String { folder.path + "/store.db" }
+
+    /// Fails for good, and notes why it was given up.
+    struct Failing: Handler {
+        static let id = "inspect-test.failing"
+        static let retry = RetryPolicy.never
+        var token: Secret<String>
+        func run(_ call: borrowing Call<TimerFired>) throws { throw Broken() }
+    }
+
+    struct Broken: Error, CustomStringConvertible { let description = "the printer is on fire" }
+
+    init() throws {
+        folder = try TestFolder()
+        store = try HandlerStore(
+            path: folder.path + "/store.db", registry: HandlerRegistry([Failing.self]), synchronous: .normal)
+    }
+
+    private func inspect(_ words: String...) throws -> (status: Int32?, output: String, complaint: String) {
+        let process = try ChildProcess(
+            BuiltProduct.path("pushwake"), ["inspect", "--store", path] + words, output: .pipe, errors: .pipe)
+        let output = try process.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        return (try process.waitUntilExit(deadline: .now + .seconds(10)).status, output, complaint)
+    }
+
+    private func setAside() throws -> HandlerID {
+        let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
+        guard case .quarantined = try store.step({ try $0.end(id, .result, with: TimerFired(due: 7)) }) else {
+            throw Broken()
+        }
+        return id
+    }
+
+    @Test("H13 inspect shows what was set aside with the reason and without secrets, and requeues it")
+    func requeue() throws {
+        let id = try setAside()
+        let shown = try inspect()
+        #expect(shown.status == 0)
+        #expect(shown.output.contains("quarantined \(id) inspect-test.failing"), "\(shown)")
+        #expect(shown.output.contains("the printer is on fire") && !shown.output.contains("hush"), "\(shown)")
+
+        let requeued = try inspect("--json", "--requeue", "\(id)")
+        #expect(requeued.status == 0, "\(requeued)")
+        let json = try JSONSerialization.jsonObject(with: Data(requeued.output.utf8)) as? [String: Any]
+        #expect((json?["setAside"] as? [Any])?.isEmpty == true)
+        #expect(((json?["due"] as? [[String: Any]])?.first?["row"] as? Int) == Int(id.rawValue))
+        // With what it was called with: a program that runs what is due calls it again.
+        let runner = try HandlerRunner(store)
+        try runner.runDue()
+        runner.close()
+        #expect(try store.step { try $0.status(of: id)?.state } == .quarantined)
+
+        #expect(try inspect("--requeue", "all").status == 0)
+        #expect(try store.step { try $0.status(of: id)?.state } == .pending)
+    }
+
+    @Test(
+        "H13 inspect discards a handler, which leaves a tombstone; a wrong number says so and changes nothing"
+    )
+    func discard() throws {
+        let id = try setAside()
+        let wrong = try inspect("--discard", "\(id.rawValue + 1)")
+        #expect(wrong.status == 1 && wrong.complaint.contains("has ended or never existed"), "\(wrong)")
+        let usage = try inspect("--discard", "all")
+        #expect(usage.status == 64 && usage.complaint.contains("takes the number of a handler"), "\(usage)")
+        #expect(try inspect("--discard", "\(id)").status == 0)
+        #expect(try store.step { try $0.ending(of: id)?.reason } == .discarded)
+        let again = try inspect("--requeue", "\(id)")
+        #expect(again.status == 1 && again.complaint.contains("has ended or never existed"), "\(again)")
+    }
+
+    @Test("H13 inspect invalidates a handler; an invalidation that only the program knows is left to it")
+    func invalidate() throws {
+        let plain = try setAside()
+        #expect(try inspect("--invalidate", "\(plain)").status == 0)
+        #expect(try store.step { try $0.ending(of: plain)?.outcome } == .invalidated)
+
+        let id = try store.step {
+            try $0.bind(Failing(token: Secret("x")).durable.orElse(Noting().durable))
+        }
+        let refused = try inspect("--invalidate", "\(id)")
+        #expect(refused.status == 1 && refused.complaint.contains("cannot run here"), "\(refused)")
+        #expect(try store.step { try $0.status(of: id)?.state } == .pending)
+    }
+
+    struct Noting: Handler {
+        static let id = "inspect-test.noting"
+        func run(_ call: borrowing Call<Invalidation>) throws {}
+    }
+}
