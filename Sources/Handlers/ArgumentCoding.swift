@@ -61,6 +61,20 @@ enum ArgumentCoding {
         return encoder
     }
 
+    /// The JSON of a value, as ``encoder()`` writes it.
+    static func encode(_ value: some Encodable) throws -> [UInt8] {
+        try PlainJSON.encode(value) ?? [UInt8](encoder().encode(value))
+    }
+
+    /// What a decoder reads from JSON.
+    static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
+        do {
+            return try PlainJSON.decode(type, from: bytes)
+        } catch {
+            return try JSONDecoder().decode(type, from: Data(bytes))
+        }
+    }
+
     static func record(_ bytes: [UInt8], handler: String) throws(HandlerError) -> Record {
         do {
             return try JSONDecoder().decode(Record.self, from: Data(bytes))
@@ -75,7 +89,7 @@ enum ArgumentCoding {
     /// Decodes a handler and turns decoding errors into sentences with handler, argument, expected and found.
     static func decode<H: DurableHandler>(_ type: H.Type, from bytes: [UInt8]) throws(HandlerError) -> H {
         do {
-            return try JSONDecoder().decode(H.self, from: Data(bytes))
+            return try value(type, from: bytes)
         } catch DecodingError.keyNotFound(let key, let context) {
             let argument = (context.codingPath + [key]).map(\.stringValue).joined(separator: ".")
             throw HandlerError(
@@ -106,7 +120,7 @@ enum ArgumentCoding {
         Invalidation
     > {
         do {
-            return try JSONDecoder().decode(Durable<Invalidation>.self, from: Data(bytes))
+            return try value(Durable<Invalidation>.self, from: bytes)
         } catch {
             throw HandlerError(
                 .wrongArgument,

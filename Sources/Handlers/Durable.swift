@@ -32,6 +32,10 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored; the sentence
     ///   names handler and argument.
     public init<H: DurableHandler>(_ handler: H) throws(HandlerError) where H.Context == Context {
+        if let bytes = PlainJSON.encode(handler) {
+            self.init(name: H.id, version: H.version, arguments: bytes)
+            return
+        }
         let bytes: [UInt8]
         do {
             bytes = try [UInt8](ArgumentCoding.encoder().encode(handler))
@@ -68,7 +72,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     public func orElse(_ invalidation: Durable<Invalidation>?) throws(HandlerError) -> Durable {
         guard let invalidation else { return self }
         do {
-            let bytes = try [UInt8](ArgumentCoding.encoder().encode(invalidation))
+            let bytes = try ArgumentCoding.encode(invalidation)
             return Durable(name: name, version: version, arguments: arguments, alternative: bytes)
         } catch {
             throw HandlerError(
@@ -100,23 +104,41 @@ extension Durable: Codable {
 
     public init(from decoder: any Decoder) throws {
         let container = try decoder.container(keyedBy: CodingKeys.self)
-        let record = try container.decode(Record.self, forKey: .arguments)
         self.init(
             name: try container.decode(String.self, forKey: .name),
             version: try container.decode(Int.self, forKey: .version),
-            arguments: try [UInt8](ArgumentCoding.encoder().encode(record)),
-            alternative: try container.decodeIfPresent(JSONValue.self, forKey: .alternative).map {
-                try [UInt8](ArgumentCoding.encoder().encode($0))
-            })
+            arguments: try container.decode(Encoded<Record>.self, forKey: .arguments).bytes,
+            alternative: try container.decodeIfPresent(Encoded<JSONValue>.self, forKey: .alternative)?.bytes)
     }
 
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.container(keyedBy: CodingKeys.self)
         try container.encode(name, forKey: .name)
         try container.encode(version, forKey: .version)
-        try container.encode(record, forKey: .arguments)
-        try container.encodeIfPresent(
-            alternative.map { try JSONDecoder().decode(JSONValue.self, from: Data($0)) }, forKey: .alternative
-        )
+        try container.encode(Encoded<Record>(bytes: arguments), forKey: .arguments)
+        try container.encodeIfPresent(alternative.map(Encoded<JSONValue>.init(bytes:)), forKey: .alternative)
+    }
+}
+
+/// JSON inside arguments, which needs no decoding where the coder takes it as it is.
+private struct Encoded<Value: Codable>: Codable {
+    let bytes: [UInt8]
+
+    init(bytes: [UInt8]) { self.bytes = bytes }
+
+    init(from decoder: any Decoder) throws {
+        if let plain = decoder as? PlainDecoder {
+            bytes = try plain.object()
+        } else {
+            bytes = try [UInt8](ArgumentCoding.encoder().encode(Value(from: decoder)))
+        }
+    }
+
+    func encode(to encoder: any Encoder) throws {
+        if let plain = encoder as? PlainEncoder {
+            try plain.encode(object: bytes)
+        } else {
+            try JSONDecoder().decode(Value.self, from: Data(bytes)).encode(to: encoder)
+        }
     }
 }

@@ -68,7 +68,7 @@ final class Statement {
                 "the statement '\(sql)' has \(expected) parameters, but \(values.count) values were given"
             )
         }
-        for (index, value) in values.enumerated() { try bind(value.sqlValue, at: Int32(index + 1)) }
+        for index in values.indices { try bind(values[index].sqlValue, at: Int32(index + 1)) }
     }
 
     private func bind(_ value: SQLValue, at index: Int32) throws(HandlerError) {

@@ -21,7 +21,8 @@ final class TransactionControl {
     }
 
     private let database: OpaquePointer
-    private var statements = [Statement?](repeating: nil, count: Command.allCases.count)
+    @exclusivity(unchecked) private var statements = [Statement?](
+        repeating: nil, count: Command.allCases.count)
     /// Set while a statement of the application is prepared.
     var isRefused = false
 
