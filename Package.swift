@@ -106,8 +106,11 @@ let package = Package(
             resources: [.embedInCode("Resources/slixmpp_peer.py")]),
 
         .target(name: "CFloor", dependencies: ["CSQLite"], path: "Benchmarks/CFloor"),
+        .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
         .executableTarget(
-            name: "benchmarks", dependencies: ["CFloor", "Handlers", "XMPPTestKit"],
+            name: "cold-start", dependencies: ["BenchmarkHandlers", "Handlers"], path: "Benchmarks/ColdStart"),
+        .executableTarget(
+            name: "benchmarks", dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),
 
         // Processes for the tests below to kill.

@@ -11,6 +11,12 @@ struct BenchmarkCommand {
     private static let all: [any Benchmark] = [
         StepBenchmark(name: "handlers/step-alone", group: 1, goal: 0.9),
         StepBenchmark(name: "handlers/group-64", group: 64, goal: 0.6),
+        // Where commits wait for a slow disk, two programs are alike, however slow one of them is.
+        StepBenchmark(name: "handlers/group-64-no-disk", group: 64, goal: 0.5, place: "/dev/shm"),
+        PendingBenchmark(),
+        ColdStartBenchmark(),
+        PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
+        PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
         WakeBenchmark(),
     ]
 
@@ -35,7 +41,7 @@ struct BenchmarkCommand {
         var failed = false
         for benchmark in chosen {
             do {
-                lines += try Workspace.with(in: folder) { try benchmark.run(in: $0) }
+                lines += try Workspace.with(in: benchmark.place) { try benchmark.run(in: $0) }
             } catch {
                 complain("\(benchmark.names.joined(separator: ", ")) could not run: \(error)")
                 failed = true
@@ -52,7 +58,7 @@ struct BenchmarkCommand {
             let benchmark = all.lazy.compactMap({ $0 as? StepBenchmark }).first(where: { $0.name == words[0] }
             )
         else { throw BenchmarkError("usage: benchmarks profile handlers/NAME STEPS ours|reference") }
-        try Workspace.with(in: folder) { try benchmark.profile(side, steps: steps, in: $0) }
+        try Workspace.with(in: benchmark.place) { try benchmark.profile(side, steps: steps, in: $0) }
     }
 
     private static func complain(_ sentence: String) {

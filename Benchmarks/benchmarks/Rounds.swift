@@ -22,8 +22,8 @@ struct Rounds {
             rates.ours.append(Double(count) * (try Self.callsPerSecond(ours)))
             rates.reference.append(Double(count) * (try Self.callsPerSecond(reference)))
         }
-        self.ours = Self.median(rates.ours)
-        self.reference = Self.median(rates.reference)
+        self.ours = rates.ours.median
+        self.reference = rates.reference.median
     }
 
     private static func callsPerSecond(_ body: () throws -> Void) rethrows -> Double {
@@ -37,6 +37,9 @@ struct Rounds {
         } while elapsed < slice
         return Double(calls) / (elapsed / .seconds(1))
     }
+}
 
-    private static func median(_ values: [Double]) -> Double { values.sorted()[values.count / 2] }
+extension [Double] {
+    /// The middle one; of an even number, the upper one of the two. There must be one.
+    var median: Double { sorted()[count / 2] }
 }

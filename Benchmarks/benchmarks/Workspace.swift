@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// A folder for one benchmark, on the file system of the build because a commit costs what its disk costs.
+/// A folder for one benchmark.
 struct Workspace {
     let path: String
 

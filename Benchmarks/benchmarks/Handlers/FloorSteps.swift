@@ -1,3 +1,4 @@
+import BenchmarkHandlers
 import CFloor
 import Handlers
 

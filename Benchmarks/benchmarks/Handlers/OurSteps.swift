@@ -1,3 +1,4 @@
+import BenchmarkHandlers
 import Handlers
 
 /// The steps as a program that uses this library makes them.
@@ -8,7 +9,7 @@ final class OurSteps: Steps {
     private var newest: Int
 
     init(_ path: String, pending: Int) throws {
-        store = try Self.open(path)
+        store = try BenchmarkStore.open(path)
         oldest = 1
         newest = pending
         try store.step { step in
@@ -18,12 +19,8 @@ final class OurSteps: Steps {
 
     /// Makes the tables of a file for the floor.
     static func makeTables(_ path: String) throws -> String {
-        _ = try open(path)
+        _ = try BenchmarkStore.open(path)
         return path
-    }
-
-    private static func open(_ path: String) throws -> HandlerStore {
-        try HandlerStore(path: path, registry: HandlerRegistry([Advance.self]), schemas: [Advance.schema])
     }
 
     func step(_ group: Int) throws {

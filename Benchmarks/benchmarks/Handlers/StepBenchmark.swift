@@ -12,6 +12,7 @@ struct StepBenchmark: Benchmark {
     /// How many handlers end in one transaction.
     let group: Int
     let goal: Double
+    var place = ".build"
 
     private static let pending = 1000
 

@@ -1,11 +1,11 @@
-import Handlers
+public import Handlers
 
 /// The handler of the step benchmarks: it counts and binds the next of its kind.
 ///
 /// Its arguments are of the size and kind that a request for a device's bundle binds, about 300 bytes as JSON.
-struct Advance: Handler {
-    static let id = "bench.bundle-fetched"
-    static let schema = Schema(
+public struct Advance: Handler {
+    public static let id = "bench.bundle-fetched"
+    public static let schema = Schema(
         module: "bench",
         migrations: [
             "CREATE TABLE effect(id INTEGER PRIMARY KEY, total INTEGER NOT NULL); INSERT INTO effect VALUES (1, 0)"
@@ -18,7 +18,7 @@ struct Advance: Handler {
     var trusted: Bool
     var session: String
 
-    static func numbered(_ n: Int) -> Advance {
+    public static func numbered(_ n: Int) -> Advance {
         let device = 1_000_000 + UInt32(n % 1_000_000)
         return Advance(
             node: "eu.siacs.conversations.axolotl.bundles:\(device)", device: device,
@@ -28,7 +28,7 @@ struct Advance: Handler {
                 + "first message after the device list changed")
     }
 
-    func run(_ call: borrowing Call<Int>) throws {
+    public func run(_ call: borrowing Call<Int>) throws {
         try call.step.execute("UPDATE effect SET total = total + ? WHERE id = 1", 1)
         try call.step.bind(Advance.numbered(call.context).durable)
     }
