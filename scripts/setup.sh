@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Installs what is needed to build (the default) or to test on Debian 12, as root or through sudo.
+# Installs what is needed to build (the default), to test or to run the benchmarks on Debian 12, as root or through sudo.
 # When everything is there it only looks: no network, no apt, no sudo.
 #
-#   scripts/setup.sh [build|test]
+#   scripts/setup.sh [build|test|bench]
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 purpose=${1:-build}
-slixmpp=1.17.0
 peers=.build/peers
 own_source=/etc/apt/sources.list.d/durable-handlers-backports
 lock_seconds=120
@@ -22,7 +21,15 @@ fail() {
 case $purpose in
     build) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev) ;;
     test) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev sqlite3 strace openssl python3-venv) ;;
-    *) fail "unknown purpose '$purpose': say build or test." ;;
+    bench) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev python3-venv) ;;
+    *) fail "unknown purpose '$purpose': say build, test or bench." ;;
+esac
+
+# What comes from pip, in a virtual environment of its own.
+case $purpose in
+    build) peer_versions=() ;;
+    test) peer_versions=(slixmpp==1.17.0) ;;
+    bench) peer_versions=(huey==3.5.4 dbos==3.4.0) ;;
 esac
 
 # MARK: What is there
@@ -37,7 +44,7 @@ prosody_installed() {
         dpkg --compare-versions "$(dpkg-query -W -f '${Version}' prosody)" ge 13
 }
 
-peers_installed() { [ -e "$peers/.slixmpp-$slixmpp" ] && [ -x "$peers/bin/python" ]; }
+peer_installed() { [ -e "$peers/.${1/==/-}" ] && [ -x "$peers/bin/python" ]; }
 
 # MARK: apt
 
@@ -174,8 +181,8 @@ install_prosody() {
 
 # MARK: Python
 
-install_peers() {
-    say "installing slixmpp $slixmpp in $peers"
+make_peers() {
+    [ -x "$peers/bin/python" ] && "$peers/bin/python" -m pip --version >/dev/null 2>&1 && return
     rm -rf "$peers"
     mkdir -p .build
     # Debian's own Python, for which python3-venv was installed, whatever else is first on PATH.
@@ -183,12 +190,17 @@ install_peers() {
         cat "$log" >&2
         fail "python3 could not make a virtual environment in $peers; see above."
     }
-    "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --prefer-binary "slixmpp==$slixmpp" \
-        >"$log" 2>&1 || {
+}
+
+install_peers() {
+    say "installing $* in $peers"
+    make_peers
+    "$peers/bin/python" -m pip install --quiet --disable-pip-version-check --prefer-binary "$@" >"$log" 2>&1 || {
         cat "$log" >&2
-        fail "pip could not install slixmpp $slixmpp; see above. Without a network this cannot be done."
+        fail "pip could not install $*; see above. Without a network this cannot be done."
     }
-    touch "$peers/.slixmpp-$slixmpp"
+    local peer
+    for peer in "$@"; do touch "$peers/.${peer/==/-}"; done
 }
 
 # MARK: The steps
@@ -199,10 +211,10 @@ missing=()
 for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
 want_prosody=''
 [ "$purpose" = test ] && ! prosody_installed && want_prosody=yes
-want_peers=''
-[ "$purpose" = test ] && ! peers_installed && want_peers=yes
+missing_peers=()
+for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
 
-[ -n "${missing[*]-}$want_prosody$want_peers" ] || exit 0
+[ -n "${missing[*]-}$want_prosody${missing_peers[*]-}" ] || exit 0
 
 mkdir -p .build
 log=.build/setup.log
@@ -219,5 +231,5 @@ if [ -n "${missing[*]-}$want_prosody" ]; then
         install_prosody
     fi
 fi
-[ -z "$want_peers" ] || install_peers
+[ -z "${missing_peers[*]-}" ] || install_peers "${missing_peers[@]}"
 say "ready to $purpose"
