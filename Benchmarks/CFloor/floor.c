@@ -11,7 +11,9 @@ struct floor_store {
     sqlite3_stmt *select, *delete, *effect, *bind, *bury;
     // What a handler's row held; a program that calls the handler needs it after the statement is reset.
     char name[256];
-    long long version;
+    long long version, attempts, deaths;
+    // The first of its chain; 0 for a handler that is that itself.
+    long long trace;
     unsigned char arguments[4096];
 };
 
@@ -48,13 +50,15 @@ floor_store *floor_open(const char *path) {
         && !prepare(store, &store->savepoint, "SAVEPOINT handler")
         && !prepare(store, &store->release, "RELEASE handler")
         && !prepare(store, &store->select,
-            "SELECT name, version, arguments, NULL FROM handler WHERE id = ? AND kind = 0")
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler "
+            "WHERE id = ? AND kind = 0 AND state <> 3")
         && !prepare(store, &store->delete, "DELETE FROM handler WHERE id = ?")
         && !prepare(store, &store->effect, "UPDATE effect SET total = total + ? WHERE id = 1")
         && !prepare(store, &store->bind,
-            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at) VALUES (?, ?, ?, ?, ?, ?)")
+            "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)")
         && !prepare(store, &store->bury,
-            "INSERT INTO ending(handler, name, outcome, reason, ended_at) VALUES (?, ?, ?, ?, ?)"))
+            "INSERT INTO ending(handler, name, outcome, reason, ended_at, trace) VALUES (?, ?, ?, ?, ?, ?)"))
         return store;
     floor_close(store);
     return 0;
@@ -70,13 +74,20 @@ void floor_close(floor_store *store) {
     free(store);
 }
 
-static int bind_handler(floor_store *store, const char *name, const void *arguments, int length, long long now) {
+static void bind_trace(sqlite3_stmt *statement, int index, long long trace) {
+    if (trace) sqlite3_bind_int64(statement, index, trace);
+    else sqlite3_bind_null(statement, index);
+}
+
+static int bind_handler(
+    floor_store *store, const char *name, const void *arguments, int length, long long now, long long trace) {
     sqlite3_bind_text(store->bind, 1, name, -1, SQLITE_STATIC);
     sqlite3_bind_int64(store->bind, 2, 1);
     sqlite3_bind_blob(store->bind, 3, arguments, length, SQLITE_STATIC);
     sqlite3_bind_null(store->bind, 4);
     sqlite3_bind_int64(store->bind, 5, 0);
     sqlite3_bind_int64(store->bind, 6, now);
+    bind_trace(store->bind, 7, trace);
     return finish(store->bind);
 }
 
@@ -88,6 +99,9 @@ static int take(floor_store *store, long long id) {
     if (found && name < (int)sizeof store->name && arguments <= (int)sizeof store->arguments) {
         memcpy(store->name, sqlite3_column_text(store->select, 0), name + 1);
         store->version = sqlite3_column_int64(store->select, 1);
+        store->attempts = sqlite3_column_int64(store->select, 4);
+        store->deaths = sqlite3_column_int64(store->select, 5);
+        store->trace = sqlite3_column_int64(store->select, 7);
         memcpy(store->arguments, sqlite3_column_blob(store->select, 2), arguments);
     } else
         found = 0;
@@ -108,6 +122,7 @@ static int bury(floor_store *store, long long id, long long now) {
     sqlite3_bind_int64(store->bury, 3, 1);
     sqlite3_bind_null(store->bury, 4);
     sqlite3_bind_int64(store->bury, 5, now);
+    bind_trace(store->bury, 6, store->trace);
     return finish(store->bury);
 }
 
@@ -115,7 +130,7 @@ int floor_fill(floor_store *store, const char *name, const void *arguments, int 
     long long now = milliseconds();
     if (finish(store->begin)) return -1;
     for (int i = 0; i < count; i++)
-        if (bind_handler(store, name, arguments, length, now)) return -1;
+        if (bind_handler(store, name, arguments, length, now, 0)) return -1;
     return finish(store->commit);
 }
 
@@ -125,7 +140,8 @@ int floor_step(
     if (finish(store->begin)) return -1;
     for (int i = 0; i < group; i++)
         if (finish(store->savepoint) || take(store, first + i) || effect(store, 1)
-            || bind_handler(store, name, arguments, length, now) || bury(store, first + i, now)
+            || bind_handler(store, name, arguments, length, now, store->trace ? store->trace : first + i)
+            || bury(store, first + i, now)
             || finish(store->release))
             return -1;
     return finish(store->commit);
