@@ -99,7 +99,7 @@ public final class HandlerStore: Sendable {
     /// The seats of other processes that run async handlers now.
     func seatsWithLeases() throws(HandlerError) -> [Int] {
         try lock.withLock { (_) throws(HandlerError) in
-            try connection.allOnce("SELECT DISTINCT lease FROM handler WHERE state = 3") {
+            try connection.allOnce("SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3") {
                 (row) throws(HandlerError) in Int(row.integer(0))
             }
         }.filter { $0 != slot.number }
@@ -107,7 +107,7 @@ public final class HandlerStore: Sendable {
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
-        let parked = try connection.firstOnce("SELECT 1 FROM handler WHERE state = 1") {
+        let parked = try connection.firstOnce("SELECT 1 FROM handler WHERE state <> 0 AND state = 1") {
             (_) throws(HandlerError) in true
         }
         if parked != nil { _ = try step { try $0.transaction.requeueKnown() } }

@@ -159,15 +159,21 @@ extension Transaction {
 extension Connection {
     /// Frees what a process that died had leased, and counts its death against what it ran; in a transaction of its own.
     func recover(seat: Int, _ mark: Mark?, now: Int64) throws(HandlerError) {
-        // Looks before it locks: most seats leave nothing behind.
-        let leased = try firstOnce("SELECT 1 FROM handler WHERE state = 3 AND lease = ?", [seat]) {
+        // Looks before it locks: most seats leave nothing behind. SQLite takes an index of some rows only where the
+        // query repeats its condition, here as everywhere `state <> 0`.
+        let leased = try firstOnce(
+            "SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = ?", [seat]
+        ) {
             (_) throws(HandlerError) in true
         }
         guard mark != nil || leased != nil else { return }
         try begin()
         do throws(HandlerError) {
             try execute(
-                "UPDATE handler SET state = 0, due = ?, lease = NULL, deaths = deaths + 1 WHERE state = 3 AND lease = ?",
+                """
+                UPDATE handler SET state = 0, due = ?, lease = NULL, deaths = deaths + 1
+                WHERE state <> 0 AND state = 3 AND lease = ?
+                """,
                 [now, seat])
             if let mark { try count(mark) }
             try commit()

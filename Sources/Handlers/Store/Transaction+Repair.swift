@@ -18,7 +18,9 @@ extension Transaction {
 
     /// Gives the handlers another chance that were parked because a program did not know them and that this one does.
     func requeueKnown() throws -> Int {
-        let parked = try connection.all("SELECT DISTINCT name, version FROM handler WHERE state = 1") {
+        let parked = try connection.all(
+            "SELECT DISTINCT name, version FROM handler WHERE state <> 0 AND state = 1"
+        ) {
             (row) throws(HandlerError) in (name: row.text(0), version: row.integer(1))
         }
         var count = 0
@@ -38,7 +40,7 @@ extension Transaction {
             """
             UPDATE handler SET state = 0, due = CASE WHEN call IS NULL THEN NULL ELSE ? END, attempts = 0,
                 deaths = 0, reason = NULL
-            WHERE state IN (1, 2) AND \(condition)
+            WHERE state <> 0 AND state IN (1, 2) AND \(condition)
             """, [now] + values)
         hasNewDue = hasNewDue || count > 0
         return count

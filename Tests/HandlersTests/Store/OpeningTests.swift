@@ -102,4 +102,27 @@ import Testing
             #expect(try openStore(folder.file()).waiting().count == 3)
         }
     }
+
+    @Test("H12 opening a store looks at no handler that merely waits, however many there are")
+    func opensWithoutLooking() throws {
+        try withFolder { folder in
+            let path = folder.file()
+            try openStore(path).step { step in
+                for _ in 0..<4000 { try step.bind(Greet(name: "Juliet").durable) }
+            }
+            // Pages in the middle of the table that whoever reads them finds damaged.
+            let file = try #require(FileHandle(forUpdatingAtPath: path))
+            let pages = try file.seekToEnd() / 4096
+            try #require(pages > 40)
+            try file.seek(toOffset: pages / 2 * 4096)
+            try file.write(contentsOf: Data(count: 8 * 4096))
+            try file.close()
+            let store = try openStore(path)
+            #expect(try store.step { try $0.handlers(in: .parked) }.isEmpty)
+            #expect(try store.step { try $0.handlers(in: .running) }.isEmpty)
+            #expect(try store.step { try $0.requeueAll() } == 0)
+            let error = #expect(throws: HandlerError.self) { try store.verify() }
+            #expect(error?.code == .databaseCorrupt)
+        }
+    }
 }
