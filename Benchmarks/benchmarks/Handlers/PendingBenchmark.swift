@@ -7,7 +7,10 @@ struct PendingBenchmark: Benchmark {
     private static let starts: Int64 = 11
     private static let byteLimit = 500.0
 
-    let names = ["handlers/million-pending", "handlers/pending-bytes", "handlers/pending-memory"]
+    let names = [
+        "handlers/million-pending", "handlers/million-cold-start", "handlers/pending-bytes",
+        "handlers/pending-memory",
+    ]
 
     func run(in workspace: Workspace) throws -> [Line] {
         let few = workspace.file("few.db")
@@ -15,16 +18,28 @@ struct PendingBenchmark: Benchmark {
         try WaitingSteps.fill(few, pending: Self.few)
         try WaitingSteps.fill(many, pending: Self.many)
         let bytes = Double(try size(many) - size(few)) / Double(Self.many - Self.few)
-        let memory = Line(
-            names[2], unit: "MiB", better: .less, ours: try peak(many),
-            reference: try peak(few), referenceName: "ours, 1 000 pending", goal: 0.95)
+        let memory = (many: try peak(many), few: try peak(few))
+        let start = try coldStarts(few, many)
         return [
-            try steps(few, many),
+            try steps(few, many), start,
             Line(
-                names[1], unit: "bytes", better: .less, ours: bytes, reference: Self.byteLimit,
+                names[2], unit: "bytes", better: .less, ours: bytes, reference: Self.byteLimit,
                 referenceName: "limit", goal: 1),
-            memory,
+            Line(
+                names[3], unit: "MiB", better: .less, ours: memory.many, reference: memory.few,
+                referenceName: "ours, 1 000 pending", goal: 0.95),
         ]
+    }
+
+    private func coldStarts(_ few: String, _ many: String) throws -> Line {
+        var times: (few: [Double], many: [Double]) = ([], [])
+        for id in Self.starts + 1...5 * Self.starts {
+            times.many.append(try ColdStart.ours(many, id))
+            times.few.append(try ColdStart.ours(few, id))
+        }
+        return Line(
+            names[1], unit: "ms", better: .less, ours: times.many.median, reference: times.few.median,
+            referenceName: "ours, 1 000 pending", goal: 1 / 1.3)
     }
 
     private func peak(_ path: String) throws -> Double {
