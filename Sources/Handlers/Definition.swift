@@ -112,7 +112,7 @@ struct Invocation: Sendable {
             }
         }
         record.merge(overrides)
-        return try [UInt8](ArgumentCoding.encoder().encode(record))
+        return try ArgumentCoding.encode(record)
     }
 }
 

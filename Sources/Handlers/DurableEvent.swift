@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// Something that happened, told to the live program by way of a row.
 ///
 /// An event is posted inside a step and so commits with what it tells of. It is delivered after the commit, to
@@ -30,7 +28,7 @@ extension Step {
     {
         let payload: [UInt8]
         do {
-            payload = try [UInt8](ArgumentCoding.encoder().encode(event))
+            payload = try ArgumentCoding.encode(event)
         } catch {
             throw HandlerError(
                 .argumentNotEncodable, "the event '\(Event.id)' cannot be stored: \(plainReason(error))",
@@ -135,7 +133,7 @@ extension Transaction {
         ) { (row) throws(HandlerError) in (id: row.integer(0), payload: row.blob(1), at: row.integer(2)) }
         guard let found else { return nil }
         do {
-            let event = try JSONDecoder().decode(Event.self, from: Data(found.payload))
+            let event = try ArgumentCoding.value(Event.self, from: found.payload)
             return EventDelivery(event: event, postedAt: found.at, row: found.id)
         } catch {
             throw HandlerError(

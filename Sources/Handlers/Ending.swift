@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// How a bound handler ended. Every handler bound once ends in exactly one of these.
 public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// Called with the result it waited for.
@@ -86,11 +84,11 @@ public struct Invalidation: RestorableContext {
     }
 
     public func stored() throws -> [UInt8] {
-        try [UInt8](ArgumentCoding.encoder().encode(Stored(reason: reason, handler: handler)))
+        try ArgumentCoding.encode(Stored(reason: reason, handler: handler))
     }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        let stored = try ArgumentCoding.value(Stored.self, from: bytes)
         self.init(reason: stored.reason, handler: stored.handler, environment: environment)
     }
 }

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// A context that can be stored with a handler and made again, so that the call can be made later or elsewhere.
 ///
 /// A handler that failed is tried again, one that this process does not know or must not run waits for another
@@ -41,10 +39,10 @@ extension RestorableContext {
 }
 
 extension RestorableContext where Self: Codable {
-    public func stored() throws -> [UInt8] { try [UInt8](ArgumentCoding.encoder().encode(self)) }
+    public func stored() throws -> [UInt8] { try ArgumentCoding.encode(self) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        self = try JSONDecoder().decode(Self.self, from: Data(bytes))
+        self = try ArgumentCoding.value(Self.self, from: bytes)
     }
 }
 
@@ -86,11 +84,11 @@ public struct TimerFired: RestorableContext {
     }
 
     public func stored() throws -> [UInt8] {
-        try [UInt8](ArgumentCoding.encoder().encode(Stored(due: due, missed: missed)))
+        try ArgumentCoding.encode(Stored(due: due, missed: missed))
     }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        let stored = try ArgumentCoding.value(Stored.self, from: bytes)
         self.init(due: stored.due, missed: stored.missed, environment: environment)
     }
 }

@@ -1,5 +1,3 @@
-import FoundationEssentials
-
 /// What is kept of a call that could not be made yet, beside its context.
 struct StoredCall: Codable {
     /// How the handler ends when the call is made.
@@ -17,7 +15,7 @@ struct StoredCall: Codable {
 
     init(_ bytes: [UInt8], of handler: HandlerID) throws(HandlerError) {
         do {
-            self = try JSONDecoder().decode(StoredCall.self, from: Data(bytes))
+            self = try ArgumentCoding.value(StoredCall.self, from: bytes)
         } catch {
             throw HandlerError(
                 .databaseCorrupt,
@@ -28,7 +26,7 @@ struct StoredCall: Codable {
 
     func bytes() throws(HandlerError) -> [UInt8] {
         do {
-            return try [UInt8](ArgumentCoding.encoder().encode(self))
+            return try ArgumentCoding.encode(self)
         } catch {
             throw HandlerError(
                 .argumentNotEncodable, "the call's own arguments cannot be stored: \(plainReason(error))",
