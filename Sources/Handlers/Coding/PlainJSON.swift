@@ -4,7 +4,7 @@ import Glibc
 // The quick way for arguments to become bytes and back.
 //
 // Almost all arguments are texts, numbers and handlers, and almost all stored bytes were written here. For those this
-// does what Foundation's coders do in a quarter of the time. The rest it leaves to them: what JSON means is decided in
+// does what Foundation's coders do in a third of the time. The rest it leaves to them: what JSON means is decided in
 // one place, and so is how its errors are worded.
 //
 //     value ──PlainOutput──▶ bytes ──PlainScanner──▶ members ──PlainDocument──▶ value
