@@ -23,7 +23,8 @@ private struct Stubborn: AsyncHandler {
                 let id = try store.bind(Stubborn().durable)
                 try store.step { try $0.end(id, .result, with: TimerFired(due: 0)) }
                 #expect(try await runner.drain(for: .seconds(20)))
-                #expect(try store.waiting() == [])
+                let left = try store.step { try $0.handlers() }
+                #expect(left == [], "\(left)")
                 #expect(try store.notes() == ["done"])
             }
         }

@@ -109,7 +109,8 @@ extension HandlerRunner {
                     failed(error)
                 }
                 self.state.withLock { state in
-                    state.leases[lease.handler] = nil
+                    // Its retry may be running already, under a lease of its own.
+                    if state.leases[lease.handler]?.lease === lease { state.leases[lease.handler] = nil }
                     state.leasesEnded += 1
                 }
                 signal.raise()
