@@ -78,6 +78,9 @@ public struct TimerFired: RestorableContext {
         self.environment = environment
     }
 
+    /// By its due time alone: when its process died, the same call comes again later, with more times missed.
+    public var fingerprint: UInt64 { UInt64(bitPattern: due) }
+
     private struct Stored: Codable {
         var due: Int64
         var missed: Int64
