@@ -99,12 +99,14 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
         private mutating func take() throws -> EventDelivery<Event>? {
             let consumed = last
             let scope = scope
+            // An event that cannot be read does not undo that the one before it was consumed.
             let next = try store.step { step in
                 if let consumed { try consumed.consume(in: step) }
                 return try step.transaction.nextEvent(Event.self, in: scope)
             }
-            last = next
-            return next
+            last = nil
+            last = try next?.delivery()
+            return last
         }
     }
 }
@@ -126,19 +128,30 @@ extension HandlerStore {
 extension Transaction {
     fileprivate func nextEvent<Event: DurableEvent>(
         _ kind: Event.Type, in scope: HandlerScope?
-    ) throws(HandlerError) -> EventDelivery<Event>? {
-        let found = try connection.first(
+    ) throws(HandlerError) -> StoredEvent<Event>? {
+        try connection.first(
             "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS ? ORDER BY id LIMIT 1",
             [Event.id, scope?.rawValue]
-        ) { (row) throws(HandlerError) in (id: row.integer(0), payload: row.blob(1), at: row.integer(2)) }
-        guard let found else { return nil }
+        ) { (row) throws(HandlerError) in
+            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.integer(2))
+        }
+    }
+}
+
+/// An event as it was read, before its type is.
+private struct StoredEvent<Event: DurableEvent> {
+    let row: Int64
+    let payload: [UInt8]
+    let postedAt: Int64
+
+    func delivery() throws(HandlerError) -> EventDelivery<Event> {
         do {
-            let event = try ArgumentCoding.value(Event.self, from: found.payload)
-            return EventDelivery(event: event, postedAt: found.at, row: found.id)
+            let event = try ArgumentCoding.value(Event.self, from: payload)
+            return EventDelivery(event: event, postedAt: postedAt, row: row)
         } catch {
             throw HandlerError(
                 .wrongArgument,
-                "the event \(found.id) ('\(Event.id)') cannot be read by this program: \(plainReason(error)); delete its row or update the program",
+                "the event \(row) ('\(Event.id)') cannot be read by this program: \(plainReason(error)); delete its row or update the program",
                 cause: error)
         }
     }

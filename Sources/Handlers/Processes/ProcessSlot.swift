@@ -149,6 +149,9 @@ package final class ProcessSlot: Sendable {
         (0..<Self.limit).filter { $0 != number && isDirty($0) && isAlive(life(of: $0)) }
     }
 
+    /// The lives of the other stores that have the database open now.
+    var lives: [Int64] { others.map { life(of: $0) }.filter { $0 != life && isAlive($0) } }
+
     /// Whether the store that drew this number is still there; false for the one that asks.
     package func isAlive(_ life: Int64) -> Bool {
         OpenFileLock.isHeldElsewhere(file.descriptor, life)
@@ -170,7 +173,12 @@ package final class ProcessSlot: Sendable {
         _ seat: Int, ended: @escaping @Sendable () -> Void
     ) throws(HandlerError) -> SeatWatch {
         precondition(seat != number, "a store cannot wait for its own death")
-        return try SeatWatch(file, life: life(of: seat), ended: ended)
+        return try watch(life: life(of: seat), ended: ended)
+    }
+
+    /// The same for the store that drew this number.
+    func watch(life: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError) -> SeatWatch {
+        try SeatWatch(file, life: life, ended: ended)
     }
 
     private func life(of seat: Int) -> Int64 {

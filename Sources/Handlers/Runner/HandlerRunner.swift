@@ -28,13 +28,12 @@ public final class HandlerRunner: Sendable {
 
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
-        var leases: [HandlerID: (lease: Lease, task: Task<Void, Never>)] = [:]
+        /// By the lease and not by its row: one that is over may be leased again before its task has gone.
+        var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
         /// How many async handlers have run here, whatever came of them.
         var leasesEnded = 0
-        /// Waiting for the death of processes that run async handlers, by their seats.
-        var watches: [Int: SeatWatch] = [:]
-        /// The seats whose watch has told its end.
-        var ended: Set<Int> = []
+        /// Async handlers that failed when the store did, too: their rows wait to be set aside.
+        var unsettled: [Unsettled] = []
         /// The scopes whose live time runs while this runner does; nil stands for the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
@@ -84,9 +83,10 @@ public final class HandlerRunner: Sendable {
         self.keepEndings = keepEndings.milliseconds
         self.onFailure = onFailure
         signal = try WakeSignal()
-        let signal = signal
-        store.addRunner(self) { signal.raise() }
-        store.time.onTurn? { signal.raise() }
+        // Weakly: a clock keeps what it calls for as long as it lives.
+        let wake: @Sendable () -> Void = { [weak signal] in signal?.raise() }
+        store.addRunner(self, wake)
+        store.time.onTurn?(wake)
     }
 
     deinit { store.removeRunner(self) }
@@ -100,13 +100,8 @@ public final class HandlerRunner: Sendable {
     /// - Parameter isLive: Whether the scope's live time runs while this runner does. An account, which lives while it is
     ///   connected, passes false and calls ``startLiveTime(of:)`` and ``stopLiveTime(of:)``.
     public func attach(_ environment: any HandlerEnvironment, isLive: Bool = true) throws {
-        let isRunning = state.withLock { state in
-            state.environments[environment.scope] = environment
-            return state.isRunning
-        }
-        if isLive {
-            if isRunning { try startLiveTime(of: environment.scope) } else { markLiving(environment.scope) }
-        }
+        state.withLock { $0.environments[environment.scope] = environment }
+        if isLive { try startLiveTime(of: environment.scope) }
         signal.raise()
     }
 
@@ -116,10 +111,10 @@ public final class HandlerRunner: Sendable {
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
     }
 
-    /// A scope's live time begins to run: it was connected.
+    /// A scope's live time begins to run: it was connected. Before the runner runs, this waits for it.
     public func startLiveTime(of scope: HandlerScope?) throws {
-        guard state.withLock({ $0.living.insert(scope).inserted }) else { return }
-        try store.step { try $0.transaction.startLiveTime(of: scope) }
+        guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
+        try store.startLiveTime(of: [scope])
         signal.raise()
     }
 
@@ -128,8 +123,6 @@ public final class HandlerRunner: Sendable {
         guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
         try store.step { try $0.transaction.stopLiveTime(of: scope) }
     }
-
-    private func markLiving(_ scope: HandlerScope?) { state.withLock { _ = $0.living.insert(scope) } }
 
     // MARK: Running
 
@@ -153,7 +146,9 @@ public final class HandlerRunner: Sendable {
     @discardableResult
     public func runDue() throws -> Int64? {
         try begin()
-        return try pass()
+        var rest: Int64?
+        repeat { rest = try pass() } while rest == 0 && !isClosed
+        return rest
     }
 
     /// Works until nothing is due and no async handler runs any more, or until the time is over.
@@ -206,27 +201,30 @@ public final class HandlerRunner: Sendable {
 
     /// Ends: the thread stops, what was leased is given back uncalled, live time stands still.
     ///
-    /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or the next
-    /// start, runs them again.
+    /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or another
+    /// runner, runs them again. When this returns, no step of this runner goes on, unless it was called inside one.
     public func close() {
-        let (leases, living, _) = state.withLock { state in
+        let old = state.withLock { state in
             defer {
                 state = State()
                 state.isClosed = true
             }
-            return (state.leases.values.map { $0 }, state.isRunning ? state.living : [], state)
+            return state
         }
         signal.raise()
         passes.announce()
-        for (_, task) in leases { task.cancel() }
+        for (_, task) in old.leases.values { task.cancel() }
+        if !store.isInStep { passing.withLock { _ in } }
+        let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
+        let living = old.isRunning ? old.living : []
+        if leases.isEmpty && living.isEmpty { return }
         do {
-            if leases.isEmpty && living.isEmpty { return }
             try store.step { step in
-                for (lease, _) in leases { try step.transaction.giveBack(lease) }
+                for lease in leases { try step.transaction.giveBack(lease) }
                 for scope in living { try step.transaction.stopLiveTime(of: scope) }
             }
         } catch {
-            // The rows stay leased until this process leaves its seat, which frees them.
+            // The store gives the rows back when it goes, and another process when this one has died.
             onFailure(error)
         }
     }
@@ -242,7 +240,12 @@ public final class HandlerRunner: Sendable {
             return state.living
         }
         guard !living.isEmpty else { return }
-        try store.step { step in for scope in living { try step.transaction.startLiveTime(of: scope) } }
+        do {
+            try store.startLiveTime(of: living)
+        } catch {
+            state.withLock { $0.isRunning = false }
+            throw error
+        }
     }
 
     private func loop() {
@@ -259,13 +262,20 @@ public final class HandlerRunner: Sendable {
             }
             state.withLock { state in
                 state.answered = asked
-                // One that ended during the pass may have left something due that the pass did not see.
-                state.isIdle = state.leases.isEmpty && state.leasesEnded == ended && rest != 0
+                // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
+                state.isIdle = rest != 0 && state.leases.isEmpty && state.leasesEnded == ended
                 state.failure = if case .failure(let error) = result { error } else { nil }
             }
             passes.announce()
-            signal.wait(milliseconds: min(rest ?? Self.longestWait, Self.longestWait))
+            rested(rest, isFailed: state.withLock { $0.failure != nil })
         }
+    }
+
+    private func rested(_ rest: Int64?, isFailed: Bool) {
+        let rest = min(rest ?? Self.longestWait, Self.longestWait)
+        // A clock that is turned by hand says when it was; its time does not pass while this waits.
+        let isTurned = store.time.onTurn != nil && rest > 0 && !isFailed
+        signal.wait(milliseconds: isTurned ? nil : rest)
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }

@@ -48,6 +48,8 @@ public final class HandlerStore: Sendable {
     let news = News()
     /// Tells of what other processes commit; nil until somebody waits for that.
     private let watcher = Mutex<ChangeWatcher?>(nil)
+    /// Tells of the end of other processes, of which some commits may not have been told.
+    private let neighbors: NeighborWatch
 
     /// Opens or creates a store.
     ///
@@ -81,29 +83,40 @@ public final class HandlerStore: Sendable {
         slot = try ProcessSlot(path: path) { (seat, mark) throws(HandlerError) in
             try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
         }
+        neighbors = NeighborWatch(slot)
         try recoverDead()
         try requeueKnown()
     }
 
-    deinit { slot.leave() }
+    deinit {
+        // A runner that was not closed may have left something. A seat that keeps anything is not clean: the next who
+        // looks at it recovers that.
+        if (try? connection.leave(seat: slot.number, now: time.wallMilliseconds())) != nil { slot.leave() }
+    }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
     func recoverDead() throws(HandlerError) {
         let now = time.wallMilliseconds()
+        var isAnythingFree = false
         try slot.recoverDead { (seat, mark) throws(HandlerError) in
-            try lock.withLock { (_) throws(HandlerError) in try connection.recover(seat: seat, mark, now: now)
+            try lock.withLock { (_) throws(HandlerError) in
+                if try connection.recover(seat: seat, mark, now: now) { isAnythingFree = true }
             }
         }
+        guard isAnythingFree else { return }
+        slot.ring()
+        wakeRunners()
     }
 
-    /// The seats of other processes that run async handlers now.
-    func seatsWithLeases() throws(HandlerError) -> [Int] {
-        try lock.withLock { (_) throws(HandlerError) in
-            try connection.allOnce("SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3") {
-                (row) throws(HandlerError) in Int(row.integer(0))
-            }
-        }.filter { $0 != slot.number }
+    /// The live time of scopes begins to run in this process.
+    func startLiveTime(of scopes: Set<HandlerScope?>) throws {
+        // First, so that the time since a death is not taken for time in which anything ran.
+        try recoverDead()
+        try step { step in for scope in scopes { try step.transaction.startLiveTime(of: scope) } }
     }
+
+    /// Whether the calling thread is inside a step of this store.
+    var isInStep: Bool { threadInStep.load(ordering: .relaxed) == UInt(pthread_self()) }
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
@@ -123,10 +136,13 @@ public final class HandlerStore: Sendable {
         try watcher.withLock { (watcher) throws(HandlerError) in
             guard watcher == nil else { return }
             watcher = try slot.watchChanges { [weak self] in self?.wakeAll() }
+            neighbors.start { [weak self] in self?.wakeAll() }
         }
     }
 
     private func wakeAll() {
+        // First: who dies after this is told of, and who died before it is found by those who are woken now.
+        neighbors.look()
         news.announce()
         wakeRunners()
     }
@@ -192,7 +208,7 @@ public final class HandlerStore: Sendable {
     @discardableResult
     public func step<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         let thread = UInt(pthread_self())
-        guard threadInStep.load(ordering: .relaxed) != thread else {
+        guard !isInStep else {
             throw HandlerError(
                 .nestedStep,
                 "a step was begun inside a step; pass the outer step on and write through that one")

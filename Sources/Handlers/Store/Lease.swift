@@ -31,8 +31,8 @@ final class Lease: Sendable {
 
     /// Runs the handler to its end, whichever it is.
     ///
-    /// - Throws: ``HandlerError`` when the store fails; the row then stays leased until this process leaves its seat.
-    func run(_ body: @Sendable (Invocation, Lease) async throws -> Void) async throws {
+    /// - Returns: What is still to be stored, because the store failed as well; else nil.
+    func run(_ body: @Sendable (Invocation, Lease) async throws -> Void) async -> Unsettled? {
         do {
             try await body(
                 Invocation(stored: stored, overrides: call.overrides ?? Record(), context: context), self)
@@ -42,8 +42,13 @@ final class Lease: Sendable {
         } catch let error as HandlerError where error.code == .leaseLost {
             // Somebody else runs it, or ended it.
         } catch {
-            try store.step { try $0.transaction.fail(self, error) }
+            do {
+                try store.step { try $0.transaction.fail(self, error) }
+            } catch let failure {
+                return Unsettled(lease: self, error: error, failure: failure)
+            }
         }
+        return nil
     }
 
     /// The closing step.
@@ -91,7 +96,7 @@ extension Transaction {
                 let context = try context(of: row, definition, environment)
                 input = context
                 try refuseCulprit(stored, definition, context)
-                let epoch = try lend(row.id)
+                let epoch = try lend(row, context)
                 lease = Lease(
                     handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
                     idempotencyKey: "\(try storeName())-\(row.id)", stored: stored, call: call,
@@ -103,13 +108,16 @@ extension Transaction {
     }
 
     /// Marks a row as run by this process and returns its new epoch.
-    private func lend(_ id: HandlerID) throws(HandlerError) -> Int64 {
+    private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
+        // What a timer is called with is not kept while it waits; from here on its due time is gone.
+        let input = row.input == nil ? try (context as? any RestorableContext)?.stored() : nil
         try connection.execute(
             """
-            UPDATE handler SET state = 3, due = NULL, lease = ?, epoch = epoch + 1, attempts = attempts + 1
+            UPDATE handler SET state = 3, due = NULL, lease = ?, epoch = epoch + 1, attempts = attempts + 1,
+                input = coalesce(input, ?)
             WHERE id = ?
-            """, [slot.number, id])
-        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [id]) {
+            """, [slot.number, input, row.id])
+        return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {
             (row) throws(HandlerError) in row.integer(0)
         } ?? 0
     }
@@ -124,7 +132,11 @@ extension Transaction {
             "DELETE FROM handler WHERE id = ? AND state = 3 AND epoch = ?", [lease.handler, lease.epoch])
         guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
         running = lease.stored
-        defer { running = nil }
+        defer {
+            running = nil
+            // A handler that ran inside it left word of this one; the lease says the same.
+            slot.clear()
+        }
         let result = try effects(Step(self))
         try bury(lease.handler, lease.stored, lease.call.outcome, nil)
         return result
@@ -158,17 +170,13 @@ extension Transaction {
 
 extension Connection {
     /// Frees what a process that died had leased, and counts its death against what it ran; in a transaction of its own.
-    func recover(seat: Int, _ mark: Mark?, now: Int64) throws(HandlerError) {
-        // Looks before it locks: most seats leave nothing behind. SQLite takes an index of some rows only where the
-        // query repeats its condition, here as everywhere `state <> 0`.
-        let leased = try firstOnce(
-            "SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = ?", [seat]
-        ) {
-            (_) throws(HandlerError) in true
-        }
-        guard mark != nil || leased != nil else { return }
-        try begin()
-        do throws(HandlerError) {
+    ///
+    /// - Returns: Whether there was anything.
+    @discardableResult
+    func recover(seat: Int, _ mark: Mark?, now: Int64) throws(HandlerError) -> Bool {
+        let isHeld = try isHeld(seat: seat)
+        guard isHeld || mark != nil else { return false }
+        try freeing(seat) { () throws(HandlerError) in
             try execute(
                 """
                 UPDATE handler SET state = 0, due = ?, lease = NULL, deaths = deaths + 1
@@ -176,6 +184,35 @@ extension Connection {
                 """,
                 [now, seat])
             if let mark { try count(mark) }
+        }
+        return true
+    }
+
+    /// Gives back what this process still holds when its store goes without anybody's death.
+    func leave(seat: Int, now: Int64) throws(HandlerError) {
+        guard try isHeld(seat: seat) else { return }
+        try freeing(seat) { () throws(HandlerError) in
+            try execute(
+                "UPDATE handler SET state = 0, due = ?, lease = NULL WHERE state <> 0 AND state = 3 AND lease = ?",
+                [now, seat])
+        }
+    }
+
+    /// Looks before anything is locked: most seats leave nothing behind.
+    private func isHeld(seat: Int) throws(HandlerError) -> Bool {
+        try firstOnce(
+            """
+            SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = ?1
+            UNION ALL SELECT 1 FROM live_seat WHERE seat = ?1
+            """, [seat]
+        ) { (_) throws(HandlerError) in true } ?? false
+    }
+
+    private func freeing(_ seat: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
+        try begin()
+        do throws(HandlerError) {
+            try body()
+            try execute("DELETE FROM live_seat WHERE seat = ?", [seat])
             try commit()
         } catch {
             rollBack()

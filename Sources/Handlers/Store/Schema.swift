@@ -56,8 +56,11 @@ public struct Schema: Sendable {
             CREATE TABLE live_clock(
                 scope TEXT PRIMARY KEY,
                 live INTEGER NOT NULL,                  -- milliseconds of live time
-                credited INTEGER NOT NULL,              -- the monotonic clock when `live` was right
-                running INTEGER NOT NULL) WITHOUT ROWID;
+                credited INTEGER NOT NULL) WITHOUT ROWID; -- the monotonic clock when `live` was right
+            CREATE TABLE live_seat(
+                scope TEXT NOT NULL,
+                seat INTEGER NOT NULL,                  -- of a process in which the scope lives
+                PRIMARY KEY(scope, seat)) WITHOUT ROWID;
             CREATE TABLE event(
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 name TEXT NOT NULL,

@@ -1,10 +1,19 @@
 /// What is due: timers, retries, deadlines, and handlers that could not run where they were called.
 extension Transaction {
-    /// A row whose time has come.
+    /// A row whose time has come, as it was found.
+    struct Due {
+        enum Clock { case wall, live }
+        let id: HandlerID
+        let time: Int64
+        let clock: Clock
+    }
+
+    /// A row whose time has come, as it is when its turn comes.
     struct DueRow {
         let id: HandlerID
         let name: String
         let due: Int64?
+        let lane: Int64
         let period: Int64?
         let call: [UInt8]?
         let input: [UInt8]?
@@ -13,21 +22,37 @@ extension Transaction {
     /// The rows of a scope that are due, longest due first.
     ///
     /// - Complexity: In the number returned, not in the number that waits.
-    func due(in scope: HandlerScope?, lane: Lane, limit: Int) throws(HandlerError) -> [DueRow] {
+    func due(in scope: HandlerScope?, lane: Lane, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
-            """
-            SELECT id, name, due, period, call, input FROM handler
-            WHERE scope IS ? AND lane = ? AND due <= ? ORDER BY due LIMIT ?
-            """, [scope?.rawValue, lane.rawValue, now, limit], Self.dueRow)
+            "SELECT id, due FROM handler WHERE scope IS ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?",
+            [scope?.rawValue, lane.rawValue, now, limit]
+        ) { (row) throws(HandlerError) in
+            Due(id: HandlerID(rawValue: row.integer(0)), time: row.integer(1), clock: .wall)
+        }
     }
 
     /// The rows of a scope whose live time has run out, longest first.
-    func dueByLiveTime(in scope: HandlerScope?, _ live: Int64, limit: Int) throws(HandlerError) -> [DueRow] {
+    func dueByLiveTime(in scope: HandlerScope?, _ live: Int64, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
-            """
-            SELECT id, name, live_due, period, call, input FROM handler
-            WHERE scope IS ? AND live_due <= ? ORDER BY live_due LIMIT ?
-            """, [scope?.rawValue, live, limit], Self.dueRow)
+            "SELECT id, live_due FROM handler WHERE scope IS ? AND live_due <= ? ORDER BY live_due, id LIMIT ?",
+            [scope?.rawValue, live, limit]
+        ) { (row) throws(HandlerError) in
+            Due(id: HandlerID(rawValue: row.integer(0)), time: row.integer(1), clock: .live)
+        }
+    }
+
+    /// Reads a row again: one before it in this step may have ended it, called it or set another time.
+    private func row(of due: Due) throws(HandlerError) -> DueRow? {
+        let isStillDue = due.clock == .wall ? "due <= ?" : "live_due <= ?"
+        return try connection.first(
+            "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
+            [due.id, due.clock == .wall ? now : due.time]
+        ) { (row) throws(HandlerError) in
+            DueRow(
+                id: due.id, name: row.text(0), due: row.optionalInteger(1), lane: row.integer(2),
+                period: row.optionalInteger(3), call: row.isNull(4) ? nil : row.blob(4),
+                input: row.isNull(5) ? nil : row.blob(5))
+        }
     }
 
     /// When the next row of a scope is due, in wall time.
@@ -49,9 +74,10 @@ extension Transaction {
     /// Calls a row that is due, or expires one that nobody called in time.
     ///
     /// - Returns: A lease when the handler is to run under one, else nil.
-    func deliver(_ row: DueRow, for store: HandlerStore, environment: (any HandlerEnvironment)?) throws
+    func deliver(_ due: Due, for store: HandlerStore, environment: (any HandlerEnvironment)?) throws
         -> Lease?
     {
+        guard let row = try row(of: due) else { return nil }
         try Failpoint.beforeDue.hit()
         guard let bytes = row.call else {
             try expire(row, environment)
@@ -74,13 +100,22 @@ extension Transaction {
             try fire(row, every: period, call, environment)
             return nil
         }
-        if registry.definition(named: row.name)?.isAsync == true {
+        if let definition = registry.definition(named: row.name), definition.isAsync {
+            guard try isInLane(row, Lane(definition)) else { return nil }
             return try claim(row, call, for: store, environment: environment)
         }
         _ = try end(
             row.id, call.outcome, overrides: call.overrides ?? Record(),
             context: .kept { try self.context(of: row, $0, environment) })
         return nil
+    }
+
+    /// Puts an async handler where it belongs, if another program or a retry left it elsewhere: there the number of
+    /// leases, and who may have one, is minded.
+    private func isInLane(_ row: DueRow, _ lane: Lane) throws(HandlerError) -> Bool {
+        if row.lane == lane.rawValue { return true }
+        try connection.execute("UPDATE handler SET lane = ? WHERE id = ?", [lane.rawValue, row.id])
+        return false
     }
 
     /// Ends a handler that nobody called in time.
@@ -118,12 +153,5 @@ extension Transaction {
         try connection.execute(
             "UPDATE handler SET state = 2, due = NULL, live_due = NULL, lease = NULL, reason = ? WHERE id = ?",
             [reason, id])
-    }
-
-    private static func dueRow(_ row: borrowing Row) throws(HandlerError) -> DueRow {
-        DueRow(
-            id: HandlerID(rawValue: row.integer(0)), name: row.text(1), due: row.optionalInteger(2),
-            period: row.optionalInteger(3), call: row.isNull(4) ? nil : row.blob(4),
-            input: row.isNull(5) ? nil : row.blob(5))
     }
 }

@@ -2,8 +2,9 @@
 ///
 /// It stands still while nothing runs, so a process that was frozen for an hour does not find everything expired when
 /// it thaws. One row a scope holds what was counted and when; whoever counts adds what has passed since then, but
-/// never more than ``liveTimeLimit``: the rest was no time in which anything ran. A deadline so comes late by at most
-/// that much after a kill, and never early.
+/// never more than ``liveTimeLimit``: the rest was no time in which anything ran. Beside it stands on which seats it
+/// runs, so that with a process that dies its part ends; what it had not counted is lost. A deadline so comes late by
+/// at most ``liveTimeLimit`` after a kill, and early only by as much after a freeze.
 extension Transaction {
     /// How often it is counted while something waits for it, in milliseconds.
     static let liveTimeTick: Int64 = 10_000
@@ -13,11 +14,11 @@ extension Transaction {
     private struct LiveClock {
         var live: Int64 = 0
         var credited: Int64
-        var running: Int64 = 0
+        var isRunning = false
 
         func live(at monotonic: Int64) -> Int64 {
             // The monotonic clock begins anew with the machine.
-            running > 0 ? live + min(max(0, monotonic - credited), Transaction.liveTimeLimit) : live
+            isRunning ? live + min(max(0, monotonic - credited), Transaction.liveTimeLimit) : live
         }
     }
 
@@ -32,39 +33,38 @@ extension Transaction {
     }
 
     /// Counts what has passed, and returns the live time.
+    @discardableResult
     func countLiveTime(of scope: HandlerScope?) throws(HandlerError) -> Int64 {
-        try setLiveTime(of: scope) { clock in clock.running = max(1, clock.running) }
+        let live = try liveTime(of: scope)
+        try connection.execute(
+            "INSERT OR REPLACE INTO live_clock(scope, live, credited) VALUES (?, ?, ?)",
+            [scope?.rawValue ?? "", live, monotonic])
+        return live
     }
 
-    /// The scope begins, or goes on, to live.
+    /// The scope begins, or goes on, to live in this process.
     func startLiveTime(of scope: HandlerScope?) throws(HandlerError) {
-        try setLiveTime(of: scope) { clock in clock.running += 1 }
+        try countLiveTime(of: scope)
+        try connection.execute(
+            "INSERT OR IGNORE INTO live_seat(scope, seat) VALUES (?, ?)",
+            [scope?.rawValue ?? "", slot.number])
     }
 
     /// The scope's time stands still, unless another process keeps it running.
     func stopLiveTime(of scope: HandlerScope?) throws(HandlerError) {
-        try setLiveTime(of: scope) { clock in clock.running = max(0, clock.running - 1) }
-    }
-
-    @discardableResult
-    private func setLiveTime(
-        of scope: HandlerScope?, _ change: (inout LiveClock) -> Void
-    ) throws(HandlerError) -> Int64 {
-        var clock = try clock(of: scope)
-        clock.live = clock.live(at: monotonic)
-        clock.credited = monotonic
-        change(&clock)
+        try countLiveTime(of: scope)
         try connection.execute(
-            "INSERT OR REPLACE INTO live_clock(scope, live, credited, running) VALUES (?, ?, ?, ?)",
-            [scope?.rawValue ?? "", clock.live, clock.credited, clock.running])
-        return clock.live
+            "DELETE FROM live_seat WHERE scope = ? AND seat = ?", [scope?.rawValue ?? "", slot.number])
     }
 
     private func clock(of scope: HandlerScope?) throws(HandlerError) -> LiveClock {
         try connection.first(
-            "SELECT live, credited, running FROM live_clock WHERE scope = ?", [scope?.rawValue ?? ""]
+            """
+            SELECT live, credited, EXISTS (SELECT 1 FROM live_seat WHERE live_seat.scope = live_clock.scope)
+            FROM live_clock WHERE scope = ?
+            """, [scope?.rawValue ?? ""]
         ) { (row) throws(HandlerError) in
-            LiveClock(live: row.integer(0), credited: row.integer(1), running: row.integer(2))
+            LiveClock(live: row.integer(0), credited: row.integer(1), isRunning: row.integer(2) != 0)
         } ?? LiveClock(credited: monotonic)
     }
 }

@@ -1,0 +1,60 @@
+/// Async handlers: each runs in a task of its own while this process holds its lease.
+extension HandlerRunner {
+    func run(_ lease: Lease) {
+        guard case .leased(let body)? = store.registry.definition(named: lease.stored.name)?.body else {
+            return
+        }
+        let isTaken = state.withLock { state in
+            if state.isClosed { return false }
+            state.leases[ObjectIdentifier(lease)] = (lease, Task { [self] in await run(lease, body) })
+            return true
+        }
+        // Closed between the commit of the lease and now.
+        if !isTaken { giveBack(lease) }
+    }
+
+    private func run(_ lease: Lease, _ body: @Sendable (Invocation, Lease) async throws -> Void) async {
+        var unsettled: Unsettled?
+        do {
+            try Failpoint.afterLease.hit()
+            unsettled = await lease.run(body)
+        } catch {
+            failed(error)
+        }
+        if let unsettled { failed(unsettled.failure) }
+        state.withLock { state in
+            if let unsettled { state.unsettled.append(unsettled) }
+            state.leases[ObjectIdentifier(lease)] = nil
+            state.leasesEnded += 1
+        }
+        // A closed runner makes no pass that would settle it.
+        if let unsettled, isClosed { giveBack(unsettled.lease) }
+        signal.raise()
+    }
+
+    private func giveBack(_ lease: Lease) {
+        do {
+            try store.step { try $0.transaction.giveBack(lease) }
+        } catch {
+            // The store gives the row back when it goes, and another process when this one has died.
+            failed(error)
+        }
+    }
+
+    /// Sets aside what failed while the store could not take that down.
+    func settle() throws {
+        while let next = state.withLock({ $0.unsettled.first }) {
+            try store.step { try $0.transaction.fail(next.lease, next.error) }
+            state.withLock { state in state.unsettled.removeAll { $0.lease === next.lease } }
+        }
+    }
+}
+
+/// An async handler that failed, and the store with it.
+struct Unsettled: Sendable {
+    let lease: Lease
+    /// What the handler threw.
+    let error: any Error
+    /// Why that could not be stored.
+    let failure: any Error
+}
