@@ -8,6 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 purpose=${1:-build}
+libraries=(pkg-config libsqlite3-dev libxml2-dev libssl-dev libc-ares-dev)
 peers=.build/peers
 own_source=/etc/apt/sources.list.d/durable-handlers-backports
 lock_seconds=120
@@ -19,9 +20,9 @@ fail() {
 }
 
 case $purpose in
-    build) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev) ;;
-    test) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev sqlite3 strace openssl python3-venv) ;;
-    bench) packages=(pkg-config libsqlite3-dev libxml2-dev libssl-dev python3-venv) ;;
+    build) packages=("${libraries[@]}") ;;
+    test) packages=("${libraries[@]}" sqlite3 strace openssl python3-venv) ;;
+    bench) packages=("${libraries[@]}" python3-venv) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
 esac
 
@@ -38,10 +39,13 @@ installed() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# Prosody 13 is needed: on older ones mod_sasl2 fails.
-prosody_installed() {
-    installed prosody && installed prosody-modules &&
-        dpkg --compare-versions "$(dpkg-query -W -f '${Version}' prosody)" ge 13
+installed_since() {
+    installed "$1" && dpkg --compare-versions "$(dpkg-query -W -f '${Version}' "$1")" ge "$2"
+}
+
+# Prosody 13 is needed: on older ones mod_sasl2 fails. ejabberd has SASL2 and FAST since 24.10.
+servers_installed() {
+    installed_since prosody 13 && installed prosody-modules && installed_since ejabberd 24.10
 }
 
 peer_installed() { [ -e "$peers/.${1/==/-}" ] && [ -x "$peers/bin/python" ]; }
@@ -153,30 +157,37 @@ configure_backports() {
     refresh_lists
     backports_configured && return
     "${root[@]}" rm -f "$own_source.$kind"
-    fail "the archive that this machine uses has no bookworm-backports, from which Prosody 13 comes."
+    fail "the archive that this machine uses has no bookworm-backports, from which Prosody 13 and ejabberd come."
 }
 
 # Debian starts a server when its package is installed. Here it must not: the tests run it as a child process.
-install_prosody() {
-    local policy=/usr/sbin/policy-rc.d own_policy='' had_prosody=''
-    installed prosody && had_prosody=yes
+install_servers() {
+    local policy=/usr/sbin/policy-rc.d own_policy='' fresh=() server
+    # epmd comes with Erlang, in which ejabberd is written.
+    for server in prosody ejabberd epmd; do
+        [ -e "/lib/systemd/system/$server.service" ] || [ -e "/etc/init.d/$server" ] || fresh+=("$server")
+    done
     if [ ! -e $policy ]; then
         own_policy=yes
         trap '"${root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
         printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
         "${root[@]}" chmod 755 $policy
     fi
-    install_packages -t bookworm-backports prosody prosody-modules
+    install_packages -t bookworm-backports prosody prosody-modules ejabberd
     if [ -n "$own_policy" ]; then
         "${root[@]}" rm -f $policy
         trap - EXIT
     fi
-    [ -n "$had_prosody" ] && return
-    # Nor at the next boot. Who wants the service says 'systemctl enable prosody'.
-    "${root[@]}" update-rc.d prosody disable >/dev/null 2>&1 || true
-    if command -v systemctl >/dev/null; then
-        "${root[@]}" systemctl disable prosody >/dev/null 2>&1 || true
-    fi
+    for server in ${fresh[@]+"${fresh[@]}"}; do disable_service "$server"; done
+}
+
+# Nor at the next boot. Who wants the service says 'systemctl enable' and its name.
+disable_service() {
+    "${root[@]}" update-rc.d "$1" disable >/dev/null 2>&1 || true
+    command -v systemctl >/dev/null || return 0
+    for unit in "$1.service" "$1.socket"; do
+        "${root[@]}" systemctl disable "$unit" >/dev/null 2>&1 || true
+    done
 }
 
 # MARK: Python
@@ -209,26 +220,26 @@ command -v swift >/dev/null || fail "there is no swift on PATH: install the Swif
 
 missing=()
 for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
-want_prosody=''
-[ "$purpose" = test ] && ! prosody_installed && want_prosody=yes
+want_servers=''
+[ "$purpose" = test ] && ! servers_installed && want_servers=yes
 missing_peers=()
 for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
 
-[ -n "${missing[*]-}$want_prosody${missing_peers[*]-}" ] || exit 0
+[ -n "${missing[*]-}$want_servers${missing_peers[*]-}" ] || exit 0
 
 mkdir -p .build
 log=.build/setup.log
-if [ -n "${missing[*]-}$want_prosody" ]; then
-    wanted="${missing[*]-}${want_prosody:+ prosody prosody-modules}"
+if [ -n "${missing[*]-}$want_servers" ]; then
+    wanted="${missing[*]-}${want_servers:+ prosody prosody-modules ejabberd}"
     (. /etc/os-release 2>/dev/null && [ "${ID-}" = debian ] && [ "${VERSION_ID-}" = 12 ]) ||
-        fail "this is not Debian 12: install these by hand, then run this again: $wanted (Prosody 13 or newer)."
+        fail "this is not Debian 12: install these by hand, then run this again: $wanted (Prosody 13 and ejabberd 24.10, or newer)."
     become_root "$wanted"
     say "reading the package lists"
     refresh_lists
     [ -z "${missing[*]-}" ] || install_packages "${missing[@]}"
-    if [ -n "$want_prosody" ]; then
+    if [ -n "$want_servers" ]; then
         configure_backports
-        install_prosody
+        install_servers
     fi
 fi
 [ -z "${missing_peers[*]-}" ] || install_peers "${missing_peers[@]}"
