@@ -5,10 +5,10 @@ import XMPPTestKit
 /// A client that is not ours: OpenSSL's own, which checks the certificate and passes on what the test writes.
 struct RawClient {
     private let process: ChildProcess
-    private let server: ProsodyServer
+    private let server: any TestServer
     private var soon: ContinuousClock.Instant { .now + .seconds(20) }
 
-    init(_ server: ProsodyServer, authority: String, starttls: Bool = false) throws {
+    init(_ server: any TestServer, authority: String, starttls: Bool = false) throws {
         self.server = server
         let port = starttls ? server.startTLSPort : server.directTLSPort
         let upgrade =
@@ -70,6 +70,12 @@ struct CertificateFolder {
 
     func prosody(_ name: String, options: ProsodyOptions = ProsodyOptions()) throws -> ProsodyServer {
         try ProsodyServer(
+            folder: "\(folder.path)/\(name)", domain: domain, certificateFile: made.certificateFile,
+            keyFile: made.keyFile, options: options)
+    }
+
+    func ejabberd(_ name: String, options: EjabberdOptions = EjabberdOptions()) throws -> EjabberdServer {
+        try EjabberdServer(
             folder: "\(folder.path)/\(name)", domain: domain, certificateFile: made.certificateFile,
             keyFile: made.keyFile, options: options)
     }

@@ -1,0 +1,80 @@
+/// What of an ``EjabberdServer`` differs from one test to another.
+package struct EjabberdOptions: Hashable, Sendable {
+    /// How long a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
+    package var hibernation: Duration = .seconds(600)
+    /// The hash of stored passwords, which decides the SASL mechanisms offered.
+    package var passwordHash: ProsodyOptions.PasswordHash = .sha256
+    /// Whether anybody may log in without a password (SASL ANONYMOUS), beside those with an account.
+    package var allowsAnonymous = false
+    /// Usual modules to be left out.
+    package var removedModules: Set<String> = []
+    /// External components (XEP-0114) that may connect: their domain and their secret.
+    package var components: [String: String] = [:]
+    /// YAML text that is added at the end of the top level as it is.
+    package var addedConfiguration = ""
+
+    /// The usual options.
+    package init() {}
+
+    /// Everything that clients of today use, each with its options as YAML.
+    private func modules() -> [(name: String, options: String)] {
+        [
+            ("mod_adhoc", "{}"), ("mod_auth_fast", "{}"), ("mod_blocking", "{}"), ("mod_caps", "{}"),
+            ("mod_carboncopy", "{}"), ("mod_client_state", "{}"), ("mod_disco", "{}"), ("mod_last", "{}"),
+            ("mod_mam", "{default: always, assume_mam_usage: false}"), ("mod_muc", "{}"),
+            ("mod_offline", "{}"), ("mod_ping", "{}"), ("mod_privacy", "{}"), ("mod_private", "{}"),
+            ("mod_pubsub", "{plugins: [flat, pep]}"), ("mod_push", "{}"), ("mod_push_keepalive", "{}"),
+            ("mod_roster", "{versioning: true}"),
+            (
+                "mod_stream_mgmt",
+                "{max_ack_queue: infinity, resume_timeout: \(hibernation.components.seconds)}"
+            ),
+            ("mod_time", "{}"), ("mod_vcard", "{}"), ("mod_version", "{}"),
+        ]
+    }
+
+    func configuration(
+        domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
+        directTLSPort: UInt16, componentPort: UInt16
+    ) -> String {
+        let clients = [(startTLSPort, "starttls_required: true"), (directTLSPort, "tls: true")].map {
+            port, tls in
+            """
+              - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all,
+                 max_stanza_size: infinity, max_fsm_queue: 100000}
+            """
+        }
+        let hosts = components.sorted { $0.key < $1.key }.map { name, secret in
+            "\(Self.quoted(name)): {password: \(Self.quoted(secret))}"
+        }
+        let component = """
+              - {port: \(componentPort), ip: "127.0.0.1", module: ejabberd_service, hosts: {\(hosts.joined(separator: ", "))}}
+            """
+        let kept = modules().filter { !removedModules.contains($0.name) }
+        return """
+            hosts: [\(Self.quoted(domain))]
+            loglevel: info
+            certfiles: [\(Self.quoted(certificateFile)), \(Self.quoted(keyFile))]
+            auth_method: [\(allowsAnonymous ? "internal, anonymous" : "internal")]
+            \(allowsAnonymous ? "anonymous_protocol: sasl_anon" : "")
+            auth_password_format: scram
+            auth_scram_hash: \(passwordHash == .sha1 ? "sha" : "sha256")
+            s2s_access: none
+            acme: {auto: false}
+            listen:
+            \((clients + (components.isEmpty ? [] : [component])).joined(separator: "\n"))
+            modules:
+            \(kept.map { "  \($0.name): \($0.options)" }.joined(separator: "\n"))
+            \(addedConfiguration)
+
+            """
+    }
+
+    /// A YAML string in double quotes.
+    static func quoted(_ text: String) -> String {
+        let escaped = text.flatMap { character -> [Character] in
+            character == "\"" || character == "\\" ? ["\\", character] : [character]
+        }
+        return "\"" + String(escaped) + "\""
+    }
+}

@@ -1,0 +1,208 @@
+import FoundationEssentials
+import Glibc
+import Synchronization
+
+/// A real ejabberd as a child process: its own folder, its own loopback ports, no system service.
+///
+///     let server = try EjabberdServer(
+///         folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
+///     try server.addAccount("romeo", password: "secret")
+///     try server.start()
+///     defer { server.close() }
+///
+/// It runs in an Erlang node without a name, so nothing like epmd is started and no cookie is written. A few
+/// lines of Erlang read commands from standard input, which takes the place of `ejabberdctl`; when that input
+/// ends, the node stops. Starting takes about 3 s, so tests share one where they can.
+package final class EjabberdServer: TestServer {
+    package let domain: String
+    package let folder: String
+
+    private let options: EjabberdOptions
+    private let certificateFile: String
+    private let keyFile: String
+    private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort)
+    private let process = ServerProcess("ejabberd")
+    /// Accounts to be made at the next start.
+    private let accounts = Mutex<[String: String]>([:])
+
+    /// Reserves the ports and lays out the folder; starts nothing.
+    ///
+    /// - Parameters:
+    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - domain: The domain of the accounts.
+    ///   - certificateFile: PEM file with the certificate for `domain`, and any intermediate ones.
+    ///   - keyFile: PEM file with its private key.
+    /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.
+    package init(
+        folder: String, domain: String, certificateFile: String, keyFile: String,
+        options: EjabberdOptions = EjabberdOptions()
+    ) throws(TestServerError) {
+        self.folder = folder
+        self.domain = domain
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+        self.options = options
+        ports = (try LoopbackPort(), try LoopbackPort(), try LoopbackPort())
+        try ServerProcess.writing {
+            try FileManager.default.createDirectory(
+                atPath: "\(folder)/spool", withIntermediateDirectories: true)
+        }
+    }
+
+    package var startTLSPort: UInt16 { ports.startTLS.number }
+    package var directTLSPort: UInt16 { ports.directTLS.number }
+    /// The port for external components (XEP-0114), of which ``EjabberdOptions/components`` are accepted.
+    package var componentPort: UInt16 { ports.component.number }
+    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
+    package var processID: Int32? { process.processID }
+
+    private var configurationFile: String { "\(folder)/ejabberd.yml" }
+    private var logFile: String { "\(folder)/ejabberd.log" }
+
+    package var version: String {
+        let end = " is started in the node"
+        guard let line = log.split(separator: "\n").last(where: { $0.contains(end) }),
+            let start = line.ranges(of: "ejabberd ").first?.lowerBound
+        else { return "ejabberd" }
+        return String(line[start...].prefix { $0 != "-" && $0 != "~" })
+    }
+
+    // MARK: - Life
+
+    package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
+        try process.start { () throws(TestServerError) in
+            try writeConfiguration()
+            return try launch()
+        } wait: { child throws(TestServerError) in
+            try self.waitUntilReady(child, deadline: deadline)
+        }
+        for (user, password) in accounts.withLock({ $0 }) {
+            try addAccount(user, password: password)
+            accounts.withLock { _ = $0.removeValue(forKey: user) }
+        }
+    }
+
+    package func close(grace: Duration) { process.close(grace: grace) }
+    package func kill() { process.kill() }
+    package func freeze() { process.signal(SIGSTOP) }
+    package func thaw() { process.signal(SIGCONT) }
+
+    // MARK: - Accounts
+
+    package func addAccount(_ user: String, password: String) throws(TestServerError) {
+        let words = [user, domain, password].map { Data($0.utf8).base64EncodedString() }
+        let answer = try process.withChild { child throws(TestServerError) in
+            try self.ask("register \(words.joined(separator: " "))", child)
+        }
+        if let answer {
+            guard answer == "ok" else {
+                throw TestServerError(.wrongState, "ejabberd made no account \(user): \(answer)")
+            }
+        } else {
+            accounts.withLock { $0[user] = password }
+        }
+    }
+
+    /// One line to the lines of Erlang, one line back.
+    private func ask(_ command: String, _ child: ChildProcess) throws(TestServerError) -> String {
+        do throws(ChildProcessError) {
+            try child.write(command + "\n")
+            let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
+            return String(line?.dropFirst(2) ?? "")
+        } catch {
+            throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)")
+        }
+    }
+
+    // MARK: - Parts
+
+    /// Starts ejabberd, says so, and then registers accounts until the input ends.
+    private static let program = """
+        case application:ensure_all_started(ejabberd) of
+          {ok, _} -> io:format("> ready~n");
+          {error, Reason} -> io:format("> ~0p~n", [Reason]), erlang:halt(1)
+        end,
+        Loop = fun(Next) ->
+          case io:get_line("") of
+            "register " ++ Words ->
+              [User, Domain, Password] = [base64:decode(Word) || Word <- string:lexemes(Words, " \\n")],
+              Result = case ejabberd_auth:try_register(User, Domain, Password) of
+                {error, exists} -> ejabberd_auth:set_password(User, Domain, Password);
+                Other -> Other
+              end,
+              io:format("> ~0p~n", [Result]), Next(Next);
+            _ -> init:stop()
+          end
+        end,
+        Loop(Loop).
+        """
+
+    private func launch() throws(TestServerError) -> ChildProcess {
+        let environment = [
+            "ERL_LIBS": Self.libraries, "EJABBERD_CONFIG_PATH": configurationFile,
+            "EJABBERD_LOG_PATH": logFile, "EJABBERD_PID_PATH": "\(folder)/pid",
+            "ERL_CRASH_DUMP": "\(folder)/crash", "HOME": folder,
+        ]
+        guard !Self.libraries.isEmpty else {
+            throw TestServerError(.notInstalled, "ejabberd is not installed (make setup installs it).")
+        }
+        do {
+            // Few schedulers that never spin: the machine has others to run too.
+            return try ChildProcess(
+                "erl",
+                [
+                    "-noshell", "+sbwt", "none", "+S", "2:2", "+A", "2", "-mnesia", "dir",
+                    "\"\(folder)/spool\"", "-eval", Self.program,
+                ], environment: .inheriting(environment), folder: folder, input: .pipe, output: .pipe,
+                errors: .file("\(folder)/console"))
+        } catch {
+            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
+            throw TestServerError(
+                code, "ejabberd could not be started (make setup installs it): \(error.message)")
+        }
+    }
+
+    /// Where Debian keeps ejabberd and its libraries, as its own start script says; empty when there is none.
+    private static let libraries: String = {
+        for path in ["/usr/sbin/ejabberdctl", "/usr/bin/ejabberdctl"] {
+            guard let script = try? String(contentsOfFile: path, encoding: .utf8),
+                let line = script.split(separator: "\n").first(where: { $0.hasPrefix("ERL_LIBS=") })
+            else { continue }
+            return line.dropFirst("ERL_LIBS=".count).filter { $0 != "'" && $0 != "\"" }
+        }
+        return ""
+    }()
+
+    private func waitUntilReady(
+        _ child: ChildProcess, deadline: ContinuousClock.Instant
+    ) throws(TestServerError) {
+        let answer: String?
+        do throws(ChildProcessError) {
+            answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
+        } catch {
+            throw failure(error.message)
+        }
+        guard answer == "> ready" else { throw failure("It says \(answer ?? "nothing")") }
+        // It accepts connections some milliseconds after it says that it has started.
+        while !(ports.startTLS.isListening && ports.directTLS.isListening) {
+            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
+            if let ending { throw failure("It \(ending)") }
+            if ContinuousClock.now >= deadline { throw failure("It does not listen yet at the deadline") }
+        }
+    }
+
+    private func failure(_ what: String) -> TestServerError {
+        let console = (try? String(contentsOfFile: "\(folder)/console", encoding: .utf8)) ?? ""
+        let lines = (console + log).split(separator: "\n").suffix(12).joined(separator: "\n")
+        return TestServerError(.startFailed, "ejabberd did not start. \(what). Its last words:\n\(lines)")
+    }
+
+    private func writeConfiguration() throws(TestServerError) {
+        let text = options.configuration(
+            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
+            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort)
+        try ServerProcess.writing {
+            try Data(text.utf8).write(to: URL(filePath: configurationFile), options: .atomic)
+        }
+    }
+}

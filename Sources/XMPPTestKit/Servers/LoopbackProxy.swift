@@ -1,0 +1,120 @@
+import Glibc
+import Synchronization
+
+/// Stands between a client and a server on loopback: delays each direction, counts flights, keeps what the
+/// client sent, and cuts.
+///
+///     client ──▶ proxy.port ──delay──▶ server
+///     client ◀──delay── proxy ◀── server
+///
+/// A *flight* of the client is everything that it sends without having been sent anything in between: over a
+/// long line each one costs a round trip.
+package final class LoopbackProxy: Sendable {
+    /// What one connection did.
+    package struct Record: Hashable, Sendable {
+        /// How many flights the client sent.
+        package var flights = 0
+        /// How many bytes went to the server, and to the client.
+        package var sent = 0, received = 0
+        /// The first bytes that the client sent, at most 1 MiB.
+        package var clientBytes: [UInt8] = []
+    }
+
+    let shared: ProxyState
+
+    /// - Parameters:
+    ///   - target: The server's port on 127.0.0.1.
+    ///   - delay: How long each direction holds what it carries.
+    /// - Throws: ``TestServerError`` when the system has no port, socket or thread to give.
+    package init(to target: UInt16, delay: Duration = .zero) throws(TestServerError) {
+        shared = try ProxyState(target: target)
+        let loop = ProxyLoop(shared, delay: Int64(delay / .milliseconds(1)))
+        guard LoopbackSocket.startThread({ loop.run() }) else {
+            throw TestServerError(.startFailed, "No thread could be started for a proxy.")
+        }
+    }
+
+    deinit { close() }
+
+    /// Where clients connect.
+    package var port: UInt16 { shared.reservation.number }
+    /// The connections so far, in the order in which they began.
+    package var records: [Record] { shared.state.withLock { $0.records } }
+
+    /// Breaks all connections as a dead line does: both sides get a reset.
+    package func cut() { shared.change { $0.cuts += 1 } }
+
+    /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
+    package func silence() { shared.change { $0.isSilent = true } }
+
+    /// Breaks all connections and accepts no more.
+    package func close() { shared.change { $0.isClosed = true } }
+}
+
+/// What a proxy and its thread share; the thread outlives the proxy by one turn.
+final class ProxyState: Sendable {
+    struct State {
+        var records: [LoopbackProxy.Record] = []
+        var isClosed = false
+        var cuts = 0
+        var isSilent = false
+    }
+
+    let target: UInt16
+    let reservation: LoopbackPort
+    let listener: FileDescriptor
+    let signal: WakePipe
+    let state = Mutex(State())
+
+    init(target: UInt16) throws(TestServerError) {
+        self.target = target
+        reservation = try LoopbackPort()
+        listener = try LoopbackSocket.listen(on: reservation)
+        signal = try WakePipe()
+    }
+
+    func change(_ body: (inout State) -> Void) {
+        state.withLock { body(&$0) }
+        signal.raise()
+    }
+
+    /// A connection begins; its number.
+    func begin() -> Int {
+        state.withLock { state in
+            state.records.append(.init())
+            return state.records.count - 1
+        }
+    }
+
+    func note(_ index: Int, _ body: (inout LoopbackProxy.Record) -> Void) {
+        state.withLock { body(&$0.records[index]) }
+    }
+}
+
+/// A socket pair whose reading end wakes a poll.
+final class WakePipe: Sendable {
+    private let reading: FileDescriptor
+    private let writing: FileDescriptor
+
+    init() throws(TestServerError) {
+        var numbers: [Int32] = [-1, -1]
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
+        guard socketpair(AF_UNIX, kind, 0, &numbers) == 0 else {
+            throw TestServerError(.startFailed, "The system gave no socket pair: \(systemMessage(errno)).")
+        }
+        reading = FileDescriptor(numbers[0])
+        writing = FileDescriptor(numbers[1])
+    }
+
+    var reader: Int32 { reading.number }
+
+    func raise() {
+        var byte: UInt8 = 1
+        _ = send(writing.number, &byte, 1, Int32(MSG_NOSIGNAL))
+    }
+
+    func clear() {
+        var bytes = [UInt8](repeating: 0, count: 64)
+        while recv(reader, &bytes, bytes.count, Int32(MSG_DONTWAIT)) > 0 {}
+    }
+}

@@ -1,0 +1,62 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+extension RealServerTests {
+    /// What an account needs most, on each real server and over both kinds of TLS.
+    @Suite struct AccountOnServersTests {
+        typealias Security = AccountConfiguration.Server.Security
+
+        @Test(
+            "S2 an account logs in and resumes its session after the line was cut",
+            arguments: ServerKind.allCases, [Security.directTLS, .startTLS])
+        func resumes(kind: ServerKind, security: Security) async throws {
+            try await withHome(kind) { home in
+                let proxy = try LoopbackProxy(to: home.port(security))
+                let account = try home.account(security, port: proxy.port)
+                let events = EventReader(account)
+                try await account.connect()
+                try await account.caughtUp()
+                proxy.cut()
+                await events.until("resumed")
+                #expect(events.seen.first == "bound")
+                #expect(events.seen.dropFirst().allSatisfy { $0.hasPrefix("suspended") || $0 == "resumed" })
+                try await account.caughtUp()
+                #expect(
+                    !proxy.records.contains {
+                        String(decoding: $0.clientBytes, as: UTF8.self).contains("<auth")
+                    })
+            }
+        }
+
+        @Test(
+            "S8 messages go both ways between an account and an independent client, over a cut line",
+            arguments: ServerKind.allCases, [Security.directTLS, .startTLS])
+        func messages(kind: ServerKind, security: Security) async throws {
+            try await withHome(kind) { home in
+                let proxy = try LoopbackProxy(to: home.port(security))
+                let account = try home.account(security, port: proxy.port)
+                try await account.listen()
+                try await account.connect()
+                try await account.caughtUp()
+                let peer = try await onThread { try home.peer() }
+                defer { peer.close() }
+                let other = try JID(#require(peer.fullJID))
+                try await account.send(Message(to: other, id: "before", body: "one"))
+                try peer.sendMessages(to: home.jid.description, count: 20, prefix: "p")
+                try await account.caughtUp()
+                proxy.cut()
+                try await account.send(Message(to: other, id: "after", body: "two"))
+                try await eventually("the peer's messages") { try home.store.notes("message").count == 20 }
+                #expect(try home.store.notes("message") == (1...20).map { "p-\($0): \($0)" })
+                try await eventually("both messages") {
+                    try peer.log().filter { $0.kind == .received }.count == 2
+                }
+                #expect(try peer.log().filter { $0.kind == .received }.map(\.id) == ["before", "after"])
+            }
+        }
+    }
+}
