@@ -21,6 +21,18 @@ static inline int dh_SSL_CTX_set_versions(SSL_CTX *context, int minimum, int max
     return SSL_CTX_set_min_proto_version(context, minimum) && SSL_CTX_set_max_proto_version(context, maximum);
 }
 
+static inline int dh_SSL_has_extended_master_secret(SSL *ssl) { return (int)SSL_get_extms_support(ssl) == 1; }
+static inline void dh_SSL_CTX_cache_client_sessions(SSL_CTX *context) {
+    SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+}
+static inline int dh_SSL_CTX_set_owner(SSL_CTX *context, void *owner) {
+    return SSL_CTX_set_ex_data(context, 0, owner);
+}
+static inline void *dh_SSL_owner(const SSL *ssl) { return SSL_CTX_get_ex_data(SSL_get_SSL_CTX(ssl), 0); }
+
+// EVP_get_digestbynid is a macro.
+static inline const EVP_MD *dh_digest_by_nid(int nid) { return EVP_get_digestbynid(nid); }
+
 // SSL_OP_* are macros over a 64 bit shift. Renegotiation would break channel binding (RFC 9266 section 4.2).
 static inline void dh_SSL_CTX_set_fixed_options(SSL_CTX *context) {
     SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

@@ -36,6 +36,7 @@ public final class Account: Sendable {
     let ownerships: OwnershipTable
     let listeners: ListenerTable
     let seen: SeenTable
+    let logins: LoginTable
     let liveClock: LiveClock
     let mailbox: Mailbox
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
@@ -69,6 +70,7 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         seen = SeenTable(account: id)
+        logins = LoginTable(account: id)
         liveClock = LiveClock(time: configuration.time)
         runner = try HandlerRunner(store)
         let mailbox = mailbox
@@ -79,11 +81,12 @@ public final class Account: Sendable {
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
     private static func checkTables(in step: borrowing Step) throws {
-        let count = try step.first("SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request')")
-        {
+        let count = try step.first(
+            "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login')"
+        ) {
             (row) throws(HandlerError) in row.integer(0)
         }
-        guard count == 2 else {
+        guard count == 3 else {
             throw AccountError(
                 .invalidConfiguration,
                 "the store has no tables for accounts; open it with schemas: Account.schemas")
@@ -140,6 +143,14 @@ public final class Account: Sendable {
     /// What happens to the stream from now on. Every listener has its own sequence.
     public var events: AsyncStream<AccountEvent> { hub.listen() }
 
+    /// Forgets what was learned about the server's login: the pinned mechanism, the iteration count, tokens.
+    ///
+    /// For a server whose operator confirms that it offers less than before; until then a weaker login is refused as a
+    /// suspected downgrade.
+    ///
+    /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
+    public func forgetLogin() async throws { try await perform { step in try self.logins.forget(in: step) } }
+
     // MARK: Steps
 
     /// Runs `body` inside the account's next step, together with whatever else waits, and returns once it is committed.
@@ -176,9 +187,12 @@ private final class ResultBox<R>: @unchecked Sendable {
 
 extension AccountConfiguration {
     func validate() throws(AccountError) {
-        guard jid.local != nil else {
+        guard (jid.local == nil) == (authentication == .anonymous) else {
             throw AccountError(
-                .invalidConfiguration, "'\(jid)' has no user name; write the address as user@domain")
+                .invalidConfiguration,
+                jid.local == nil
+                    ? "'\(jid)' has no user name; write the address as user@domain"
+                    : "'\(jid)' has a user name, and so cannot log in anonymously; give the domain alone")
         }
         guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
             maximumOutbox > 0

@@ -34,6 +34,16 @@ public struct AccountConfiguration: Sendable {
         case file(path: String)
     }
 
+    /// How the account proves who it is.
+    public enum Authentication: Hashable, Sendable {
+        /// By the password, with SCRAM and channel binding where the server has them.
+        case password
+        /// By a certificate in TLS (SASL EXTERNAL): PEM files with the certificate and its private key.
+        case certificate(file: String, keyFile: String)
+        /// Not at all (SASL ANONYMOUS): the server gives an address for as long as the session lasts.
+        case anonymous
+    }
+
     /// The account's bare address.
     public var jid: JID
     /// The password. It is kept in memory only.
@@ -43,6 +53,23 @@ public struct AccountConfiguration: Sendable {
     public var server: Server?
     /// Which certificate authorities are believed.
     public var trust: Trust = .system
+    /// Public keys of which the server must have one, beside a certificate that is believed; empty for any. Each is the
+    /// SHA-256 of the SubjectPublicKeyInfo, 32 bytes.
+    public var pinnedKeys: Set<[UInt8]> = []
+    /// How the account proves who it is.
+    public var authentication = Authentication.password
+    /// Whether the password may be sent as it is (SASL PLAIN) to a server that offers nothing better. It is never sent
+    /// outside of TLS, and not to a server that has offered something better before.
+    public var allowsPlain: Bool = false
+    /// Whether to use the extensible profile of SASL (XEP-0388) where the server offers it.
+    package var usesExtensibleLogin: Bool = true
+    /// Whether to log in with tokens of the server's (XEP-0484), which takes one round trip. They are kept in the store
+    /// and are as secret as the password.
+    public var usesTokens: Bool = true
+    /// Whether to bind a new session together with the login (XEP-0386), which saves a round trip or two. A server then
+    /// throws away the messages that it kept for later, as it takes for granted that they are fetched from the archive
+    /// (XEP-0313): set this only in a program that does so.
+    public var bindsInline: Bool = false
     /// What this process is to the account.
     public var role: AccountRole = .main
     /// The beginning of the resource; a random part follows, new for every session, so that a peer can tell the
@@ -69,6 +96,17 @@ public struct AccountConfiguration: Sendable {
         self.jid = jid.bare
         self.password = password
         self.server = server
+    }
+
+    /// An account without a name of its own, at a server that lets anybody in (SASL ANONYMOUS).
+    ///
+    /// - Parameter domain: The server's domain.
+    public init(anonymousAt domain: JID, server: Server? = nil) {
+        jid = domain.domainJID
+        password = ""
+        self.server = server
+        authentication = .anonymous
+        usesTokens = false
     }
 
     var endpoint: Server { server ?? Server(host: jid.domain, port: 5222, security: .startTLS) }

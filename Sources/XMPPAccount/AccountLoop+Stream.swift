@@ -36,7 +36,8 @@ extension AccountLoop {
             let interrupt = try WakeSignal()
             phase = .opening(attempt: attempt, interrupt: interrupt)
             let opener = StreamOpener(
-                configuration: account.configuration, withResumption: resumptionLender(),
+                configuration: account.configuration,
+                login: StoredLogin(account: account, epoch: ownership?.epoch), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let mailbox = account.mailbox
             try WorkerThread.start {
@@ -46,19 +47,6 @@ extension AccountLoop {
             }
         } catch {
             failed(error)
-        }
-    }
-
-    /// Lends what resumes the session to the opening thread, inside a transaction: until it ends nobody can raise the
-    /// epoch.
-    private func resumptionLender() -> @Sendable ((StreamOpener.Resumption) throws -> Void) throws -> Void {
-        let (account, epoch) = (account, ownership?.epoch)
-        return { use in
-            try account.store.step { step in
-                if let epoch { try account.ownerships.check(epoch: epoch, in: step) }
-                let state = try account.sessions.load(in: step)
-                if let id = state.resumptionID { try use(.init(id: id, handled: state.handled)) }
-            }
         }
     }
 
@@ -89,8 +77,9 @@ extension AccountLoop {
     private func begin(_ opened: OpenedStream) throws {
         let state =
             switch opened.outcome {
-            case .resumed(let handled): try resume(handled)
-            case .bound(let session, let failedCount): try bind(session, failedCount: failedCount)
+            case .resumed(let handled): try resume(handled, learned: opened.learned)
+            case .bound(let session, let failedCount):
+                try bind(session, failedCount: failedCount, learned: opened.learned)
             }
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
@@ -116,8 +105,9 @@ extension AccountLoop {
     }
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
-    private func resume(_ handled: HandledCount) throws -> SessionTable.State {
+    private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> SessionTable.State {
         let state = try fenced { step in
+            try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
             var inbound = InboundStep(
                 account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
@@ -137,9 +127,12 @@ extension AccountLoop {
         return state
     }
 
-    private func bind(_ session: BoundSession, failedCount: HandledCount?) throws -> SessionTable.State {
+    private func bind(
+        _ session: BoundSession, failedCount: HandledCount?, learned: LearnedLogin
+    ) throws -> SessionTable.State {
         try settleLostSession(failedCount: failedCount)
         let state = try fenced { step in
+            try account.logins.learn(learned, in: step)
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
             try adopt(session: state.number, in: step)
@@ -350,6 +343,7 @@ extension AccountLoop {
         // What an invalidation sends in answer to this belongs to the next login.
         let newest = try fenced { step in
             try account.sessions.lose(in: step)
+            try account.logins.forgetToken(in: step)
             return try account.outbox.newest(in: step)
         }
         var isDone = false

@@ -19,6 +19,7 @@ final class AccountLoop {
     let account: Account
     var phase = Phase.idle
     var ownership: Ownership?
+    let loginMemory = LoginMemory()
     /// Set when another process took over, until the program connects again.
     var isFenced = false
     /// Whoever waits for the first connection.

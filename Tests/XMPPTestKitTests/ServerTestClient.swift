@@ -115,9 +115,13 @@ final class ServerTestClient {
     {
         try open()
         let isPlus = mechanism.hasSuffix("-PLUS")
-        let choice = try SCRAMChoice.best(
-            offered: [mechanism], bindingTypes: isPlus ? ["tls-exporter"] : [],
-            exporter: isPlus ? connection.tls?.tlsExporterBinding : nil)
+        let bindings = isPlus ? connection.tls?.channelBindings ?? ChannelBindings() : ChannelBindings()
+        let best = try LoginChoice.best(
+            LoginOffer(mechanisms: [mechanism], bindingTypes: isPlus ? ["tls-exporter"] : []),
+            LoginPolicy(), bindings: bindings)
+        guard case .scram(let choice) = best else {
+            throw SASLError(.noCommonMechanism, "\(mechanism) is not SCRAM")
+        }
         let password = password ?? Self.passwords[account] ?? ""
         var scram = try SCRAMClient(choice, user: account, password: password)
         try send(

@@ -24,6 +24,11 @@ package struct SCRAMClient: Sendable {
     /// The keys that were used, once known. After ``finish(_:)`` they may be kept and given to the next
     /// login.
     package private(set) var keys: SCRAMKeys?
+    /// What the server says that it offers, to be compared with what it says inside the exchange, where nobody
+    /// can change it (XEP-0474); nil leaves that out.
+    package var offer: LoginOffer?
+    /// The iteration count of the best login so far: a lower one is refused.
+    package var leastIterations = 0
 
     private let password: Secret
     private let gs2Header: String
@@ -33,7 +38,7 @@ package struct SCRAMClient: Sendable {
     private var state = State.waitingForServerFirst
 
     /// - Parameters:
-    ///   - choice: Mechanism and channel binding, see ``SCRAMChoice/best(offered:bindingTypes:exporter:)``.
+    ///   - choice: Mechanism and channel binding, see ``LoginChoice``.
     ///   - user: The account's local part.
     ///   - password: The password; see ``SASLprep`` for what is done with it.
     ///   - cachedKeys: Keys of an earlier login, used when hash, salt and iteration count are the same.
@@ -106,7 +111,8 @@ package struct SCRAMClient: Sendable {
         guard let salt = Crypto.bytes(base64: values[1]), !salt.isEmpty else {
             throw SCRAMMessage.malformed("a salt that is not base64")
         }
-        let keys = try derivedKeys(salt: salt, iterations: SCRAMClient.iterations(values[2]))
+        try check(offerHash: message)
+        let keys = try derivedKeys(salt: salt, iterations: iterations(values[2]))
         self.keys = keys
         let binding = Crypto.base64(Array(gs2Header.utf8) + bindingData)
         let withoutProof = Array("c=\(binding),r=".utf8) + serverNonce
@@ -132,24 +138,50 @@ package struct SCRAMClient: Sendable {
         }
     }
 
+    /// XEP-0474: `h` is the hash of what the server offers, as it was before anybody could tamper with it.
+    private func check(offerHash message: SCRAMMessage) throws(SASLError) {
+        guard let offer, let hash = message.attributes.first(where: { $0.name == UInt8(ascii: "h") })?.value
+        else { return }
+        let lists = [offer.mechanisms] + (offer.bindingTypes.isEmpty ? [] : [offer.bindingTypes])
+        let text = lists.map { list in
+            list.map { Array($0.utf8) }.sorted { $0.lexicographicallyPrecedes($1) }
+                .joined(separator: [0x1E])
+        }.joined(separator: [0x1F])
+        let expected = Crypto.base64(Crypto.digest(mechanism.hash, text))
+        guard hash.elementsEqual(expected.utf8) else {
+            throw SASLError(
+                .downgradeSuspected,
+                "What the server offers is not what arrived here; somebody is tampering with the connection. "
+                    + "Try another network.", cause: offer.text)
+        }
+    }
+
     /// A posit-number (RFC 5802 section 7) in the accepted range.
-    private static func iterations(_ digits: ArraySlice<UInt8>) throws(SASLError) -> Int {
+    private func iterations(_ digits: ArraySlice<UInt8>) throws(SASLError) -> Int {
         guard digits.allSatisfy({ (0x30...0x39).contains($0) }), let first = digits.first, first != 0x30
         else {
             throw SCRAMMessage.malformed("an iteration count that is not a number")
         }
         let text = String(decoding: digits, as: UTF8.self)
         let count = Int(text) ?? .max
-        if count < acceptedIterations.lowerBound {
+        let accepted = SCRAMClient.acceptedIterations
+        if count < accepted.lowerBound {
             throw SASLError(
                 .tooFewIterations,
                 "The server hashes passwords only \(count) times, fewer than the "
-                    + "\(acceptedIterations.lowerBound) that are safe; its operator must raise it.")
+                    + "\(accepted.lowerBound) that are safe; its operator must raise it.")
         }
-        if count > acceptedIterations.upperBound {
+        if count < leastIterations {
+            throw SASLError(
+                .tooFewIterations,
+                "The server hashes passwords only \(count) times and did so \(leastIterations) times before; "
+                    + "somebody may want the password to be easier to guess. If the server's operator confirms "
+                    + "the change, forget what was learned about the server with forgetLogin().")
+        }
+        if count > accepted.upperBound {
             throw SASLError(
                 .tooManyIterations,
-                "The server demands \(text) hash iterations, more than the \(acceptedIterations.upperBound) "
+                "The server demands \(text) hash iterations, more than the \(accepted.upperBound) "
                     + "that are done here; its operator must lower the iteration count.")
         }
         return count

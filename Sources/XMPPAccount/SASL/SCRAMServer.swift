@@ -39,20 +39,21 @@ package struct SCRAMServer: Sendable {
     /// Whom the client wants to act as, when it said so; the server's owner decides whether it may.
     package private(set) var authorizationIdentity: String?
 
-    private let exporter: [UInt8]?
+    private let bindings: ChannelBindings
     private let offersPlus: Bool
     private let nonceSuffix: String
     private var state = State.waitingForClientFirst
 
     /// - Parameters:
-    ///   - exporter: The session's tls-exporter data, needed for a `-PLUS` mechanism.
+    ///   - bindings: What the session can be bound to, needed for a `-PLUS` mechanism.
     ///   - offersPlus: Whether the server offered `-PLUS` mechanisms; a client that says `y` is then refused.
     ///   - nonce: The server's part of the nonce; random unless a test gives it.
     package init(
-        _ mechanism: SCRAMMechanism, exporter: [UInt8]? = nil, offersPlus: Bool = false, nonce: String? = nil
+        _ mechanism: SCRAMMechanism, bindings: ChannelBindings = .init(), offersPlus: Bool = false,
+        nonce: String? = nil
     ) {
         self.mechanism = mechanism
-        self.exporter = exporter
+        self.bindings = bindings
         self.offersPlus = offersPlus
         nonceSuffix = nonce ?? SCRAMMessage.makeNonce()
     }
@@ -74,7 +75,7 @@ package struct SCRAMServer: Sendable {
         guard parts.count == 3, parts[1].isEmpty || parts[1].starts(with: "a=".utf8) else {
             throw SCRAMMessage.malformed("no gs2 header")
         }
-        try check(flag: parts[0])
+        let data = try bindingData(flag: parts[0])
         let values = try SCRAMMessage(parts[2]).values("n", "r")
         guard let user = SCRAMMessage.unescaped(values[0]), !user.isEmpty, SCRAMMessage.isNonce(values[1])
         else {
@@ -89,7 +90,7 @@ package struct SCRAMServer: Sendable {
         let serverFirst =
             Array("r=".utf8) + nonce + ",s=\(Crypto.base64(verifier.salt)),i=\(verifier.iterations)".utf8
         let header = Array(parts[0]) + [comma] + parts[1] + [comma]
-        let binding = Crypto.base64(header + (mechanism.isPlus ? exporter ?? [] : []))
+        let binding = Crypto.base64(header + data)
         state = .waitingForClientFinal(
             verifier, expected: Array("c=\(binding),r=".utf8) + nonce,
             authPrefix: Array(parts[2]) + [comma] + serverFirst + [comma])
@@ -121,12 +122,17 @@ package struct SCRAMServer: Sendable {
         return Array("v=\(Crypto.base64(serverSignature))".utf8)
     }
 
-    private func check(flag bytes: ArraySlice<UInt8>) throws(SASLError) {
+    /// What the login is bound to, as the client says.
+    private func bindingData(flag bytes: ArraySlice<UInt8>) throws(SASLError) -> [UInt8] {
         let flag = String(decoding: bytes, as: UTF8.self)
+        if mechanism.isPlus, flag.hasPrefix("p="),
+            let data = ChannelBindingType(rawValue: String(flag.dropFirst(2))).flatMap({ bindings[$0] })
+        {
+            return data
+        }
         switch flag {
-        case "n" where !mechanism.isPlus: return
-        case "y" where !mechanism.isPlus && !offersPlus: return
-        case "p=tls-exporter" where mechanism.isPlus && exporter != nil: return
+        case "n" where !mechanism.isPlus: return []
+        case "y" where !mechanism.isPlus && !offersPlus: return []
         default:
             throw SASLError(
                 .channelBindingFailed, "The client's channel binding \(flag) does not fit \(mechanism.name).",

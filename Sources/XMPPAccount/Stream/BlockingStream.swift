@@ -19,19 +19,29 @@ final class BlockingStream {
         parser = try StreamParser()
     }
 
-    /// Sends a stream header and returns the features that the server announces.
+    /// Writes a stream header; it leaves with whatever is sent next, or with ``features()``.
     ///
     /// A parser belongs to one stream, so every header begins with a new one.
-    func restart(to domain: String, from: String?) throws -> Element {
+    func begin(to domain: String, from: String?) throws {
         parser = try StreamParser()
         events = []
-        try send(Serializer.streamHeader(to: domain, from: from))
+        connection.write(Serializer.streamHeader(to: domain, from: from))
+    }
+
+    /// The features that the server announces at the beginning of its stream.
+    func features() throws -> Element {
+        try flush()
         guard case .opened(let header) = try next() else {
             throw AccountError(.protocolViolation, "the server did not begin its stream with a stream header")
         }
         guard header["version"]?.hasPrefix("1.") == true else {
             throw AccountError(.protocolViolation, "the server speaks no XMPP 1.0; it cannot be used")
         }
+        return try furtherFeatures()
+    }
+
+    /// The features that the server announces after a login that does not begin the stream anew.
+    func furtherFeatures() throws -> Element {
         let features = try element()
         guard features.has(name: "features", namespace: Namespaces.stream) else {
             throw AccountError(
@@ -41,12 +51,17 @@ final class BlockingStream {
         return features
     }
 
-    func send(_ element: Element) throws { try send(Serializer().bytes(element)) }
+    /// Writes an element, which leaves with whatever is sent next.
+    func write(_ element: Element) { connection.write(Serializer().bytes(element)) }
 
-    private func send(_ bytes: [UInt8]) throws {
-        connection.write(bytes)
-        try connection.flush(until: deadline, interrupt: interrupt)
+    /// Sends an element and what was written before.
+    func send(_ element: Element) throws {
+        write(element)
+        try flush()
     }
+
+    /// Sends what was written.
+    func flush() throws { try connection.flush(until: deadline, interrupt: interrupt) }
 
     /// The next element, or the error that ended the stream.
     func element() throws -> Element {

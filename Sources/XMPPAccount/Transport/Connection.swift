@@ -330,12 +330,12 @@ package final class Connection {
         socket.close()
     }
 
-    /// Sends what waits and TLS's close_notify, then closes.
+    /// Sends what waits and TLS's close_notify, and closes once the peer has closed its side.
     ///
-    /// The caller has written `</stream:stream>` before and, if it wants the server to have seen that for
-    /// sure, has read the server's own.
+    /// The caller has written `</stream:stream>` before. What the peer still sends is read and dropped: closing with
+    /// unread input resets the connection, and a reset may overtake the end of the stream.
     ///
-    /// - Parameter deadline: When to give up sending and close all the same.
+    /// - Parameter deadline: When to give up and close all the same.
     package func closeClean(until deadline: Deadline = .after(.seconds(1)), interrupt: Int32? = nil) {
         guard fileDescriptor >= 0 else { return }
         do throws(TransportError) {
@@ -345,9 +345,17 @@ package final class Connection {
                 try flush(until: deadline, interrupt: interrupt)
             }
             socket.shutdownWriting()
+            try awaitEnd(until: deadline, interrupt: interrupt)
         } catch {
             // The connection is going away in any case; the peer sees its end either way.
         }
         closeDirty()
+    }
+
+    private func awaitEnd(until deadline: Deadline, interrupt: Int32?) throws(TransportError) {
+        while try socket.receive(into: chunk) != .closed {
+            var entries = [pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0)]
+            guard try Poll.wait(&entries, until: deadline, interrupt: interrupt) == .ready else { return }
+        }
     }
 }

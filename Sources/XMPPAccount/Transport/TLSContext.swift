@@ -1,5 +1,6 @@
 import COpenSSL
 import Glibc
+import Synchronization
 
 /// A version of TLS.
 package enum TLSVersion: Int, Comparable, Sendable {
@@ -27,8 +28,25 @@ package final class TLSContext: @unchecked Sendable {
         case file(String)
     }
 
+    /// What a client shows of itself when the server asks (SASL EXTERNAL).
+    package struct Identity: Hashable, Sendable {
+        /// PEM, the certificate first, then the intermediate ones.
+        package var certificateFile: String
+        /// PEM, the private key of the first certificate.
+        package var keyFile: String
+
+        package init(certificateFile: String, keyFile: String) {
+            self.certificateFile = certificateFile
+            self.keyFile = keyFile
+        }
+    }
+
     let pointer: OpaquePointer
     let isServer: Bool
+    /// Keys of which the server must have one; empty for any. SHA-256 of the SubjectPublicKeyInfo.
+    let pins: Set<[UInt8]>
+    /// What resumes the last TLS session with a domain.
+    private let sessions = Mutex<[String: StoredSession]>([:])
 
     /// The ALPN name for XMPP client streams (XEP-0368 section 3), with its length in front.
     static let xmppClientProtocol: [UInt8] = [11] + Array("xmpp-client".utf8)
@@ -37,10 +55,21 @@ package final class TLSContext: @unchecked Sendable {
 
     /// A context that verifies the server: TLS 1.2 or newer, certificate required.
     ///
-    /// - Throws: `invalidCredentialFile` when the trust file cannot be read or holds no certificate.
-    package static func client(trust: Trust = .system) throws(TransportError) -> TLSContext {
-        let context = try TLSContext(isServer: false, versions: .tls12 ... .tls13)
+    /// - Parameters:
+    ///   - trust: Which authorities are believed.
+    ///   - identity: What to show when the server asks who this is.
+    ///   - pins: SHA-256 of the public keys (SubjectPublicKeyInfo) that the server may have; empty for any.
+    ///   - newest: For tests of what an older version lacks.
+    /// - Throws: `invalidCredentialFile` when a file cannot be read or holds no certificate.
+    package static func client(
+        trust: Trust = .system, identity: Identity? = nil, pins: Set<[UInt8]> = [],
+        newest: TLSVersion = .tls13
+    ) throws(TransportError) -> TLSContext {
+        let context = try TLSContext(isServer: false, versions: .tls12...newest, pins: pins)
         try context.load(trust)
+        if let identity {
+            try context.load(certificateFile: identity.certificateFile, keyFile: identity.keyFile)
+        }
         return context
     }
 
@@ -60,7 +89,10 @@ package final class TLSContext: @unchecked Sendable {
         return context
     }
 
-    private init(isServer: Bool, versions: ClosedRange<TLSVersion>) throws(TransportError) {
+    private init(
+        isServer: Bool, versions: ClosedRange<TLSVersion>, pins: Set<[UInt8]> = []
+    ) throws(TransportError) {
+        self.pins = pins
         ERR_clear_error()
         guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
             throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.take())
@@ -80,10 +112,49 @@ package final class TLSContext: @unchecked Sendable {
         }
         dh_SSL_CTX_set_fixed_options(created)
         // That a client verifies is set per session, together with the name: see CertificateVerification.
-        if isServer { SSL_CTX_set_alpn_select_cb(created, selectXMPPClientProtocol, nil) }
+        if isServer {
+            SSL_CTX_set_alpn_select_cb(created, selectXMPPClientProtocol, nil)
+        } else {
+            keepSessions()
+        }
     }
 
     deinit { SSL_CTX_free(pointer) }
+
+    // MARK: - TLS sessions
+
+    /// Owns one reference to an SSL_SESSION.
+    ///
+    /// `@unchecked Sendable`: OpenSSL counts the references atomically; the pointer never changes.
+    private final class StoredSession: @unchecked Sendable {
+        let pointer: OpaquePointer
+        init(_ pointer: OpaquePointer) { self.pointer = pointer }
+        deinit { SSL_SESSION_free(pointer) }
+    }
+
+    /// Keeps what the server sends to resume a session with: the next handshake then needs no certificates. It holds
+    /// for this context only, so for the same trust and pins, and for the domain that was verified.
+    private func keepSessions() {
+        dh_SSL_CTX_cache_client_sessions(pointer)
+        _ = dh_SSL_CTX_set_owner(pointer, Unmanaged.passUnretained(self).toOpaque())
+        SSL_CTX_sess_set_new_cb(pointer) { ssl, session in
+            guard let ssl, let session, let owner = dh_SSL_owner(ssl),
+                let name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name)
+            else { return 0 }
+            // 1: the reference is ours now.
+            let stored = StoredSession(session)
+            Unmanaged<TLSContext>.fromOpaque(owner).takeUnretainedValue()
+                .sessions.withLock { $0[String(cString: name)] = stored }
+            return 1
+        }
+    }
+
+    /// Lets a session begin where the last one with that domain ended. What resumes a session is used once only, so
+    /// that nobody can tell by it that two connections are the same client's (RFC 8446 appendix C.4).
+    func resumeSession(of domain: String, on ssl: OpaquePointer) {
+        guard let stored = sessions.withLock({ $0.removeValue(forKey: domain) }) else { return }
+        SSL_set_session(ssl, stored.pointer)
+    }
 
     private func load(_ trust: Trust) throws(TransportError) {
         ERR_clear_error()

@@ -36,6 +36,14 @@ struct TLSPeerNames: Hashable, Sendable {
         }
     }
 
+    /// The error for a server with another key than the pinned ones.
+    func pinFailure() -> TransportError {
+        TransportError(
+            .certificateChanged,
+            "The server for \(domain) at \(peer) has another key than the one this account is pinned to; somebody may "
+                + "have taken its place. If the server's operator confirms the new key, pin that.")
+    }
+
     /// The error for a session that broke after the handshake; empties OpenSSL's error queue.
     func sessionFailure() -> TransportError {
         TransportError(

@@ -17,14 +17,16 @@ package final class TLSSession {
         case closed
     }
 
-    private let ssl: OpaquePointer
+    let ssl: OpaquePointer
     /// Ciphertext from the peer; owned by `ssl`.
     private let input: OpaquePointer
     /// Ciphertext for the peer; owned by `ssl`.
     private let output: OpaquePointer
     /// Keeps the trust store alive as long as the session.
     private let context: TLSContext
-    private let names: TLSPeerNames
+    let names: TLSPeerNames
+    var isServer: Bool { context.isServer }
+    var pins: Set<[UInt8]> { context.pins }
     private let verification = CertificateVerification()
 
     /// A client session that accepts only a certificate for `names.domain`.
@@ -36,6 +38,7 @@ package final class TLSSession {
         try self.init(context, names)
         SSL_set_connect_state(ssl)
         try verification.requireName(names.domain, on: ssl)
+        context.resumeSession(of: DomainName.ascii(names.domain), on: ssl)
         guard
             !offersProtocol
                 || SSL_set_alpn_protos(
@@ -99,7 +102,10 @@ package final class TLSSession {
     func handshake() throws(TransportError) -> Bool {
         ERR_clear_error()
         let result = SSL_do_handshake(ssl)
-        if result == 1 { return true }
+        if result == 1 {
+            try checkPins()
+            return true
+        }
         if SSL_get_error(ssl, result) == SSL_ERROR_WANT_READ { return false }
         throw names.handshakeFailure(verification: context.isServer ? nil : verification.failure(of: ssl))
     }
@@ -154,20 +160,8 @@ package final class TLSSession {
         return String(decoding: UnsafeBufferPointer(start: name, count: Int(length)), as: UTF8.self)
     }
 
-    /// Channel binding data of type tls-exporter: 32 bytes that both ends derive and nobody between them can
-    /// (RFC 9266).
-    ///
-    /// Nil before the handshake is done, and for TLS 1.2. There an empty context and no context give
-    /// different bytes, and peers disagree on which one the RFC means; a login that fails for that is worse
-    /// than one without binding.
-    package var tlsExporterBinding: [UInt8]? {
-        guard SSL_is_init_finished(ssl) == 1, SSL_version(ssl) >= TLS1_3_VERSION else { return nil }
-        let label = TLSContext.channelBindingLabel
-        var binding = [UInt8](repeating: 0, count: 32)
-        let result = SSL_export_keying_material(
-            ssl, &binding, binding.count, label, label.utf8.count, nil, 0, 0)
-        return result == 1 ? binding : nil
-    }
+    /// Whether it goes on from an earlier session, without certificates.
+    package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
 
     static func setUpFailure() -> TransportError {
         TransportError(.tlsFailed, "A TLS session could not be set up.", cause: OpenSSLErrors.take())

@@ -45,6 +45,8 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
         public static let certificateUntrusted = Code("certificateUntrusted")
         /// The server's certificate fails another rule (revoked, weak key, wrong purpose…).
         public static let certificateInvalid = Code("certificateInvalid")
+        /// The server's certificate is good but its key is not the pinned one.
+        public static let certificateChanged = Code("certificateChanged")
         /// The server speaks only TLS 1.1 or older.
         public static let tlsProtocolTooOld = Code("tlsProtocolTooOld")
         /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).

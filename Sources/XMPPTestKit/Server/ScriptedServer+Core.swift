@@ -139,7 +139,8 @@ extension ServerDomain {
         var credentials = ServerCredentials(
             passwords: configuration.accounts, iterations: max(1, configuration.scramIterations))
         do {
-            try credentials.prepare(for: configuration.behavior.mechanisms)
+            try credentials.prepare(
+                for: configuration.behavior.mechanisms + configuration.behavior.extensibleMechanisms)
         } catch {
             throw ScriptedServerError(.password, "Give every account a usable password.", cause: error)
         }

@@ -119,11 +119,15 @@ extension ScriptedServer {
     public func update(_ change: @escaping @Sendable (inout ServerBehavior) -> Void) {
         core.perform { loop in
             change(&loop.lasting.domain.behavior)
-            let mechanisms = loop.lasting.domain.behavior.mechanisms
+            let behavior = loop.lasting.domain.behavior
             // Cannot fail: a password that one hash took is taken by all.
-            try? loop.lasting.domain.credentials.prepare(for: mechanisms)
+            try? loop.lasting.domain.credentials.prepare(
+                for: behavior.mechanisms + behavior.extensibleMechanisms)
         }
     }
+
+    /// Makes every token that was given useless (XEP-0484).
+    public func revokeTokens() { core.perform { $0.lasting.domain.tokens.revokeAll() } }
 
     // MARK: Elements
 

@@ -20,6 +20,19 @@ public struct ServerBehavior: Hashable, Sendable {
     /// The SASL mechanisms offered, in this order: names of SCRAM mechanisms (the `-PLUS` ones included) or `PLAIN`.
     /// Empty: the server lets nobody in.
     public var mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-1"]
+    /// The mechanisms of the extensible profile (XEP-0388), as ``mechanisms``; empty: it is not offered. Sessions can then
+    /// be resumed in the same round trip.
+    public var extensibleMechanisms: [String] = []
+    /// Whether the extensible profile offers Bind 2 (XEP-0386).
+    public var offersInlineBinding = true
+    /// The mechanisms for which tokens are given (XEP-0484), such as `HT-SHA-256-EXPR`; empty: none.
+    public var tokenMechanisms: [String] = []
+    /// Whether every login by token gives a new one.
+    public var rotatesTokens = false
+    /// Whether a login by token is answered with a wrong hash, as by a server that does not know the token.
+    public var answersTokensWrongly = false
+    /// The channel bindings announced (XEP-0440) with `-PLUS` mechanisms, as far as the TLS session has them.
+    public var bindingTypes = ["tls-exporter"]
     /// Whether the last SCRAM message carries a wrong signature, as that of an impostor would.
     public var signsWrongly = false
     /// Whether `<starttls/>` is offered on the unprotected port. Without it nothing is offered there.

@@ -74,8 +74,8 @@ final class ServerConnection {
     /// Whether something can be read without waiting.
     var hasBufferedInput: Bool { canRead && transport.hasBufferedInput }
 
-    /// tls-exporter data of the TLS session.
-    var exporter: [UInt8]? { transport.tls?.tlsExporterBinding }
+    /// What the TLS session can bind a login to.
+    var bindings: ChannelBindings { transport.tls?.channelBindings ?? ChannelBindings() }
 
     // MARK: Reading
 

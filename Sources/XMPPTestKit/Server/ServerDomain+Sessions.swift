@@ -9,11 +9,20 @@ extension ServerDomain {
             return refuse(connection, StreamError(.badFormat))
         }
         let wanted = request.payload?.child("resource", Namespaces.bind)?.text ?? ""
-        guard let jid = try? JID(local: account, domain: name, resource: wanted.isEmpty ? makeID() : wanted),
-            let local = jid.local, let resource = jid.resource
+        guard let jid = try? JID(local: account, domain: name, resource: wanted.isEmpty ? makeID() : wanted)
         else { return answer(request, .badRequest, on: connection) }
+        guard begin(jid, on: connection) != nil else { return answer(request, .conflict, on: connection) }
+        let bound = Element(
+            "bind", namespace: Namespaces.bind,
+            children: [Element("jid", namespace: Namespaces.bind, text: jid.description)])
+        if let result = request.result(payload: bound) { sendPlain(result.element, on: connection) }
+    }
+
+    /// Begins a session with that address; nil when a bot has it.
+    mutating func begin(_ jid: JID, on connection: Int) -> Int? {
+        guard let local = jid.local, let resource = jid.resource else { return nil }
         switch endpoint(local, resource) {
-        case .bot: return answer(request, .conflict, on: connection)
+        case .bot: return nil
         case .session(let older): replace(older)
         case nil: break
         }
@@ -26,10 +35,7 @@ extension ServerDomain {
         streams[connection]?.negotiation.establish()
         nameSession(number, jid)
         log(.bound, connection: connection, session: number)
-        let bound = Element(
-            "bind", namespace: Namespaces.bind,
-            children: [Element("jid", namespace: Namespaces.bind, text: jid.description)])
-        if let result = request.result(payload: bound) { sendPlain(result.element, on: connection) }
+        return number
     }
 
     private mutating func answer(_ request: IQ, _ condition: StanzaError.Condition, on connection: Int) {

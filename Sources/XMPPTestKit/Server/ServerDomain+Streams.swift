@@ -1,3 +1,4 @@
+package import XMPPAccount
 package import XMPPCore
 
 extension ServerDomain {
@@ -12,8 +13,8 @@ extension ServerDomain {
     }
 
     /// TLS protects a connection now.
-    package mutating func secured(_ connection: Int, exporter: [UInt8]?) {
-        streams[connection]?.negotiation.secured(exporter: exporter)
+    package mutating func secured(_ connection: Int, bindings: ChannelBindings) {
+        streams[connection]?.negotiation.secured(bindings: bindings)
     }
 
     /// A connection is gone without `</stream:stream>`: its session waits to be resumed, or is over.
@@ -108,7 +109,7 @@ extension ServerDomain {
 
     private mutating func negotiate(_ element: Element, on connection: Int) {
         let actions = streams[connection]?.negotiation.receive(
-            element, credentials: credentials, behavior: behavior)
+            element, credentials: credentials, behavior: behavior, tokens: &tokens)
         perform(actions ?? [], on: connection)
     }
 
@@ -121,6 +122,8 @@ extension ServerDomain {
             case .restart: perform(.restart(connection))
             case .bind(let request): bind(request, on: connection)
             case .resume(let request): resume(request, on: connection)
+            case .complete(let success, let request, let wanted):
+                complete(success, resume: request, bind: wanted, on: connection)
             case .fail(let error): refuse(connection, error)
             }
         }

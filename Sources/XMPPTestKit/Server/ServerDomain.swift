@@ -33,6 +33,12 @@ package struct ServerDomain: Sendable {
         var negotiation: ServerNegotiation
         /// The session, once there is one.
         var session: Int?
+        /// A `<success/>` that is being written (XEP-0388).
+        var success: Element?
+        /// Whether a resource is being bound inside of it (XEP-0386).
+        var isBindingInline = false
+        /// What belongs into its `<bound/>`.
+        var inlineAnswers: [Element] = []
     }
 
     enum Endpoint: Hashable {
@@ -52,6 +58,8 @@ package struct ServerDomain: Sendable {
     package let name: String
     package var behavior: ServerBehavior
     package var credentials: ServerCredentials
+    /// The tokens that clients may log in with.
+    package var tokens = ServerTokens()
     /// What the clocks show.
     package internal(set) var time = ServerTime(wall: 0, monotonic: 0)
 
@@ -181,6 +189,7 @@ package struct ServerDomain: Sendable {
 
     /// Sends an element as it is, outside of stream management.
     mutating func sendPlain(_ element: Element, on connection: Int) {
+        if isEnclosed(element, on: connection) { return }
         log(
             .delivered, element, connection: connection, session: streams[connection]?.session,
             isCounted: false)
@@ -192,6 +201,7 @@ package struct ServerDomain: Sendable {
         switch action {
         case .send(let element, let isResent):
             guard let session = sessions[number], let connection = session.connection else { return }
+            if isEnclosed(element, on: connection) { return }
             log(
                 .delivered, element, connection: connection, session: number,
                 isCounted: session.isEnabled && Stanza.isStanza(element), isResent: isResent)

@@ -190,7 +190,7 @@ final class ServerLoop {
         do {
             switch try connection.read() {
             case .nothing: break
-            case .secured: lasting.domain.secured(connection.number, exporter: connection.exporter)
+            case .secured: lasting.domain.secured(connection.number, bindings: connection.bindings)
             case .events(let events): take(events, from: connection)
             case .broken(let events, let error):
                 take(events, from: connection)

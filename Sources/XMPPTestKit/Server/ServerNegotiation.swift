@@ -1,11 +1,11 @@
-import XMPPAccount
+package import XMPPAccount
 package import XMPPCore
 
 /// What happens on a connection until it carries a session: headers, TLS, SASL (RFC 6120 sections 4 to 7).
 ///
 /// ```
 /// .opened ──▶ [.header, .send(features)]
-/// <starttls/> ──▶ [.send(<proceed/>), .startTLS] ──▶ secured(exporter:) ──▶ a new stream
+/// <starttls/> ──▶ [.send(<proceed/>), .startTLS] ──▶ secured(bindings:) ──▶ a new stream
 /// <auth/>, <response/> ──▶ [.send(<challenge/>)], [.send(<success/>), .restart] ──▶ a new stream
 /// <iq><bind/></iq> ──▶ [.bind]        <resume/> ──▶ [.resume]
 /// ```
@@ -23,24 +23,26 @@ package struct ServerNegotiation: Sendable {
         case bind(Element)
         /// A request to resume a session.
         case resume(Element)
+        /// The login came about: resume or bind what came with it, and send all answers inside `<success/>`.
+        case complete(Element, resume: Element?, bind: Element?)
         /// End the stream.
         case fail(StreamError)
     }
 
-    private enum Phase {
+    enum Phase {
         case header
         case features
-        case exchanging(SCRAMServer)
+        case exchanging(SCRAMServer, Element?)
         case established
     }
 
     /// Whether TLS protects the stream.
     package private(set) var isSecure: Bool
     /// The localpart of the account that proved itself.
-    package private(set) var account: String?
-    private var phase = Phase.header
+    package internal(set) var account: String?
+    var phase = Phase.header
     private var refusals = 0
-    private var exporter: [UInt8]?
+    var bindings = ChannelBindings()
 
     /// How many logins may fail on one connection (RFC 6120 section 6.4.5 recommends 2 to 5).
     private static let maximumRefusals = 3
@@ -49,11 +51,11 @@ package struct ServerNegotiation: Sendable {
 
     /// TLS began.
     ///
-    /// - Parameter exporter: The session's tls-exporter data.
-    package mutating func secured(exporter: [UInt8]?) {
+    /// - Parameter bindings: What a login can be bound to.
+    package mutating func secured(bindings: ChannelBindings) {
         isSecure = true
         phase = .header
-        self.exporter = exporter
+        self.bindings = bindings
     }
 
     /// The connection carries a session from now on.
@@ -75,7 +77,7 @@ package struct ServerNegotiation: Sendable {
         return [answer, .send(features(behavior))]
     }
 
-    private func features(_ behavior: ServerBehavior) -> Element {
+    func features(_ behavior: ServerBehavior) -> Element {
         var features = Element("features", namespace: Namespaces.stream)
         if !isSecure {
             if behavior.offersStartTLS {
@@ -96,25 +98,30 @@ package struct ServerNegotiation: Sendable {
     private func mechanisms(_ behavior: ServerBehavior) -> [Element] {
         let names = behavior.mechanisms.map { Element("mechanism", namespace: Namespaces.sasl, text: $0) }
         var offers = [Element("mechanisms", namespace: Namespaces.sasl, children: names)]
-        if exporter != nil, Self.offersPlus(behavior) {
-            let type = Element(
-                "channel-binding", namespace: Namespaces.saslChannelBinding,
-                attributes: ["type": "tls-exporter"])
+        if let offer = extensibleOffer(behavior) { offers.append(offer) }
+        let types = bindings.types.filter { behavior.bindingTypes.contains($0.rawValue) }
+        if !types.isEmpty, Self.offersPlus(behavior) {
+            let children = types.map {
+                Element(
+                    "channel-binding", namespace: Namespaces.saslChannelBinding,
+                    attributes: ["type": $0.rawValue])
+            }
             offers.append(
-                Element("sasl-channel-binding", namespace: Namespaces.saslChannelBinding, children: [type]))
+                Element("sasl-channel-binding", namespace: Namespaces.saslChannelBinding, children: children))
         }
         return offers
     }
 
-    private static func offersPlus(_ behavior: ServerBehavior) -> Bool {
-        behavior.mechanisms.contains { $0.hasSuffix("-PLUS") }
+    static func offersPlus(_ behavior: ServerBehavior) -> Bool {
+        (behavior.mechanisms + behavior.extensibleMechanisms).contains { $0.hasSuffix("-PLUS") }
     }
 
     // MARK: Elements
 
     /// Takes a first-level element. Only before ``establish()``.
     package mutating func receive(
-        _ element: Element, credentials: ServerCredentials, behavior: ServerBehavior
+        _ element: Element, credentials: ServerCredentials, behavior: ServerBehavior,
+        tokens: inout ServerTokens
     ) -> [Action] {
         switch element.namespace {
         case Namespaces.tls where element.name == "starttls":
@@ -127,6 +134,8 @@ package struct ServerNegotiation: Sendable {
             return [.send(Element("proceed", namespace: Namespaces.tls)), .startTLS]
         case Namespaces.sasl where isSecure && account == nil:
             return authenticate(element, credentials, behavior)
+        case Namespaces.sasl2 where isSecure && account == nil:
+            return authenticateExtensible(element, credentials, behavior, &tokens)
         case Namespaces.sm where account != nil:
             guard element.name == "resume", behavior.offersStreamManagement else {
                 return [.send(ServerSession.failed("unexpected-request"))]
@@ -154,9 +163,9 @@ package struct ServerNegotiation: Sendable {
             }
             if name == "PLAIN" { return plain(message, credentials) }
             guard let mechanism = SCRAMMechanism(name: name) else { return refuse("invalid-mechanism") }
-            let server = SCRAMServer(mechanism, exporter: exporter, offersPlus: Self.offersPlus(behavior))
+            let server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
             return begin(server, message, credentials)
-        case ("response", .exchanging(let server)): return finish(server, message, behavior)
+        case ("response", .exchanging(let server, nil)): return finish(server, message, behavior)
         case ("abort", _): return refuse("aborted")
         default: return refuse("malformed-request")
         }
@@ -169,7 +178,7 @@ package struct ServerNegotiation: Sendable {
         do {
             let hash = server.mechanism.hash
             let challenge = try server.receivedFirst(message) { credentials.verifier(of: $0, hash: hash) }
-            phase = .exchanging(server)
+            phase = .exchanging(server, nil)
             return [.send(Element("challenge", namespace: Namespaces.sasl, text: Crypto.base64(challenge)))]
         } catch {
             return refuse(error)
@@ -211,11 +220,11 @@ package struct ServerNegotiation: Sendable {
         refuse(error.code == .malformedMessage ? "malformed-request" : "not-authorized")
     }
 
-    private mutating func refuse(_ condition: String) -> [Action] {
+    mutating func refuse(_ condition: String, namespace: String = Namespaces.sasl) -> [Action] {
         phase = .features
         refusals += 1
         let failure = Element(
-            "failure", namespace: Namespaces.sasl, children: [Element(condition, namespace: Namespaces.sasl)])
+            "failure", namespace: namespace, children: [Element(condition, namespace: Namespaces.sasl)])
         let isLast = refusals >= Self.maximumRefusals
         return [.send(failure)] + (isLast ? [.fail(StreamError(.policyViolation))] : [])
     }

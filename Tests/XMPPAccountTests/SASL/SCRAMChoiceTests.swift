@@ -7,7 +7,11 @@ import XMPPAccount
     private func best(_ offered: [String], types: [String] = [], exporter: [UInt8]? = nil) throws
         -> SCRAMChoice
     {
-        try SCRAMChoice.best(offered: offered, bindingTypes: types, exporter: exporter)
+        let choice = try LoginChoice.best(
+            LoginOffer(mechanisms: offered, bindingTypes: types), LoginPolicy(),
+            bindings: ChannelBindings(exporter.map { [.tlsExporter: $0] } ?? [:]))
+        guard case .scram(let scram) = choice else { throw SASLError(.noCommonMechanism, "not SCRAM") }
+        return scram
     }
 
     @Test("X6 the strongest hash is chosen, in whatever order they are offered")
@@ -35,7 +39,7 @@ import XMPPAccount
         let choice = try best(
             offered, types: ["tls-server-end-point", "tls-exporter"], exporter: Self.exporter)
         #expect(choice.mechanism.name == "SCRAM-SHA-1-PLUS")
-        #expect(choice.binding == .tlsExporter(Self.exporter))
+        #expect(choice.binding == .used(.tlsExporter, Self.exporter))
         #expect(try best(offered, types: ["tls-exporter"]).mechanism.name == "SCRAM-SHA-512")
     }
 

@@ -3,6 +3,7 @@ import XMPPAccount
 
 @Suite struct SCRAMServerTests {
     static let exporter = [UInt8](repeating: 7, count: 32)
+    static let bindings = ChannelBindings([.tlsExporter: exporter])
 
     /// Lets the client log in at a server that knows `user` with the password "pencil".
     private func logIn(
@@ -18,10 +19,10 @@ import XMPPAccount
 
     @Test("X6 client and server agree for every mechanism", arguments: SCRAMMechanism.byPreference)
     func roundTrip(mechanism: SCRAMMechanism) throws {
-        let binding = mechanism.isPlus ? ChannelBinding.tlsExporter(Self.exporter) : .unsupported
+        let binding = mechanism.isPlus ? ChannelBinding.used(.tlsExporter, Self.exporter) : .unsupported
         var client = try SCRAMClient(
             SCRAMChoice(mechanism: mechanism, binding: binding), user: "user", password: "pencil")
-        var server = SCRAMServer(mechanism, exporter: mechanism.isPlus ? Self.exporter : nil)
+        var server = SCRAMServer(mechanism, bindings: mechanism.isPlus ? Self.bindings : ChannelBindings())
         try logIn(&client, &server, iterations: 5000)
         #expect(server.user == "user")
         #expect(SCRAMMechanism(name: mechanism.name) == mechanism)
@@ -50,9 +51,10 @@ import XMPPAccount
     @Test("X6 channel binding to another TLS session is refused")
     func foreignBinding() throws {
         let plus = SCRAMMechanism(.sha256, isPlus: true)
-        let choice = SCRAMChoice(mechanism: plus, binding: .tlsExporter([UInt8](repeating: 8, count: 32)))
+        let choice = SCRAMChoice(
+            mechanism: plus, binding: .used(.tlsExporter, [UInt8](repeating: 8, count: 32)))
         var client = try SCRAMClient(choice, user: "user", password: "pencil")
-        var server = SCRAMServer(plus, exporter: Self.exporter)
+        var server = SCRAMServer(plus, bindings: Self.bindings)
         #expect(saslError { try logIn(&client, &server) }?.code == .channelBindingFailed)
     }
 
@@ -61,7 +63,7 @@ import XMPPAccount
         let choice = SCRAMChoice(mechanism: SCRAMMechanism(.sha256), binding: .notOffered)
         var client = try SCRAMClient(choice, user: "user", password: "pencil")
         #expect(client.initialResponse.starts(with: "y,,".utf8))
-        var honest = SCRAMServer(SCRAMMechanism(.sha256), exporter: Self.exporter, offersPlus: true)
+        var honest = SCRAMServer(SCRAMMechanism(.sha256), bindings: Self.bindings, offersPlus: true)
         #expect(saslError { try logIn(&client, &honest) }?.code == .channelBindingFailed)
         var without = SCRAMServer(SCRAMMechanism(.sha256))
         var again = try SCRAMClient(choice, user: "user", password: "pencil")

@@ -210,6 +210,30 @@ import XMPPTestKit
     func notADescriptor() {
         #expect(transportError { _ = try Socket(adopting: -1, peer: "nobody") }?.code == .systemFailure)
     }
+
+    @Test(
+        "X5 a clean close with unread input does not reset the connection, which could overtake its last words"
+    )
+    func cleanCloseWithUnreadInput() throws {
+        let server = try LoopbackServer { connection in
+            connection.write([1, 2, 3])
+            try connection.flush(until: .after(.seconds(20)))
+            var received: [UInt8] = []
+            while try connection.read(into: &received) != .closed {
+                // Something that nobody reads any more is always on its way.
+                connection.write([4])
+                _ = try? connection.flush()
+                _ = try connection.wait(until: .after(.seconds(20)))
+            }
+            return received
+        }
+        let client = try Connection.connect(
+            host: "127.0.0.1", port: server.port, deadline: .after(.seconds(20)))
+        #expect(try client.wait(until: .after(.seconds(20))) == .ready)
+        client.write(Array("bye".utf8))
+        client.closeClean(until: .after(.seconds(20)))
+        #expect(try server.finish() == Array("bye".utf8))
+    }
 }
 
 extension Connection {

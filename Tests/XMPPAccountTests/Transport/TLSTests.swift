@@ -30,7 +30,7 @@ import XMPPTestKit
             let text = try connection.readExactly(5)
             connection.write(text.reversed())
             try connection.flush(until: .after(.seconds(20)))
-            return connection.tls?.tlsExporterBinding
+            return connection.tls?.channelBindings[.tlsExporter]
         }
         defer { _ = try? server.finish() }
         let client = try Connection.connect(
@@ -43,7 +43,7 @@ import XMPPTestKit
         #expect(try client.readExactly(5) == Array("olleh".utf8))
         try check(client)
         let binding = try server.finish()
-        #expect(client.tls?.tlsExporterBinding == binding)
+        #expect(client.tls?.channelBindings[.tlsExporter] == binding)
         #expect(binding?.count == (client.tls?.protocolVersion == "TLSv1.3" ? 32 : nil))
     }
 
@@ -70,7 +70,7 @@ import XMPPTestKit
     @Test("X5 two sessions have different channel bindings")
     func bindingsDiffer() throws {
         var bindings: Set<[UInt8]> = []
-        for _ in 0..<2 { try connect { bindings.insert($0.tls?.tlsExporterBinding ?? []) } }
+        for _ in 0..<2 { try connect { bindings.insert($0.tls?.channelBindings[.tlsExporter] ?? []) } }
         #expect(bindings.count == 2)
     }
 

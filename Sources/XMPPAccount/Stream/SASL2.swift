@@ -1,0 +1,124 @@
+import XMPPCore
+
+/// `<authenticate/>` (XEP-0388 section 2.4): the login, and what shall be done in the same round trip.
+struct SASL2Request {
+    var mechanism: String
+    var initialResponse: [UInt8]
+    /// Names this installation; the same in all processes of an account (XEP-0388 section 2.4.1).
+    var agent: String
+    /// The session to resume. It comes before binding (XEP-0386 section 4).
+    var resumption: StreamOpener.Resumption?
+    /// What to bind when nothing is resumed; nil leaves that to later.
+    var bind: Bind?
+    /// The mechanism to ask a token for.
+    var tokenMechanism: String?
+    /// How many times the token has been used, this time included; nil when the login is not by token.
+    var tokenCount: Int64?
+
+    struct Bind {
+        /// The beginning of the resource.
+        var tag: String
+        var enablesManagement: Bool
+        /// The seconds for which the server is asked to keep a broken session.
+        var window: Int?
+    }
+
+    var element: Element {
+        var element = Element(
+            "authenticate", namespace: Namespaces.sasl2, attributes: ["mechanism": mechanism])
+        element.append(
+            Element(
+                "initial-response", namespace: Namespaces.sasl2, text: Crypto.base64(initialResponse)))
+        element.append(
+            Element(
+                "user-agent", namespace: Namespaces.sasl2, attributes: ["id": agent],
+                children: [Element("software", namespace: Namespaces.sasl2, text: "durable-handlers")]))
+        if let resumption { element.append(resumption.element) }
+        if let bind { element.append(bind.element) }
+        if let tokenCount {
+            element.append(
+                Element("fast", namespace: Namespaces.fast, attributes: ["count": String(tokenCount)]))
+        }
+        if let tokenMechanism {
+            element.append(
+                Element(
+                    "request-token", namespace: Namespaces.fast, attributes: ["mechanism": tokenMechanism]))
+        }
+        return element
+    }
+}
+
+extension SASL2Request.Bind {
+    fileprivate var element: Element {
+        var element = Element("bind", namespace: Namespaces.bind2)
+        element.append(Element("tag", namespace: Namespaces.bind2, text: tag))
+        if enablesManagement { element.append(StreamOpener.enableElement(window: window)) }
+        return element
+    }
+}
+
+extension StreamOpener.Resumption {
+    var element: Element {
+        Element(
+            "resume", namespace: Namespaces.sm, attributes: ["h": handled.description, "previd": id])
+    }
+}
+
+extension StreamOpener {
+    static func enableElement(window: Int?) -> Element {
+        Element(
+            "enable", namespace: Namespaces.sm,
+            attributes: ["resume": "true", "max": window.map(String.init)])
+    }
+}
+
+/// `<success/>` (XEP-0388 section 2.6), with what was done in the same round trip.
+struct SASL2Success {
+    /// The server's last word in the exchange.
+    var data: [UInt8]
+    /// Who this is now: a full address when a resource was bound or a session resumed.
+    var address: JID?
+    /// `<resumed/>` or `<failed/>`, the answer to `<resume/>`.
+    var resumption: Element?
+    /// `<bound/>` or `<failed/>`, the answer to `<bind/>`.
+    var binding: Element?
+    /// A new token, which takes the place of the one before.
+    var token: FastToken?
+
+    /// - Throws: ``AccountError`` `protocolViolation` when it cannot be understood.
+    init(_ element: Element) throws {
+        let text = element.child("additional-data", Namespaces.sasl2)?.text ?? ""
+        guard let data = text.isEmpty || text == "=" ? [] : Crypto.bytes(base64: text) else {
+            throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")
+        }
+        self.data = data
+        // The examples of two specifications name it otherwise than the one that defines it.
+        let address =
+            element.child("authorization-identifier", Namespaces.sasl2)
+            ?? element.child("authorization-identity", Namespaces.sasl2)
+        self.address = address.flatMap { try? JID($0.text) }
+        resumption = element.elements.first {
+            $0.namespace == Namespaces.sm && ["resumed", "failed"].contains($0.name)
+        }
+        binding = element.elements.first {
+            $0.namespace == Namespaces.bind2 && ["bound", "failed"].contains($0.name)
+        }
+        token = element.child("token", Namespaces.fast).flatMap { token in
+            token["token"].map { FastToken(secret: Secret($0), expiry: token["expiry"]) }
+        }
+    }
+}
+
+/// A token of the server's to log in with (XEP-0484). It is as secret as a password.
+struct FastToken: Sendable {
+    var secret: Secret
+    /// When it ends, as the server wrote it (XEP-0082); nil when it did not.
+    var expiry: String?
+
+    /// Whether the token has surely ended. A date of another form than `2027-01-31T12:00:00Z` says nothing; the server
+    /// refuses the token then.
+    static func isOver(_ expiry: String?, now: String) -> Bool {
+        guard let expiry, expiry.hasSuffix("Z"), expiry.utf8.count >= 20 else { return false }
+        return expiry.prefix(19) < now.prefix(19)
+    }
+}

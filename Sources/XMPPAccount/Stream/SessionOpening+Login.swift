@@ -1,0 +1,171 @@
+import Handlers
+import XMPPCore
+
+// The login itself, in either profile of SASL.
+extension SessionOpening {
+    // MARK: The first message
+
+    /// Chooses how to log in and sends the first message.
+    ///
+    /// - Parameters:
+    ///   - isAhead: Whether the offer is the remembered one. The password is never sent on the strength of that.
+    ///   - mayUseToken: False when a token has just been refused.
+    mutating func begin(_ offer: ServerOffer, isAhead: Bool = false, mayUseToken: Bool = true) throws
+        -> Attempt
+    {
+        let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
+        if mayUseToken, configuration.usesExtensibleLogin, let attempt = try beginWithToken(offer, bindings) {
+            return attempt
+        }
+        if configuration.usesExtensibleLogin, let extensible = offer.extensible,
+            !extensible.login.mechanisms.isEmpty
+        {
+            do {
+                let exchange = try exchange(extensible.login, bindings, isAhead: isAhead)
+                return try begin(exchange, extensible, bindings)
+            } catch let error as SASLError where error.code == .noCommonMechanism {
+                // The older profile may offer more.
+                if offer.classic.mechanisms.isEmpty { throw error }
+            }
+        }
+        let exchange = try exchange(offer.classic, bindings, isAhead: isAhead)
+        try stream.send(
+            Element(
+                "auth", namespace: Namespaces.sasl, attributes: ["mechanism": exchange.mechanismName],
+                text: Self.text(exchange.initialResponse)))
+        return Attempt(exchange: exchange, isExtensible: false)
+    }
+
+    /// One round trip: the token, and everything else with it.
+    private func beginWithToken(_ offer: ServerOffer, _ bindings: ChannelBindings) throws -> Attempt? {
+        guard configuration.usesTokens, configuration.authentication == .password,
+            let mechanism = known.tokenMechanism, let extensible = offer.extensible,
+            extensible.tokenMechanisms.contains(mechanism.name),
+            mechanism.binding.map({ bindings[$0] != nil }) ?? true,
+            // The count is committed here, before anything is made of it.
+            let spent = try opener.login.spendToken(),
+            let exchange = HashedTokenClient(
+                spent.mechanism, user: configuration.jid.local ?? "", token: spent.secret, bindings: bindings)
+        else { return nil }
+        return try begin(exchange, extensible, bindings, spent: spent)
+    }
+
+    private func begin(
+        _ exchange: any SASLExchange, _ offer: ServerOffer.Extensible, _ bindings: ChannelBindings,
+        spent: SpentToken? = nil
+    ) throws -> Attempt {
+        var attempt = Attempt(exchange: exchange, isExtensible: true, spent: spent)
+        if spent == nil, configuration.usesTokens, configuration.authentication != .anonymous {
+            attempt.requested = HashedTokenMechanism.best(offer.tokenMechanisms, bindings: bindings)
+        }
+        var request = SASL2Request(
+            mechanism: exchange.mechanismName, initialResponse: exchange.initialResponse, agent: known.agent,
+            tokenMechanism: attempt.requested?.name, tokenCount: spent?.count)
+        if configuration.bindsInline, let features = offer.bindFeatures {
+            request.bind = .init(
+                tag: opener.resource, enablesManagement: features.contains(Namespaces.sm),
+                window: configuration.resumptionWindow)
+        }
+        guard offer.canResume else {
+            try stream.send(request.element)
+            return attempt
+        }
+        try opener.login.withResumption { resumption in
+            request.resumption = resumption
+            attempt.resumption = resumption
+            try stream.send(request.element)
+        }
+        return attempt
+    }
+
+    private func exchange(
+        _ offer: LoginOffer, _ bindings: ChannelBindings, isAhead: Bool
+    ) throws -> any SASLExchange {
+        let user = configuration.jid.local ?? ""
+        let policy = LoginPolicy(
+            credentials: configuration.credentials, allowsPlain: configuration.allowsPlain && !isAhead,
+            pinned: known.pinned)
+        switch try LoginChoice.best(offer, policy, bindings: bindings) {
+        case .scram(let choice):
+            var scram = try SCRAMClient(
+                choice, user: user, password: configuration.password, cachedKeys: opener.memory.keys)
+            let isSameHash = choice.mechanism.hash == known.pinned?.hash
+            scram.leastIterations = isSameHash ? known.iterations : 0
+            return scram
+        case .plain: return try PlainClient(user: user, password: configuration.password)
+        case .external: return ExternalClient(identity: configuration.jid.description)
+        case .anonymous: return AnonymousClient()
+        }
+    }
+
+    // MARK: The rest of the exchange
+
+    /// Answers challenges until the server has decided.
+    ///
+    /// - Returns: `<success/>`, once the server has proved itself too, or `<failure/>`.
+    func converse(_ attempt: inout Attempt, _ offer: ServerOffer) throws -> Verdict {
+        let namespace = attempt.isExtensible ? Namespaces.sasl2 : Namespaces.sasl
+        if var scram = attempt.exchange as? SCRAMClient {
+            scram.offer = attempt.isExtensible ? offer.extensible?.login : offer.classic
+            attempt.exchange = scram
+        }
+        while true {
+            let answer = try stream.element()
+            guard answer.namespace == namespace else { throw unexpected(answer) }
+            switch answer.name {
+            case "challenge":
+                let response = try attempt.exchange.received(challenge: Self.data(answer.text))
+                try respond(response, attempt, namespace)
+            case "success":
+                // A server that succeeds without its signature has not proved that it knows the password.
+                let data = attempt.isExtensible ? try SASL2Success(answer).data : try Self.data(answer.text)
+                try attempt.exchange.finish(success: data)
+                return .success(answer)
+            case "failure": return .failure(answer)
+            case "continue":
+                throw AccountError(
+                    .notAuthorized,
+                    "\(domain) wants a further step after the password (such as a one-time code), which is not known here; ask its operator for another way to log in"
+                )
+            default: throw unexpected(answer)
+            }
+        }
+    }
+
+    enum Verdict {
+        case success(Element), failure(Element)
+    }
+
+    /// With the last response the server acts upon the request, `<resume/>` included: it leaves only while nobody else
+    /// can have taken the account over.
+    private func respond(_ response: [UInt8], _ attempt: Attempt, _ namespace: String) throws {
+        let element = Element(
+            "response", namespace: namespace, text: Self.text(response, isExtensible: attempt.isExtensible))
+        guard let asked = attempt.resumption else { return try stream.send(element) }
+        try opener.login.withResumption { resumption in
+            guard resumption == asked else {
+                throw AccountError(
+                    .connectionFailed, "the session changed while the login was under way; it is tried again")
+            }
+            try stream.send(element)
+        }
+    }
+
+    private func unexpected(_ answer: Element) -> AccountError {
+        AccountError(.protocolViolation, "the server sent <\(answer.name)/> during authentication")
+    }
+
+    /// An empty first message is written as `=` (RFC 6120 section 6.4.2); in the newer profile as nothing.
+    private static func text(_ bytes: [UInt8], isExtensible: Bool = false) -> String {
+        bytes.isEmpty && !isExtensible ? "=" : Crypto.base64(bytes)
+    }
+
+    /// The bytes that a SASL element carries.
+    private static func data(_ text: String) throws -> [UInt8] {
+        if text.isEmpty || text == "=" { return [] }
+        guard let bytes = Crypto.bytes(base64: text) else {
+            throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")
+        }
+        return bytes
+    }
+}

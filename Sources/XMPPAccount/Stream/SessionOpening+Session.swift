@@ -1,0 +1,145 @@
+import Handlers
+import XMPPCore
+
+// From a good login to a session: resumed, or bound anew.
+extension SessionOpening {
+    /// How many stanzas may come between `<enable/>` and its answer.
+    private static let uncountedLimit = 1000
+
+    // MARK: In the login's own round trip (XEP-0388, XEP-0386, XEP-0198 section 9)
+
+    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) throws -> StreamOpener.Outcome {
+        try check(success.address)
+        if attempt.resumption != nil { try Failpoint.afterResumeSent.hit() }
+        var failedCount: HandledCount?
+        if let answer = success.resumption, let asked = attempt.resumption {
+            // No features follow a resumption.
+            if answer.name == "resumed" { return try resumed(answer, asked) }
+            failedCount = HandledCount(answer["h"])
+        }
+        guard let binding = success.binding else {
+            return try beginClassicSession(
+                isNewStream: false, hasAskedToResume: success.resumption != nil, failedCount: failedCount)
+        }
+        guard binding.name == "bound", let address = success.address, address.isFull else {
+            throw AccountError(.bindFailed, "\(domain) gave no resource; it is tried again")
+        }
+        let session = managed(
+            BoundSession(fullJID: address, isManaged: false, resumptionID: nil, location: nil),
+            binding.child("enabled", Namespaces.sm))
+        learned.isManaging = session.isManaged
+        return .bound(session, failedCount: failedCount)
+    }
+
+    /// Who logged in must be who was meant to.
+    private func check(_ address: JID?) throws {
+        guard let address else { return }
+        let isExpected =
+            configuration.jid.local == nil
+            ? address.domain == domain : address.bare == configuration.jid
+        guard isExpected else {
+            throw AccountError(
+                .protocolViolation,
+                "\(domain) logged in \(address) although \(configuration.jid) was asked for")
+        }
+    }
+
+    private func resumed(
+        _ answer: Element, _ asked: StreamOpener.Resumption
+    ) throws -> StreamOpener.Outcome {
+        guard answer["previd"] == asked.id, let handled = HandledCount(answer["h"]) else {
+            throw AccountError(
+                .protocolViolation, "the server resumed another session than the one asked for")
+        }
+        return .resumed(handled)
+    }
+
+    // MARK: One after the other (RFC 6120 section 7, XEP-0198)
+
+    /// Resumes or binds behind the login, with as little waiting as possible.
+    ///
+    /// - Parameters:
+    ///   - isNewStream: Whether a stream header has just been written and not been sent.
+    ///   - hasAskedToResume: Whether the server has already refused to resume.
+    mutating func beginClassicSession(
+        isNewStream: Bool, hasAskedToResume: Bool, failedCount: HandledCount?
+    ) throws -> StreamOpener.Outcome {
+        var asked: StreamOpener.Resumption?
+        // A session that can be resumed had stream management, so the server most likely still has it.
+        if !hasAskedToResume, isNewStream, known.isManaging { asked = try askToResume() }
+        let features = isNewStream ? try stream.features() : try stream.furtherFeatures()
+        let canManage = features.child("sm", Namespaces.sm) != nil
+        learned.isManaging = canManage
+        // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
+        if asked == nil, !hasAskedToResume, canManage { asked = try askToResume() }
+        var failedCount = failedCount
+        if let asked {
+            try Failpoint.afterResumeSent.hit()
+            let answer = try stream.element()
+            if answer.has(name: "resumed", namespace: Namespaces.sm) { return try resumed(answer, asked) }
+            guard answer.has(name: "failed", namespace: Namespaces.sm) else {
+                throw AccountError(.protocolViolation, "the server answered <resume/> with <\(answer.name)/>")
+            }
+            failedCount = HandledCount(answer["h"])
+        }
+        return .bound(try bind(canManage: canManage), failedCount: failedCount)
+    }
+
+    /// Asking to resume tells the server our count, so it is an acknowledgement. A process that was frozen while it
+    /// connected must not make it when another has handled more meanwhile.
+    private func askToResume() throws -> StreamOpener.Resumption? {
+        var asked: StreamOpener.Resumption?
+        try opener.login.withResumption { resumption in
+            guard let resumption else { return }
+            try stream.send(resumption.element)
+            asked = resumption
+        }
+        return asked
+    }
+
+    /// Binds and enables in one flight: the server works in order.
+    private mutating func bind(canManage: Bool) throws -> BoundSession {
+        let payload = Element(
+            "bind", namespace: Namespaces.bind,
+            children: [Element("resource", namespace: Namespaces.bind, text: opener.resource)])
+        let id = StanzaID.random()
+        stream.write(IQ(type: .set, id: id, payload: payload).element)
+        if canManage { stream.write(StreamOpener.enableElement(window: configuration.resumptionWindow)) }
+        try stream.flush()
+        let answer = try stream.element()
+        guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
+            let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(text), jid.isFull
+        else {
+            let reason = (try? IQ(element: answer))?.error.map { "\($0)" } ?? "<\(answer.name)/>"
+            throw AccountError(.bindFailed, "\(domain) gave no resource (\(reason)); it is tried again")
+        }
+        let session = BoundSession(fullJID: jid, isManaged: false, resumptionID: nil, location: nil)
+        return canManage ? try enabled(session) : session
+    }
+
+    private mutating func enabled(_ session: BoundSession) throws -> BoundSession {
+        var answer = try stream.element()
+        // The resource is bound, so stanzas may come; they count only behind <enabled/> (XEP-0198 section 4).
+        while Stanza.isStanza(answer), uncounted.count < Self.uncountedLimit {
+            uncounted.append(.element(answer))
+            answer = try stream.element()
+        }
+        if answer.has(name: "failed", namespace: Namespaces.sm) { return session }
+        guard answer.has(name: "enabled", namespace: Namespaces.sm) else {
+            throw AccountError(.protocolViolation, "the server answered <enable/> with <\(answer.name)/>")
+        }
+        return managed(session, answer)
+    }
+
+    private func managed(_ session: BoundSession, _ enabled: Element?) -> BoundSession {
+        guard let enabled else { return session }
+        var session = session
+        session.isManaged = true
+        // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
+        if let flag = enabled["resume"], flag == "true" || flag == "1" {
+            session.resumptionID = enabled["id"]
+        }
+        session.location = enabled["location"]
+        return session
+    }
+}

@@ -1,0 +1,128 @@
+import Handlers
+import XMPPCore
+
+/// From a protected connection to a session: one attempt, on one stream.
+struct SessionOpening {
+    let opener: StreamOpener
+    let stream: BlockingStream
+    let known: KnownLogin
+    /// Stanzas that came before stream management began.
+    var uncounted: [StreamParser.Event] = []
+    var learned = LearnedLogin()
+
+    /// A login that has been sent and not answered.
+    struct Attempt {
+        var exchange: any SASLExchange
+        /// The profile: XEP-0388, or RFC 6120.
+        var isExtensible: Bool
+        /// The session that the request asks to resume.
+        var resumption: StreamOpener.Resumption?
+        /// The mechanism of the token that the request asks for.
+        var requested: HashedTokenMechanism?
+        /// The token that the request used.
+        var spent: SpentToken?
+
+        func isOffered(in offer: ServerOffer) -> Bool {
+            let login = isExtensible ? offer.extensible?.login : offer.classic
+            return login?.mechanisms.contains(exchange.mechanismName) == true
+        }
+    }
+
+    var configuration: AccountConfiguration { opener.configuration }
+    var domain: String { opener.domain }
+    /// Tells the server before the login whom it concerns (XEP-0484 section 4.1 demands it).
+    private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
+
+    mutating func run() throws -> StreamOpener.Outcome {
+        try stream.begin(to: domain, from: from)
+        var attempt: Attempt?
+        // What was offered last time is most likely offered again.
+        if let offer = known.offer { attempt = try? begin(offer, isAhead: true) }
+        do {
+            let features = try stream.features()
+            learned.offer = ServerOffer.stored(features)
+            let offer = ServerOffer(features)
+            return try authenticate(offer, attempt)
+        } catch let error as AccountError where attempt != nil && error.isAboutTheStream {
+            throw StaleOffer(cause: error)
+        }
+    }
+
+    private mutating func authenticate(
+        _ offer: ServerOffer, _ ahead: Attempt?
+    ) throws -> StreamOpener.Outcome {
+        var isAhead = ahead != nil
+        var mayUseToken = ahead?.spent == nil
+        var attempt = try ahead ?? begin(offer)
+        while true {
+            switch try converse(&attempt, offer) {
+            case .success(let success):
+                note(attempt)
+                return try begin(after: success, attempt)
+            case .failure(let failure):
+                if let spent = attempt.spent {
+                    // XEP-0484 section 4.1: discard it and log in otherwise.
+                    try opener.login.discard(spent)
+                    mayUseToken = false
+                } else if !isAhead || attempt.isOffered(in: offer) {
+                    throw refusal(failure)
+                }
+                isAhead = false
+                attempt = try begin(offer, mayUseToken: mayUseToken)
+            }
+        }
+    }
+
+    /// What is remembered of a login that came about.
+    private mutating func note(_ attempt: Attempt) {
+        guard let scram = attempt.exchange as? SCRAMClient, let keys = scram.keys else { return }
+        learned.scram = (scram.mechanism, keys.iterations)
+        opener.memory.keys = keys
+    }
+
+    /// Reads the features of the stream that begins with the login's success, where there is one.
+    private mutating func begin(
+        after success: Element, _ attempt: Attempt
+    ) throws -> StreamOpener.Outcome {
+        guard attempt.isExtensible else {
+            try stream.begin(to: domain, from: from)
+            return try beginClassicSession(isNewStream: true, hasAskedToResume: false, failedCount: nil)
+        }
+        let success = try SASL2Success(success)
+        if let requested = attempt.requested ?? attempt.spent?.mechanism, let token = success.token {
+            learned.token = (requested, token)
+        }
+        return try beginSession(success, attempt)
+    }
+
+    /// The refusal in words.
+    private func refusal(_ failure: Element) -> any Error {
+        let condition = failure.elements.first { $0.namespace == Namespaces.sasl && $0.name != "text" }?.name
+        let text = failure.elements.first { $0.name == "text" }.map { ": \($0.text)" } ?? ""
+        let reason = (condition ?? "failure") + text
+        switch condition {
+        case "temporary-auth-failure":
+            return AccountError(
+                .connectionFailed,
+                "\(domain) cannot authenticate anyone at the moment (\(reason)); it is tried again")
+        case "account-disabled":
+            return AccountError(
+                .notAuthorized, "\(domain) has disabled \(configuration.jid) (\(reason)); ask its operator")
+        case "credentials-expired":
+            return AccountError(
+                .notAuthorized, "the password of \(configuration.jid) has expired (\(reason)); set a new one")
+        default:
+            return AccountError(
+                .notAuthorized,
+                "\(domain) refused the login of \(configuration.jid) (\(reason)); check the address and the password"
+            )
+        }
+    }
+}
+
+extension AccountError {
+    /// Whether the server broke off or did not understand, as when something is sent that it did not offer.
+    fileprivate var isAboutTheStream: Bool {
+        [.streamError, .connectionFailed, .protocolViolation].contains(code) && !(cause is TransportError)
+    }
+}

@@ -1,0 +1,144 @@
+import XMPPAccount
+import XMPPCore
+
+// The extensible SASL profile (XEP-0388) with what can be done in the same round trip.
+extension ServerNegotiation {
+    func extensibleOffer(_ behavior: ServerBehavior) -> Element? {
+        guard !behavior.extensibleMechanisms.isEmpty else { return nil }
+        var offer = Element("authentication", namespace: Namespaces.sasl2)
+        for name in behavior.extensibleMechanisms {
+            offer.append(Element("mechanism", namespace: Namespaces.sasl2, text: name))
+        }
+        var inline = Element("inline", namespace: Namespaces.sasl2)
+        if behavior.offersInlineBinding {
+            let feature = Element(
+                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
+            let features = Element("inline", namespace: Namespaces.bind2, children: [feature])
+            inline.append(Element("bind", namespace: Namespaces.bind2, children: [features]))
+        }
+        if behavior.offersStreamManagement { inline.append(Element("sm", namespace: Namespaces.sm)) }
+        if !behavior.tokenMechanisms.isEmpty {
+            let names = behavior.tokenMechanisms.map {
+                Element("mechanism", namespace: Namespaces.fast, text: $0)
+            }
+            inline.append(Element("fast", namespace: Namespaces.fast, children: names))
+        }
+        offer.append(inline)
+        return offer
+    }
+
+    mutating func authenticateExtensible(
+        _ element: Element, _ credentials: ServerCredentials, _ behavior: ServerBehavior,
+        _ tokens: inout ServerTokens
+    ) -> [Action] {
+        let text = element.child("initial-response", Namespaces.sasl2)?.text ?? element.text
+        guard let message = Crypto.bytes(base64: text) else { return refuseExtensible("incorrect-encoding") }
+        switch (element.name, phase) {
+        case ("authenticate", .features):
+            guard let name = element["mechanism"] else { return refuseExtensible("malformed-request") }
+            if behavior.tokenMechanisms.contains(name) {
+                return token(message, element, name, behavior, &tokens)
+            }
+            guard behavior.extensibleMechanisms.contains(name), let mechanism = SCRAMMechanism(name: name)
+            else {
+                return refuseExtensible("invalid-mechanism")
+            }
+            return begin(mechanism, message, element, credentials, behavior)
+        case ("response", .exchanging(let server, .some(let request))):
+            return finish(server, message, request, behavior, &tokens)
+        default: return refuseExtensible("malformed-request")
+        }
+    }
+
+    private mutating func begin(
+        _ mechanism: SCRAMMechanism, _ message: [UInt8], _ request: Element,
+        _ credentials: ServerCredentials, _ behavior: ServerBehavior
+    ) -> [Action] {
+        var server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
+        do throws(SASLError) {
+            let challenge = try server.receivedFirst(message) {
+                credentials.verifier(of: $0, hash: mechanism.hash)
+            }
+            phase = .exchanging(server, request)
+            return [.send(Element("challenge", namespace: Namespaces.sasl2, text: Crypto.base64(challenge)))]
+        } catch {
+            return refuseExtensible("not-authorized")
+        }
+    }
+
+    private mutating func finish(
+        _ server: SCRAMServer, _ message: [UInt8], _ request: Element, _ behavior: ServerBehavior,
+        _ tokens: inout ServerTokens
+    ) -> [Action] {
+        var server = server
+        do throws(SASLError) {
+            var signature = try server.receivedFinal(message)
+            if behavior.signsWrongly {
+                signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
+            }
+            let account = server.user ?? ""
+            var token: String?
+            if let wanted = request.child("request-token", Namespaces.fast)?["mechanism"],
+                behavior.tokenMechanisms.contains(wanted)
+            {
+                token = tokens.make(wanted, for: Self.client(account, request))
+            }
+            return succeed(account, signature, request, token: token)
+        } catch {
+            return refuseExtensible("not-authorized")
+        }
+    }
+
+    /// A login by token: the account's name, a zero byte, and a keyed hash.
+    private mutating func token(
+        _ message: [UInt8], _ request: Element, _ name: String, _ behavior: ServerBehavior,
+        _ tokens: inout ServerTokens
+    ) -> [Action] {
+        guard let fast = request.child("fast", Namespaces.fast),
+            let mechanism = HashedTokenMechanism(name: name),
+            let end = message.firstIndex(of: 0)
+        else { return refuseExtensible("malformed-request") }
+        let account = String(decoding: message[..<end], as: UTF8.self)
+        let data = mechanism.binding.flatMap { bindings[$0] } ?? []
+        let client = Self.client(account, request)
+        func hash(_ role: String, _ secret: String) -> [UInt8] {
+            Crypto.hmac(mechanism.hash, key: Secret(secret), Array(role.utf8) + data)
+        }
+        let used = tokens.use(by: client, count: fast["count"].flatMap { Int($0) }) {
+            $0.mechanism == name && Crypto.isEqual(hash("Initiator", $0.secret), Array(message[(end + 1)...]))
+        }
+        guard let used else { return refuseExtensible("not-authorized") }
+        let answer = behavior.answersTokensWrongly ? Crypto.randomBytes(32) : hash("Responder", used.secret)
+        let next = behavior.rotatesTokens ? tokens.make(name, for: client) : nil
+        return succeed(account, answer, request, token: next)
+    }
+
+    private static func client(_ account: String, _ request: Element) -> String {
+        account + "/" + (request.child("user-agent", Namespaces.sasl2)?["id"] ?? "")
+    }
+
+    private mutating func succeed(
+        _ account: String, _ data: [UInt8], _ request: Element, token: String?
+    ) -> [Action] {
+        self.account = account
+        phase = .features
+        var success = Element("success", namespace: Namespaces.sasl2)
+        success.append(
+            Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
+        if let token {
+            success.append(
+                Element(
+                    "token", namespace: Namespaces.fast,
+                    attributes: ["token": token, "expiry": "2999-01-01T00:00:00Z"]))
+        }
+        return [
+            .complete(
+                success, resume: request.child("resume", Namespaces.sm),
+                bind: request.child("bind", Namespaces.bind2))
+        ]
+    }
+
+    private mutating func refuseExtensible(_ condition: String) -> [Action] {
+        refuse(condition, namespace: Namespaces.sasl2)
+    }
+}
