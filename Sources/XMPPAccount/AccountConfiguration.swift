@@ -40,7 +40,7 @@ public struct AccountConfiguration: Sendable {
         case password
         /// By a certificate in TLS (SASL EXTERNAL): PEM files with the certificate and its private key.
         case certificate(file: String, keyFile: String)
-        /// Not at all (SASL ANONYMOUS): the server gives an address for as long as the session lasts.
+        /// Not at all (SASL ANONYMOUS): the server gives another address with every stream, so a broken session is lost.
         case anonymous
     }
 
@@ -61,6 +61,8 @@ public struct AccountConfiguration: Sendable {
     /// Whether the password may be sent as it is (SASL PLAIN) to a server that offers nothing better. It is never sent
     /// outside of TLS, and not to a server that has offered something better before.
     public var allowsPlain: Bool = false
+    /// The newest version of TLS that is spoken; for tests of what an older one lacks.
+    package var newestTLS = TLSVersion.tls13
     /// Whether to use the extensible profile of SASL (XEP-0388) where the server offers it.
     package var usesExtensibleLogin: Bool = true
     /// Whether to log in with tokens of the server's (XEP-0484), which takes one round trip. They are kept in the store

@@ -102,6 +102,33 @@ public struct TestCertificates: Sendable {
         return files
     }
 
+    /// Makes a certificate for a client, good for logging in with SASL EXTERNAL (XEP-0178).
+    ///
+    /// - Parameters:
+    ///   - address: The account's bare address, which stands in the certificate as id-on-xmppAddr.
+    ///   - name: How the files are named, without extension.
+    /// - Throws: ``Failure`` when a file cannot be written.
+    public func makeClientCertificate(for address: String, name: String = "client") throws
+        -> ServerCertificate
+    {
+        let key = try makeKey()
+        let certificate = try Certificate(commonName: address, key: key.pointer, validity: -60...86_400)
+        let issuer = (
+            certificate: try Certificate(readFrom: authorityFile),
+            key: try Key(readFrom: folder + "/authority-key.pem")
+        )
+        try certificate.add(NID_basic_constraints, "critical,CA:FALSE", issuer: issuer.certificate)
+        try certificate.add(NID_ext_key_usage, "clientAuth", issuer: issuer.certificate)
+        try certificate.add(
+            NID_subject_alt_name, "otherName:1.3.6.1.5.5.7.8.5;UTF8:\(address)", issuer: issuer.certificate)
+        try certificate.sign(issuer: issuer.certificate, key: issuer.key)
+        let files = ServerCertificate(
+            certificateFile: "\(folder)/\(name).pem", keyFile: "\(folder)/\(name)-key.pem")
+        try certificate.write(to: files.certificateFile)
+        try key.write(to: files.keyFile)
+        return files
+    }
+
     private static func alternativeName(_ domain: String) -> String {
         let isAddress = a2i_IPADDRESS(domain).map { ASN1_OCTET_STRING_free($0) } != nil
         return (isAddress ? "IP:" : "DNS:") + domain

@@ -75,6 +75,8 @@ extension SessionOpening {
             attempt.resumption = resumption
             try stream.send(request.element)
         }
+        // A token is the first and the last word.
+        if attempt.resumption != nil, spent != nil { try Failpoint.afterResumeSent.hit() }
         return attempt
     }
 
@@ -149,6 +151,7 @@ extension SessionOpening {
             }
             try stream.send(element)
         }
+        try Failpoint.afterResumeSent.hit()
     }
 
     private func unexpected(_ answer: Element) -> AccountError {

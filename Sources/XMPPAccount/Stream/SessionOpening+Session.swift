@@ -10,7 +10,6 @@ extension SessionOpening {
 
     mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) throws -> StreamOpener.Outcome {
         try check(success.address)
-        if attempt.resumption != nil { try Failpoint.afterResumeSent.hit() }
         var failedCount: HandledCount?
         if let answer = success.resumption, let asked = attempt.resumption {
             // No features follow a resumption.

@@ -103,7 +103,8 @@ extension AccountConfiguration {
         if case .certificate(let file, let keyFile) = authentication {
             identity = .init(certificateFile: file, keyFile: keyFile)
         }
-        return try TLSContext.client(trust: trust, identity: identity, pins: pinnedKeys)
+        return try TLSContext.client(
+            trust: trust, identity: identity, pins: pinnedKeys, newest: newestTLS)
     }
 
     var credentials: LoginPolicy.Credentials {

@@ -4,8 +4,12 @@ package struct EjabberdOptions: Hashable, Sendable {
     package var hibernation: Duration = .seconds(600)
     /// The hash of stored passwords, which decides the SASL mechanisms offered.
     package var passwordHash: ProsodyOptions.PasswordHash = .sha256
+    /// Further domains.
+    package var addedHosts: [String] = []
     /// Whether anybody may log in without a password (SASL ANONYMOUS), beside those with an account.
     package var allowsAnonymous = false
+    /// PEM file with the authority whose client certificates log in (SASL EXTERNAL); nil: none do.
+    package var clientAuthorityFile: String?
     /// Usual modules to be left out.
     package var removedModules: Set<String> = []
     /// External components (XEP-0114) that may connect: their domain and their secret.
@@ -40,7 +44,7 @@ package struct EjabberdOptions: Hashable, Sendable {
         let clients = [(startTLSPort, "starttls_required: true"), (directTLSPort, "tls: true")].map {
             port, tls in
             """
-              - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all,
+              - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all, tls_verify: \(clientAuthorityFile != nil),
                  max_stanza_size: infinity, max_fsm_queue: 100000}
             """
         }
@@ -52,7 +56,7 @@ package struct EjabberdOptions: Hashable, Sendable {
             """
         let kept = modules().filter { !removedModules.contains($0.name) }
         return """
-            hosts: [\(Self.quoted(domain))]
+            hosts: [\(([domain] + addedHosts).map(Self.quoted).joined(separator: ", "))]
             loglevel: info
             certfiles: [\(Self.quoted(certificateFile)), \(Self.quoted(keyFile))]
             auth_method: [\(allowsAnonymous ? "internal, anonymous" : "internal")]
@@ -61,6 +65,7 @@ package struct EjabberdOptions: Hashable, Sendable {
             auth_scram_hash: \(passwordHash == .sha1 ? "sha" : "sha256")
             s2s_access: none
             acme: {auto: false}
+            \(clientAuthorityFile.map { "c2s_cafile: \(Self.quoted($0))" } ?? "")
             listen:
             \((clients + (components.isEmpty ? [] : [component])).joined(separator: "\n"))
             modules:

@@ -42,20 +42,36 @@ final class RealServers: Sendable {
         }
     }
 
+    /// A server of a test's own, whose options differ.
+    ///
+    /// - Parameter names: Further names in its certificate.
+    func special(
+        _ kind: ServerKind, names: [String] = [], prosody: (inout ProsodyOptions) -> Void = { _ in },
+        ejabberd: (inout EjabberdOptions) -> Void = { _ in }
+    ) throws -> any TestServer {
+        let name = "\(kind.rawValue)-\(freshUser())"
+        let certificate = try certificates.makeServerCertificate(for: [Self.domain] + names, name: name)
+        let server = try Self.make(
+            kind, folder: "\(folder.path)/\(name)", certificate, prosody: prosody, ejabberd: ejabberd)
+        try server.start()
+        return server
+    }
+
     static func make(
         _ kind: ServerKind, folder: String, _ certificate: TestCertificates.ServerCertificate,
-        passwordHash: ProsodyOptions.PasswordHash = .sha256
+        prosody: (inout ProsodyOptions) -> Void = { _ in },
+        ejabberd: (inout EjabberdOptions) -> Void = { _ in }
     ) throws -> any TestServer {
         let (file, key) = (certificate.certificateFile, certificate.keyFile)
         switch kind {
         case .prosody:
             var options = ProsodyOptions()
-            options.passwordHash = passwordHash
+            prosody(&options)
             return try ProsodyServer(
                 folder: folder, domain: domain, certificateFile: file, keyFile: key, options: options)
         case .ejabberd:
             var options = EjabberdOptions()
-            options.passwordHash = passwordHash
+            ejabberd(&options)
             return try EjabberdServer(
                 folder: folder, domain: domain, certificateFile: file, keyFile: key, options: options)
         }
@@ -137,6 +153,16 @@ final class RealHome: Sendable {
         let account = try Account(configuration, store: store)
         accounts.withLock { $0.append(account) }
         return account
+    }
+
+    /// How often a session was resumed, and how often one was begun.
+    var sessions: [Int64] {
+        get throws {
+            [
+                try store.number("SELECT resumed_count FROM session"),
+                try store.number("SELECT bound_count FROM session"),
+            ]
+        }
     }
 
     func close() async {
