@@ -81,6 +81,7 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
+        .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CWaits"),
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CWaits"]),
@@ -93,7 +94,8 @@ let package = Package(
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
         .target(name: "XMPPCore", dependencies: ["CXML2"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
-        .target(name: "XMPPAccount", dependencies: ["COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
+        .target(
+            name: "XMPPAccount", dependencies: ["CAres", "COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
         .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
         .target(name: "Omemo", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
         .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"]),

@@ -48,9 +48,11 @@ public struct AccountConfiguration: Sendable {
     public var jid: JID
     /// The password. It is kept in memory only.
     public var password: String
-    /// Where to connect; nil for port 5222 of the address's domain with STARTTLS. The certificate must be for the
-    /// address's domain, whatever host is dialed.
+    /// Where to connect; nil for where DNS says that the domain's service is (RFC 6120 section 3.2, XEP-0368). The
+    /// certificate must be for the address's domain, whatever host is dialed.
     public var server: Server?
+    /// Name servers to ask, as `address`, `address:port` or `[v6]:port`; empty for the machine's.
+    public var nameServers: [String] = []
     /// Which certificate authorities are believed.
     public var trust: Trust = .system
     /// Public keys of which the server must have one, beside a certificate that is believed; empty for any. Each is the
@@ -111,12 +113,13 @@ public struct AccountConfiguration: Sendable {
         usesTokens = false
     }
 
-    var endpoint: Server { server ?? Server(host: jid.domain, port: 5222, security: .startTLS) }
 }
 
 extension AccountConfiguration: CustomStringConvertible, CustomReflectable {
     /// The address and where it connects; never the password.
-    public var description: String { "\(jid) at \(endpoint.host):\(endpoint.port) as \(role.rawValue)" }
+    public var description: String {
+        "\(jid) at \(server.map { "\($0.host):\($0.port)" } ?? "its domain") as \(role.rawValue)"
+    }
 
     public var customMirror: Mirror { Mirror(self, children: ["jid": jid, "role": role]) }
 }

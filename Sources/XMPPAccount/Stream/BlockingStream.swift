@@ -8,7 +8,8 @@ final class BlockingStream {
     private(set) var events: ArraySlice<StreamParser.Event> = []
     /// Why the stream cannot be read beyond ``events``.
     private(set) var parserError: StreamParserError?
-    private let deadline: Deadline
+    /// When to give up.
+    var deadline: Deadline
     private let interrupt: Int32
     private var input: [UInt8] = []
 

@@ -59,6 +59,7 @@ final class LoginMemory: Sendable {
     private struct State {
         var keys: SCRAMKeys?
         var context: TLSContext?
+        var redirection: ServiceTarget?
     }
 
     private let state = Mutex(State())
@@ -67,6 +68,12 @@ final class LoginMemory: Sendable {
     var keys: SCRAMKeys? {
         get { state.withLock { $0.keys } }
         set { state.withLock { $0.keys = newValue } }
+    }
+
+    /// Where the server said to go when it ended the stream; for the next attempt only.
+    var redirection: ServiceTarget? {
+        get { state.withLock { $0.redirection } }
+        set { state.withLock { $0.redirection = newValue } }
     }
 
     /// The one context for all connections of an account.

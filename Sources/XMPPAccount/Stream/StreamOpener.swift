@@ -29,62 +29,43 @@ struct StreamOpener: Sendable {
     let memory: LoginMemory
     let resource: String
 
+    /// How often one attempt follows a server to another host.
+    private static let redirectionLimit = 4
+
     /// - Parameter interrupt: A descriptor that becomes readable when connecting shall end.
     func open(interrupt: Int32) throws -> OpenedStream {
-        let deadline = Deadline.after(.milliseconds(configuration.connectTimeout))
-        do {
-            return try open(login.recall(), deadline: deadline, interrupt: interrupt)
-        } catch let error as StaleOffer {
-            // What was sent ahead of the features did not suit the server; it is asked again, at leisure.
-            try login.forgetOffer()
-            guard !deadline.isPassed else { throw error.cause }
-            return try open(login.recall(), deadline: deadline, interrupt: interrupt)
+        let connector = StreamConnector(
+            configuration: configuration, memory: memory,
+            deadline: .after(.milliseconds(configuration.connectTimeout)), interrupt: interrupt)
+        var visited: Set<ServiceTarget> = []
+        var next = memory.redirection
+        memory.redirection = nil
+        var mayBeStale = true
+        while true {
+            do {
+                let known = try login.recall()
+                let stream =
+                    try next.map { try connector.connect([$0]) } ?? connector.connect(to: known.location)
+                var opening = SessionOpening(opener: self, stream: stream, known: known)
+                let outcome = try opening.run()
+                return OpenedStream(
+                    stream, outcome: outcome, uncounted: opening.uncounted, learned: opening.learned)
+            } catch is StaleOffer where mayBeStale {
+                // What was sent ahead of the features did not suit the server; it is asked again, at leisure.
+                mayBeStale = false
+                try login.forgetOffer()
+            } catch let error as StaleOffer {
+                throw error.cause
+            } catch let error as AccountError {
+                guard let target = connector.redirection(error), visited.count < Self.redirectionLimit,
+                    visited.insert(target).inserted
+                else { throw error }
+                next = target
+            }
         }
-    }
-
-    private func open(_ known: KnownLogin, deadline: Deadline, interrupt: Int32) throws -> OpenedStream {
-        let stream = try connect(deadline: deadline, interrupt: interrupt)
-        var opening = SessionOpening(opener: self, stream: stream, known: known)
-        let outcome = try opening.run()
-        return OpenedStream(
-            stream, outcome: outcome, uncounted: opening.uncounted, learned: opening.learned)
     }
 
     var domain: String { configuration.jid.domain }
-
-    private func connect(deadline: Deadline, interrupt: Int32) throws -> BlockingStream {
-        let endpoint = configuration.endpoint
-        let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
-        let connection = try Connection.connect(
-            host: endpoint.host, port: endpoint.port, deadline: deadline, interrupt: interrupt)
-        if endpoint.security == .directTLS {
-            try connection.startTLS(
-                context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
-        }
-        let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
-        if endpoint.security == .startTLS { try startTLS(stream, context) }
-        return stream
-    }
-
-    private func startTLS(_ stream: BlockingStream, _ context: TLSContext) throws {
-        // No `from` before TLS: the address would travel in clear (RFC 6120 section 4.7.1).
-        try stream.begin(to: domain, from: nil)
-        // Without TLS there is no going on, so there is nothing to wait for (XEP-0305 section 2).
-        stream.write(Element("starttls", namespace: Namespaces.tls))
-        let features = try stream.features()
-        guard features.child("starttls", Namespaces.tls) != nil else {
-            throw AccountError(
-                .tlsUnavailable,
-                "\(stream.connection.peer) does not offer TLS for \(domain); nothing is sent without it. Check the port, or use direct TLS"
-            )
-        }
-        let answer = try stream.element()
-        guard answer.has(name: "proceed", namespace: Namespaces.tls) else {
-            throw AccountError(
-                .tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
-        }
-        try stream.startTLS(context, domain: domain)
-    }
 }
 
 /// What was sent on the strength of an earlier offer was not understood.

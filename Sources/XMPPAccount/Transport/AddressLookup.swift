@@ -22,29 +22,50 @@ final class AddressLookup: Sendable {
     private static let noAddress: Int32 = -5
 
     /// The addresses of `host`, the system's preference kept, families interleaved.
+    ///
+    /// - Parameter servers: Name servers to ask instead of the machine's ways to resolve a name.
     static func addresses(
-        of host: String, port: UInt16, deadline: Deadline, interrupt: Int32?
+        of host: String, port: UInt16, servers: [String] = [], deadline: Deadline, interrupt: Int32?
     ) throws(TransportError) -> [SocketAddress] {
         let name = DomainName.ascii(DomainName.withoutBrackets(host))
         // A C string ends at a zero byte: what is looked up would not be what was asked for.
         if name.isEmpty || name.utf8.contains(0) { throw failure(of: host, code: EAI_NONAME, systemError: 0) }
         if case .found(let addresses) = lookUp(name, "\(port)", flags: AI_NUMERICHOST) { return addresses }
+        if !servers.isEmpty {
+            return try ask(servers, name, host: host, port: port, deadline: deadline, interrupt: interrupt)
+        }
         let lookup = try AddressLookup(name: name, port: port)
         try lookup.start()
         var entries = [pollfd(fd: lookup.readyEnd, events: Int16(POLLIN), revents: 0)]
-        let result = try Poll.wait(&entries, until: deadline, interrupt: interrupt)
+        try check(try Poll.wait(&entries, until: deadline, interrupt: interrupt), host)
+        switch lookup.outcome.withLock({ $0 }) {
+        case .found(let addresses)?: return SocketAddress.interleaved(addresses)
+        case .failed(let code, let number)?: throw failure(of: host, code: code, systemError: number)
+        case nil: throw failure(of: host, code: EAI_FAIL, systemError: 0)
+        }
+    }
+
+    private static func ask(
+        _ servers: [String], _ name: String, host: String, port: UInt16, deadline: Deadline, interrupt: Int32?
+    ) throws(TransportError) -> [SocketAddress] {
+        let query = try NameQuery(servers: servers)
+        let question = query.addresses(of: name, port: port)
+        try check(try query.wait(until: deadline, interrupt: interrupt), host)
+        switch question.answer {
+        case .found(let addresses): return SocketAddress.interleaved(addresses)
+        case .none?: throw failure(of: host, code: EAI_NONAME, systemError: 0)
+        case .failed, nil: throw failure(of: host, code: EAI_AGAIN, systemError: 0)
+        }
+    }
+
+    private static func check(_ result: WaitResult, _ host: String) throws(TransportError) {
         switch result {
-        case .ready: break
+        case .ready: return
         case .timedOut:
             throw TransportError(
                 .timedOut, "Looking up the name \(host) took too long; check this machine's name servers.")
         case .interrupted:
             throw TransportError(.interrupted, "Looking up the name \(host) was interrupted.")
-        }
-        switch lookup.outcome.withLock({ $0 }) {
-        case .found(let addresses)?: return SocketAddress.interleaved(addresses)
-        case .failed(let code, let number)?: throw failure(of: host, code: code, systemError: number)
-        case nil: throw failure(of: host, code: EAI_FAIL, systemError: 0)
         }
     }
 

@@ -57,11 +57,13 @@ package final class Connection {
 
     deinit { chunk.deallocate() }
 
-    /// Connects; see ``Socket/connect(host:port:deadline:interrupt:)``.
+    /// Connects; see ``Socket/connect(host:port:nameServers:deadline:interrupt:)``.
     package static func connect(
-        host: String, port: UInt16, deadline: Deadline, interrupt: Int32? = nil
+        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, interrupt: Int32? = nil
     ) throws(TransportError) -> Connection {
-        Connection(socket: try .connect(host: host, port: port, deadline: deadline, interrupt: interrupt))
+        Connection(
+            socket: try .connect(
+                host: host, port: port, nameServers: nameServers, deadline: deadline, interrupt: interrupt))
     }
 
     // MARK: - Waiting

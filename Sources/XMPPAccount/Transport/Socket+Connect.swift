@@ -9,16 +9,17 @@ extension Socket {
     /// - Parameters:
     ///   - host: A host name or an IP address, without brackets.
     ///   - port: 1...65535.
+    ///   - nameServers: Whom to ask for the addresses; empty for the machine's own ways.
     ///   - deadline: When to give up.
     ///   - interrupt: A descriptor that becomes readable when somebody wants the call to end. It is not read
     ///     from.
     /// - Throws: `TransportError` with `nameNotFound`, `lookupFailed`, `refused`, `unreachable`, `timedOut`,
     ///   `interrupted` or `systemFailure`.
     package static func connect(
-        host: String, port: UInt16, deadline: Deadline, interrupt: Int32? = nil
+        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, interrupt: Int32? = nil
     ) throws(TransportError) -> Socket {
         let addresses = try AddressLookup.addresses(
-            of: host, port: port, deadline: deadline, interrupt: interrupt)
+            of: host, port: port, servers: nameServers, deadline: deadline, interrupt: interrupt)
         var attempts = ConnectAttempts(host: host, port: port, addresses: addresses)
         return try attempts.run(until: deadline, interrupt: interrupt)
     }

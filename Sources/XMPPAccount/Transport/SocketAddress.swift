@@ -10,14 +10,25 @@ struct SocketAddress: Hashable, Sendable {
     let text: String
 
     init(_ info: addrinfo) {
-        family = info.ai_family
-        bytes = Array(UnsafeRawBufferPointer(start: info.ai_addr, count: Int(info.ai_addrlen)))
+        self.init(info.ai_addr, length: info.ai_addrlen, family: info.ai_family)
+    }
+
+    init(_ address: UnsafePointer<sockaddr>, length: socklen_t, family: Int32) {
+        self.family = family
+        bytes = Array(UnsafeRawBufferPointer(start: address, count: Int(length)))
         text = withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { name in
             let result = getnameinfo(
-                info.ai_addr, info.ai_addrlen, name.baseAddress, socklen_t(name.count), nil, 0, NI_NUMERICHOST
+                address, length, name.baseAddress, socklen_t(name.count), nil, 0, NI_NUMERICHOST
             )
             return result == 0 ? String(cString: name.baseAddress!) : "?"
         }
+    }
+
+    /// Whether the text is an IP address.
+    static func isNumeric(_ text: String) -> Bool {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1
     }
 
     /// Begins to connect `descriptor`: 0, or the error number (EINPROGRESS for a non-blocking socket).

@@ -19,6 +19,8 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
         public static let nameNotFound = Code("nameNotFound")
         /// The name could not be looked up now; it may exist.
         public static let lookupFailed = Code("lookupFailed")
+        /// The domain says that it does not offer the service.
+        public static let serviceNotOffered = Code("serviceNotOffered")
         /// The host answered that nothing listens on the port.
         public static let refused = Code("refused")
         /// No route to the host, or the network is down.

@@ -25,6 +25,17 @@ enum LoopbackSocket {
         return descriptor
     }
 
+    /// Binds a socket to a free port; nil when there is none.
+    static func bindFreePort(_ number: Int32) -> UInt16? {
+        guard withAddress(0, { bind(number, $0, $1) }) == 0 else { return nil }
+        var address = sockaddr_in()
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let result = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(number, $0, &size) }
+        }
+        return result == 0 ? UInt16(bigEndian: address.sin_port) : nil
+    }
+
     /// Closes with a reset instead of an end.
     static func resetOnClose(_ descriptor: Int32) {
         var option = linger(l_onoff: 1, l_linger: 0)

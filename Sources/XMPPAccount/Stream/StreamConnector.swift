@@ -1,0 +1,134 @@
+import XMPPCore
+
+/// Brings a stream to where it is protected by TLS: finds the server, connects, and begins TLS.
+///
+///     location ─▶ server override or SRV ─▶ host after host ─▶ TCP ─▶ TLS or STARTTLS ─▶ BlockingStream
+struct StreamConnector {
+    let configuration: AccountConfiguration
+    let memory: LoginMemory
+    let deadline: Deadline
+    let interrupt: Int32
+
+    private var domain: String { configuration.jid.domain }
+
+    /// The least time that one of several hosts gets, however little is left.
+    private static let leastShare = Duration.seconds(2)
+
+    /// Connects to where the server wants the session to be resumed, or else to where the account's service is.
+    func connect(to location: String?) throws -> BlockingStream {
+        if let location,
+            let target = ServiceTarget(location, defaultPort: defaultPort, isDirectTLS: prefersDirectTLS),
+            let stream = try? connect([target], deadline: share(of: 2))
+        {
+            return stream
+        }
+        return try connect(targets())
+    }
+
+    private func targets() throws(TransportError) -> [ServiceTarget] {
+        if let server = configuration.server {
+            return [.init(host: server.host, port: server.port, isDirectTLS: server.security == .directTLS)]
+        }
+        return try ServiceTargets.lookUp(
+            domain, servers: configuration.nameServers, deadline: deadline, interrupt: interrupt)
+    }
+
+    private var prefersDirectTLS: Bool { configuration.server?.security == .directTLS }
+    private var defaultPort: UInt16 { configuration.server?.port ?? 5222 }
+
+    /// Where a stream error sends the client (RFC 6120 section 4.9.3.19). The certificate there must be for the
+    /// account's domain all the same, so nobody can lead it astray.
+    func redirection(_ error: AccountError) -> ServiceTarget? {
+        guard let error = error.cause as? StreamError, error.condition == .seeOtherHost,
+            let host = error.otherHost
+        else { return nil }
+        return ServiceTarget(host, defaultPort: defaultPort, isDirectTLS: prefersDirectTLS)
+    }
+
+    // MARK: Host after host
+
+    /// Connects to the first that leads to a protected stream.
+    func connect(_ targets: [ServiceTarget], deadline limit: Deadline? = nil) throws -> BlockingStream {
+        var failures: [any Error] = []
+        for (index, target) in targets.enumerated() {
+            let end = Deadline.earlier(limit ?? deadline, share(of: targets.count - index))
+            do {
+                return try connect(target, deadline: end)
+            } catch let error as TransportError where error.code == .interrupted {
+                throw error
+            } catch let error as AccountError where error.code == .closed || redirection(error) != nil {
+                throw error
+            } catch {
+                failures.append(error)
+            }
+            if deadline.isPassed { break }
+        }
+        throw Self.summary(failures)
+    }
+
+    /// A fair part of the time that is left.
+    private func share(of parts: Int) -> Deadline {
+        guard parts > 1 else { return deadline }
+        return .earlier(deadline, .after(max(Self.leastShare, deadline.remaining / parts)))
+    }
+
+    /// What a user must know most: that a server was found and not believed, before that another was not found.
+    private static func summary(_ failures: [any Error]) -> any Error {
+        let telling = failures.first { !(($0 as? TransportError)?.isAboutReaching ?? false) }
+        guard let chosen = telling ?? failures.last else {
+            return AccountError(.timedOut, "there was no time left to connect; it is tried again")
+        }
+        guard failures.count > 1, let error = chosen as? TransportError else { return chosen }
+        let others = failures.compactMap { ($0 as? TransportError)?.message }.joined(separator: " ")
+        return TransportError(error.code, error.message, cause: "of several hosts: \(others)")
+    }
+
+    // MARK: One host
+
+    private func connect(_ target: ServiceTarget, deadline: Deadline) throws -> BlockingStream {
+        let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
+        let connection = try Connection.connect(
+            host: target.host, port: target.port, nameServers: configuration.nameServers, deadline: deadline,
+            interrupt: interrupt)
+        if target.isDirectTLS {
+            try connection.startTLS(
+                context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
+        }
+        let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
+        if !target.isDirectTLS { try startTLS(stream, context) }
+        // The login may take what the other hosts would have had.
+        stream.deadline = self.deadline
+        return stream
+    }
+
+    private func startTLS(_ stream: BlockingStream, _ context: TLSContext) throws {
+        // No `from` before TLS: the address would travel in clear (RFC 6120 section 4.7.1).
+        try stream.begin(to: domain, from: nil)
+        // Without TLS there is no going on, so there is nothing to wait for (XEP-0305 section 2).
+        stream.write(Element("starttls", namespace: Namespaces.tls))
+        let features = try stream.features()
+        guard features.child("starttls", Namespaces.tls) != nil else {
+            throw AccountError(
+                .tlsUnavailable,
+                "\(stream.connection.peer) does not offer TLS for \(domain); nothing is sent without it. Check the port, or use direct TLS"
+            )
+        }
+        let answer = try stream.element()
+        guard answer.has(name: "proceed", namespace: Namespaces.tls) else {
+            throw AccountError(
+                .tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
+        }
+        try stream.startTLS(context, domain: domain)
+    }
+}
+
+extension TransportError {
+    /// Whether the server was not even reached.
+    fileprivate var isAboutReaching: Bool {
+        [
+            .nameNotFound, .lookupFailed, .refused, .unreachable, .timedOut, .connectionClosed,
+            .connectionReset,
+        ]
+        .contains(code)
+    }
+}
