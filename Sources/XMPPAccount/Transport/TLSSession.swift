@@ -67,7 +67,12 @@ package final class TLSSession {
         self.names = names
     }
 
-    deinit { SSL_free(ssl) }
+    deinit {
+        // OpenSSL would never resume a session whose connection broke off. Here that is how connections end, and what was
+        // cut off XEP-0198 finds out.
+        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
+        SSL_free(ssl)
+    }
 
     // MARK: - Ciphertext
 

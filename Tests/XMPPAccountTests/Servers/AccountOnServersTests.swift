@@ -33,6 +33,31 @@ extension RealServerTests {
         }
 
         @Test(
+            "X5 before TLS nothing but the request for it is sent, and no name",
+            arguments: ServerKind.allCases)
+        func nothingInClear(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let proxy = try LoopbackProxy(to: home.port(.startTLS))
+                let account = try home.account(.startTLS, port: proxy.port)
+                try await account.connect()
+                let sent = try #require(proxy.records.first).clientBytes
+                let clear =
+                    "<?xml version='1.0'?><stream:stream xmlns='jabber:client' "
+                    + "xmlns:stream='http://etherx.jabber.org/streams' version='1.0' to='localhost'>"
+                    + "<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>"
+                #expect(String(decoding: sent.prefix(clear.utf8.count), as: UTF8.self) == clear)
+                // Everything else is TLS records: a type, the version, a length (RFC 8446 section 5.1).
+                var rest = sent.dropFirst(clear.utf8.count)
+                #expect(!rest.isEmpty)
+                while let type = rest.first, rest.count >= 5 {
+                    #expect((20...23).contains(type))
+                    let head = Array(rest.prefix(5))
+                    rest = rest.dropFirst(5 + Int(head[3]) << 8 + Int(head[4]))
+                }
+            }
+        }
+
+        @Test(
             "S8 messages go both ways between an account and an independent client, over a cut line",
             arguments: ServerKind.allCases, [Security.directTLS, .startTLS])
         func messages(kind: ServerKind, security: Security) async throws {

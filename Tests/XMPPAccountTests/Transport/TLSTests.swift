@@ -188,6 +188,105 @@ import XMPPTestKit
         #expect(late?.cause?.contains("alert certificate expired") == true)
     }
 
+    // MARK: - Pinned keys and resumed sessions
+
+    /// Two ends in memory, with the handshake done.
+    private func pair(
+        _ client: TLSContext, _ server: TLSContext, domain: String = "example.org"
+    ) throws -> (client: Connection, server: Connection) {
+        let ends = try makeConnectedPair()
+        try ends.client.beginTLS(client, domain: domain)
+        try ends.server.beginAcceptingTLS(server)
+        try handshake(client: ends.client, server: ends.server)
+        // What resumes the session comes behind the handshake.
+        var none: [UInt8] = []
+        _ = try ends.client.read(into: &none)
+        return ends
+    }
+
+    private func serverContext(
+        for names: [String] = ["example.org"], versions: ClosedRange<TLSVersion> = .tls12 ... .tls13
+    ) throws -> TLSContext {
+        let files = try certificates.makeServerCertificate(for: names)
+        return try .server(
+            certificateFile: files.certificateFile, keyFile: files.keyFile, versions: versions)
+    }
+
+    @Test(
+        "X5 a pinned key is demanded beside a good certificate; another one is refused with an error of its own"
+    )
+    func pinned() throws {
+        let authority = TLSContext.Trust.file(certificates.authorityFile)
+        let first = try serverContext()
+        let free = try pair(.client(trust: authority), first)
+        let key = try #require(free.client.tls?.publicKeyHash)
+        #expect(key.count == 32)
+        let pinning = try TLSContext.client(trust: authority, pins: [key, [UInt8](repeating: 0, count: 32)])
+        _ = try pair(pinning, first)
+        // Resumed, the session still has the key that it began with.
+        let again = try pair(pinning, first)
+        #expect(again.client.tls?.isResumed == true)
+
+        // Another key for the same domain, from the same authority.
+        let second = try serverContext()
+        let error = transportError {
+            _ = try pair(TLSContext.client(trust: authority, pins: [key]), second)
+        }
+        #expect(error?.code == .certificateChanged)
+        #expect(error?.message.contains("example.org") == true)
+        // A pin does not make a bad certificate good.
+        let distrusting = transportError { _ = try pair(.client(trust: .system, pins: [key]), first) }
+        #expect(distrusting?.code == .certificateUntrusted)
+    }
+
+    @Test(
+        "X5 a second connection resumes the TLS session, with a channel binding of its own",
+        arguments: [TLSVersion.tls12, .tls13])
+    func resumption(version: TLSVersion) throws {
+        let server = try serverContext(versions: version...version)
+        let client = try TLSContext.client(trust: .file(certificates.authorityFile))
+        let first = try pair(client, server)
+        #expect(first.client.tls?.isResumed == false)
+        let second = try pair(client, server)
+        #expect(second.client.tls?.isResumed == true)
+        #expect(second.server.tls?.isResumed == true)
+        let bindings = try [first, second].map { ends in
+            let binding = try #require(ends.client.tls?.channelBindings)
+            #expect(ends.server.tls?.channelBindings == binding, "both ends have the same")
+            return binding
+        }
+        let own: ChannelBindingType = version == .tls13 ? .tlsExporter : .tlsUnique
+        #expect(bindings[0].types == [own, .tlsServerEndPoint])
+        #expect(bindings[1].types == bindings[0].types)
+        #expect(bindings[0][own] != bindings[1][own])
+        #expect(bindings[0][.tlsServerEndPoint] == bindings[1][.tlsServerEndPoint])
+    }
+
+    @Test("X5 a TLS session is resumed only with the same domain and the same trust")
+    func noForeignResumption() throws {
+        let server = try serverContext(for: ["example.org", "example.net"])
+        let authority = TLSContext.Trust.file(certificates.authorityFile)
+        let client = try TLSContext.client(trust: authority)
+        _ = try pair(client, server)
+        #expect(try pair(client, server, domain: "example.net").client.tls?.isResumed == false)
+        #expect(try pair(.client(trust: authority), server).client.tls?.isResumed == false)
+        #expect(try pair(client, server).client.tls?.isResumed == true)
+        let other = transportError { _ = try pair(client, serverContext(for: ["example.com"])) }
+        #expect(
+            other?.code == .certificateNameMismatch, "a server that does not resume shows its certificate")
+    }
+
+    @Test("X5 tls-server-end-point is the hash of the certificate that the server shows")
+    func endPoint() throws {
+        let files = try certificates.makeServerCertificate(for: ["example.org"])
+        let server = try TLSContext.server(certificateFile: files.certificateFile, keyFile: files.keyFile)
+        let ends = try pair(.client(trust: .file(certificates.authorityFile)), server)
+        let text = try String(contentsOfFile: files.certificateFile, encoding: .utf8)
+        let body = text.split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
+        let encoded = try #require(Crypto.bytes(base64: body))
+        #expect(ends.client.tls?.channelBindings[.tlsServerEndPoint] == Crypto.digest(.sha256, encoded))
+    }
+
     // MARK: - Files
 
     @Test("X5 trust, certificate and key files that cannot be used are named in the error")
