@@ -143,6 +143,12 @@ public final class Account: Sendable {
     /// What happens to the stream from now on. Every listener has its own sequence.
     public var events: AsyncStream<AccountEvent> { hub.listen() }
 
+    /// Tells the account that the machine's network changed: a waiting account connects at once, a connected one finds
+    /// out within ten seconds whether its connection still holds.
+    ///
+    /// Call it whenever the system reports a change; it does nothing while no stream is wanted.
+    public func networkChanged() { _ = mailbox.post(.networkChanged) }
+
     /// Forgets what was learned about the server's login: the pinned mechanism, the iteration count, tokens.
     ///
     /// For a server whose operator confirms that it offers less than before; until then a weaker login is refused as a

@@ -14,6 +14,10 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let protocolViolation = Code(rawValue: "protocol-violation")
         /// The server ended the stream with an error.
         public static let streamError = Code(rawValue: "stream-error")
+        /// Another client took the session's place on the server.
+        public static let conflict = Code(rawValue: "conflict")
+        /// The server was refused again and again: its certificate, or what it offers to log in with. See the cause.
+        public static let untrustedServer = Code(rawValue: "untrusted-server")
         /// The server refused a resource.
         public static let bindFailed = Code(rawValue: "bind-failed")
         /// The connection could not be made or broke; the account tries again by itself.

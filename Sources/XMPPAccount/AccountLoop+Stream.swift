@@ -13,7 +13,7 @@ extension AccountLoop {
             return completion(.failure(error))
         }
         connecting.append(completion)
-        failures = 0
+        reconnection.reset()
         switch phase {
         case .idle, .waiting: openStream()
         case .opening, .live: break
@@ -85,6 +85,8 @@ extension AccountLoop {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
         }
         account.liveClock.start(at: state.liveTime)
+        reconnection.trusted()
+        isHinted = false
         let stream = LiveStream(opened, state: state, own: own, now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
@@ -218,12 +220,21 @@ extension AccountLoop {
     func drop(_ error: AccountError) {
         guard case .live(let stream) = phase else { return }
         // A server that accepts and breaks off again and again is not asked ever faster.
-        if now - stream.openedAt >= Self.stableTime { failures = 0 }
+        if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
+        loginMemory.note(error, of: account.configuration)
         close(stream, error)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))
-        retry()
+        retry(after: error)
+    }
+
+    func dropSilent(_ stream: LiveStream) {
+        drop(
+            AccountError(
+                .timedOut,
+                "\(stream.connection.peer) has not answered since the network changed; the connection counts as dead"
+            ))
     }
 
     private func close(_ stream: LiveStream, _ error: AccountError) {
@@ -255,21 +266,42 @@ extension AccountLoop {
             connecting = []
             waiting.forEach { $0(.failure(error)) }
         }
-        if let error = error as? AccountError, error.isFinal {
-            releaseOwnership()
-            failWaiting(error)
-            account.hub.send(.stopped(error))
-            return
+        if isHinted {
+            isHinted = false
+            return openStream()
         }
-        retry()
+        retry(after: error)
     }
 
-    /// Waits longer after each failure, up to a minute, and not all clients at the same moment.
-    private func retry() {
+    /// Waits longer after each failure, or stops with a reason.
+    private func retry(after error: any Error) {
         guard ownership != nil else { return }
-        failures += 1
-        let ceiling = min(60_000, 125 << min(failures, 9))
-        phase = .waiting(until: now + Int64.random(in: Int64(ceiling) / 2...Int64(ceiling)))
+        var generator = SystemRandomNumberGenerator()
+        switch reconnection.failed(error, using: &generator) {
+        case .retry(let wait): phase = .waiting(until: now + wait)
+        case .stop(let reason):
+            releaseOwnership()
+            failWaiting(reason)
+            account.hub.send(.stopped(reason))
+        }
+    }
+
+    /// How long a connection may stay silent after the network changed, in milliseconds.
+    private static let linkCheckTime: Int64 = 10_000
+
+    /// The network is not what it was: the time of waiting is over, and an open connection must show that it lives.
+    func networkChanged() {
+        switch phase {
+        case .idle: break
+        case .waiting:
+            reconnection.reset()
+            openStream()
+        case .opening: isHinted = true
+        case .live(let stream):
+            guard stream.isManaged else { return }
+            stream.requestAcknowledgement(now: now)
+            stream.linkCheck = stream.linkCheck ?? now + Self.linkCheckTime
+        }
     }
 
     /// Closes the connection so that the session can be resumed, and gives ownership back.

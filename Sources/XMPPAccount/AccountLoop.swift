@@ -28,8 +28,10 @@ final class AccountLoop {
     var catchingUp: [Completion] = []
     /// Whether there was a stream since the program asked for one: then it is opened again until somebody ends that.
     var isEstablished = false
-    /// Failed attempts since the last session.
-    var failures = 0
+    /// When to try again.
+    var reconnection = Reconnection()
+    /// Whether the network changed while a stream was being opened.
+    var isHinted = false
     var attempts = 0
     var isClosed = false
     /// When a step that could not be committed is tried again; until then no step is due.
@@ -108,6 +110,7 @@ final class AccountLoop {
                 due.append(
                     TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) - now)
             }
+            if let linkCheck = stream.linkCheck { due.append(linkCheck - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
             } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
@@ -146,6 +149,7 @@ final class AccountLoop {
             guard !bytes.isEmpty || !isOpen else { return [] }
             // Whoever sends is alive, however long its answer takes behind a backlog.
             if !bytes.isEmpty && stream.requestedAt != nil { stream.requestedAt = now }
+            if !bytes.isEmpty { stream.linkCheck = nil }
             let events = try stream.parser.parse(bytes)
             if events.contains(where: { $0 != .closed }) { try Failpoint.afterRead.hit() }
             // The end of the connection is met again at the next read, once these events are committed.
@@ -168,6 +172,7 @@ final class AccountLoop {
         switch command {
         case .step: break
         case .connect(let completion): connect(completion)
+        case .networkChanged: networkChanged()
         case .opened(let result, let attempt): opened(result, attempt: attempt)
         case .suspend(let completion): completion(suspend())
         case .logOut(let completion): completion(Result { try logOut() })
@@ -189,7 +194,7 @@ final class AccountLoop {
         let error = AccountError(.closed, "the account was closed; make a new one")
         switch command {
         case .step(let step): step.finish(.failure(error))
-        case .handOver: break
+        case .handOver, .networkChanged: break
         case .connect(let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion),
             .close(let completion):
@@ -236,6 +241,7 @@ final class AccountLoop {
         switch phase {
         case .waiting(let until) where until <= now: openStream()
         case .live(let stream):
+            if let linkCheck = stream.linkCheck, linkCheck <= now { return dropSilent(stream) }
             guard let requestedAt = stream.requestedAt,
                 TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) <= now
             else { return }

@@ -19,6 +19,9 @@ final class LiveStream {
     private var requestMark: Int64 = 0
     /// When the oldest unanswered `<r/>` was written, in milliseconds of the monotonic clock.
     var requestedAt: Int64?
+    /// When a connection that has been silent since the network changed counts as dead, in milliseconds of the monotonic
+    /// clock.
+    var linkCheck: Int64?
     /// Those who wait for the server to answer the `<r/>` that was sent last.
     var barriers: [Completion] = []
     /// Those who came after that `<r/>` and wait for the answer to the next one.

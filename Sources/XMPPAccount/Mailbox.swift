@@ -14,6 +14,8 @@ enum Command: Sendable {
     case logOut(Completion)
     /// Resolve once everything the server sent before now has been committed.
     case catchUp(Completion)
+    /// Look after the connection: the network is not what it was.
+    case networkChanged
     /// Suspend, because another process asked for the stream.
     case handOver
     /// Suspend and end the loop.

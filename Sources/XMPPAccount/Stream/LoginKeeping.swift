@@ -76,6 +76,11 @@ final class LoginMemory: Sendable {
         set { state.withLock { $0.redirection = newValue } }
     }
 
+    /// Keeps where a stream error sends the client.
+    func note(_ error: AccountError, of configuration: AccountConfiguration) {
+        redirection = StreamConnector.redirection(error, configuration)
+    }
+
     /// The one context for all connections of an account.
     func context(_ make: () throws(TransportError) -> TLSContext) throws(TransportError) -> TLSContext {
         if let context = state.withLock({ $0.context }) { return context }

@@ -17,7 +17,7 @@ struct StreamConnector {
     /// Connects to where the server wants the session to be resumed, or else to where the account's service is.
     func connect(to location: String?) throws -> BlockingStream {
         if let location,
-            let target = ServiceTarget(location, defaultPort: defaultPort, isDirectTLS: prefersDirectTLS),
+            let target = configuration.target(location),
             let stream = try? connect([target], deadline: share(of: 2))
         {
             return stream
@@ -33,16 +33,15 @@ struct StreamConnector {
             domain, servers: configuration.nameServers, deadline: deadline, interrupt: interrupt)
     }
 
-    private var prefersDirectTLS: Bool { configuration.server?.security == .directTLS }
-    private var defaultPort: UInt16 { configuration.server?.port ?? 5222 }
-
     /// Where a stream error sends the client (RFC 6120 section 4.9.3.19). The certificate there must be for the
     /// account's domain all the same, so nobody can lead it astray.
-    func redirection(_ error: AccountError) -> ServiceTarget? {
+    func redirection(_ error: AccountError) -> ServiceTarget? { Self.redirection(error, configuration) }
+
+    static func redirection(_ error: AccountError, _ configuration: AccountConfiguration) -> ServiceTarget? {
         guard let error = error.cause as? StreamError, error.condition == .seeOtherHost,
             let host = error.otherHost
         else { return nil }
-        return ServiceTarget(host, defaultPort: defaultPort, isDirectTLS: prefersDirectTLS)
+        return configuration.target(host)
     }
 
     // MARK: Host after host
@@ -119,6 +118,13 @@ struct StreamConnector {
                 .tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
         }
         try stream.startTLS(context, domain: domain)
+    }
+}
+
+extension AccountConfiguration {
+    /// A place that the server named, reached in the same way as the configured one.
+    fileprivate func target(_ text: String) -> ServiceTarget? {
+        ServiceTarget(text, defaultPort: server?.port ?? 5222, isDirectTLS: server?.security == .directTLS)
     }
 }
 

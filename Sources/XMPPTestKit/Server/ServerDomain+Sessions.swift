@@ -115,11 +115,12 @@ extension ServerDomain {
         perform(.close(connection))
     }
 
-    /// Ends a session, and its connection with a conflict if it has one.
+    /// Ends a session, and its connection if it has one: with a conflict when another took its place (RFC 6120 section
+    /// 4.9.3.3).
     mutating func disconnect(_ number: Int, _ event: ServerLogEntry.Event) {
         let connection = sessions[number]?.connection
         end(number, event)
-        if let connection { refuse(connection, StreamError(.conflict)) }
+        if let connection { refuse(connection, StreamError(event == .replaced ? .conflict : .reset)) }
     }
 
     /// Ends a session. What the client never acknowledged goes where it would go now.

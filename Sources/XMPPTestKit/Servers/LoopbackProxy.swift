@@ -47,6 +47,9 @@ package final class LoopbackProxy: Sendable {
     /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
+    /// Leads the connections that come from now on to another port.
+    package func lead(to target: UInt16) { shared.change { $0.target = target } }
+
     /// Breaks all connections and accepts no more.
     package func close() { shared.change { $0.isClosed = true } }
 }
@@ -58,16 +61,16 @@ final class ProxyState: Sendable {
         var isClosed = false
         var cuts = 0
         var isSilent = false
+        var target: UInt16
     }
 
-    let target: UInt16
     let reservation: LoopbackPort
     let listener: FileDescriptor
     let signal: WakePipe
-    let state = Mutex(State())
+    let state: Mutex<State>
 
     init(target: UInt16) throws(TestServerError) {
-        self.target = target
+        state = Mutex(State(target: target))
         reservation = try LoopbackPort()
         listener = try LoopbackSocket.listen(on: reservation)
         signal = try WakePipe()
@@ -78,11 +81,11 @@ final class ProxyState: Sendable {
         signal.raise()
     }
 
-    /// A connection begins; its number.
-    func begin() -> Int {
+    /// A connection begins; its number, and where it leads.
+    func begin() -> (index: Int, target: UInt16) {
         state.withLock { state in
             state.records.append(.init())
-            return state.records.count - 1
+            return (state.records.count - 1, state.target)
         }
     }
 

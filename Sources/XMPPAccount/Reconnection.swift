@@ -1,0 +1,95 @@
+import XMPPCore
+
+/// When a broken stream is opened again, and when that is given up: rules without clock or socket.
+struct Reconnection {
+    /// What to do after a failure.
+    enum Decision {
+        /// Try again after this many milliseconds.
+        case retry(after: Int64)
+        /// Trying again cannot help until someone changes something.
+        case stop(AccountError)
+    }
+
+    /// The first wait is at most this long, in milliseconds; each further one twice as long as the one before.
+    static let firstWait: Int64 = 250
+    /// No wait is longer than this, in milliseconds.
+    static let longestWait: Int64 = 60_000
+    /// How often in a row a server may be refused for a reason that will most likely stay: a certificate, or what it
+    /// offers to log in with. Not at once, because a network that wants a login of its own looks the same for a while.
+    static let refusalLimit = 3
+
+    /// Failures since the last session that held.
+    private(set) var failures = 0
+    private var refusals = 0
+
+    /// A session held, or the network changed: waits begin anew.
+    mutating func reset() { self = Reconnection() }
+
+    /// A server was reached and believed, whatever came after.
+    mutating func trusted() { refusals = 0 }
+
+    mutating func failed(_ error: any Error, using generator: inout some RandomNumberGenerator) -> Decision {
+        if let reason = Self.finalReason(error) { return .stop(reason) }
+        if let reason = Self.refusal(error) {
+            refusals += 1
+            if refusals >= Self.refusalLimit { return .stop(reason) }
+        } else if !Self.isAboutReaching(error) {
+            refusals = 0
+        }
+        failures += 1
+        // Half of it at random, so that the clients of a server that restarts do not come at the same moment.
+        let ceiling = min(Self.longestWait, Self.firstWait << Int64(min(failures - 1, 16)))
+        return .retry(after: Int64.random(in: ceiling / 2...ceiling, using: &generator))
+    }
+
+    // MARK: Reasons
+
+    /// What ends the trying at once.
+    private static func finalReason(_ error: any Error) -> AccountError? {
+        switch error {
+        case let error as AccountError where error.isFinal: return error
+        case let error as AccountError where (error.cause as? StreamError)?.condition == .conflict:
+            return AccountError(
+                .conflict,
+                "the server ended the stream because another client took the session's place; connect again to take it back",
+                cause: error.cause)
+        case let error as SASLError where [.forbiddenCredentials, .notAuthorized].contains(error.code):
+            return AccountError(.notAuthorized, error.message, cause: error)
+        case let error as TransportError
+        where [.invalidCredentialFile, .serviceNotOffered].contains(error.code):
+            return AccountError(.invalidConfiguration, error.message, cause: error)
+        default: return nil
+        }
+    }
+
+    /// What ends the trying when it comes again and again.
+    private static func refusal(_ error: any Error) -> AccountError? {
+        switch error {
+        case let error as SASLError:
+            return AccountError(.untrustedServer, error.message, cause: error)
+        case let error as TransportError where error.isAboutTrust:
+            return AccountError(.untrustedServer, error.message, cause: error)
+        case let error as AccountError:
+            let condition = (error.cause as? StreamError)?.condition
+            let isUnknownHost = condition == .hostUnknown || condition == .hostGone
+            return isUnknownHost ? AccountError(.streamError, error.message, cause: error.cause) : nil
+        default: return nil
+        }
+    }
+
+    /// A network that is gone for a moment says nothing about the server.
+    private static func isAboutReaching(_ error: any Error) -> Bool {
+        (error as? TransportError).map { !$0.isAboutTrust } ?? false
+    }
+}
+
+extension TransportError {
+    /// Whether a server was there and its TLS was not good enough.
+    var isAboutTrust: Bool {
+        [
+            .certificateExpired, .certificateNotYetValid, .certificateNameMismatch, .certificateSelfSigned,
+            .certificateUntrusted, .certificateInvalid, .certificateChanged, .tlsProtocolTooOld,
+            .plaintextBeforeTLS,
+        ].contains(code)
+    }
+}
