@@ -213,31 +213,7 @@ extension AccountLoop {
 
     // MARK: Ending
 
-    /// How long a stream must have held for the waits between attempts to begin anew, in milliseconds.
-    private static let stableTime: Int64 = 10_000
-
-    /// The stream is gone or must go; the session stays. Tries again unless nobody wants it.
-    func drop(_ error: AccountError) {
-        guard case .live(let stream) = phase else { return }
-        // A server that accepts and breaks off again and again is not asked ever faster.
-        if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
-        loginMemory.note(error, of: account.configuration)
-        close(stream, error)
-        // Somebody else may turn out to own the account.
-        guard !isFenced else { return }
-        account.hub.send(.suspended(error))
-        retry(after: error)
-    }
-
-    func dropSilent(_ stream: LiveStream) {
-        drop(
-            AccountError(
-                .timedOut,
-                "\(stream.connection.peer) has not answered since the network changed; the connection counts as dead"
-            ))
-    }
-
-    private func close(_ stream: LiveStream, _ error: AccountError) {
+    func close(_ stream: LiveStream, _ error: AccountError) {
         stream.connection.closeDirty()
         catchingUp += stream.takeBarriers()
         let liveTime = account.liveClock.milliseconds ?? 0
@@ -250,57 +226,6 @@ extension AccountLoop {
         } catch {
             // The session row then says "live" although nothing is: new stanzas count as possibly written, which a
             // resumption settles.
-        }
-    }
-
-    private func failed(_ error: any Error) {
-        phase = .idle
-        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
-        if !connecting.isEmpty {
-            guard isEstablished else {
-                releaseOwnership()
-                return failWaiting(error)
-            }
-            // Who asked while a broken stream is opened again is told, but does not end the trying.
-            let waiting = connecting
-            connecting = []
-            waiting.forEach { $0(.failure(error)) }
-        }
-        if isHinted {
-            isHinted = false
-            return openStream()
-        }
-        retry(after: error)
-    }
-
-    /// Waits longer after each failure, or stops with a reason.
-    private func retry(after error: any Error) {
-        guard ownership != nil else { return }
-        var generator = SystemRandomNumberGenerator()
-        switch reconnection.failed(error, using: &generator) {
-        case .retry(let wait): phase = .waiting(until: now + wait)
-        case .stop(let reason):
-            releaseOwnership()
-            failWaiting(reason)
-            account.hub.send(.stopped(reason))
-        }
-    }
-
-    /// How long a connection may stay silent after the network changed, in milliseconds.
-    private static let linkCheckTime: Int64 = 10_000
-
-    /// The network is not what it was: the time of waiting is over, and an open connection must show that it lives.
-    func networkChanged() {
-        switch phase {
-        case .idle: break
-        case .waiting:
-            reconnection.reset()
-            openStream()
-        case .opening: isHinted = true
-        case .live(let stream):
-            guard stream.isManaged else { return }
-            stream.requestAcknowledgement(now: now)
-            stream.linkCheck = stream.linkCheck ?? now + Self.linkCheckTime
         }
     }
 
@@ -322,7 +247,7 @@ extension AccountLoop {
     }
 
     /// There will be no stream: nobody waits for one any longer.
-    private func failWaiting(_ error: any Error) {
+    func failWaiting(_ error: any Error) {
         isEstablished = false
         let waiting = connecting + catchingUp
         (connecting, catchingUp) = ([], [])
@@ -330,7 +255,7 @@ extension AccountLoop {
     }
 
     @discardableResult
-    private func releaseOwnership() -> Result<Void, any Error> {
+    func releaseOwnership() -> Result<Void, any Error> {
         guard let ownership else { return .success(()) }
         self.ownership = nil
         return Result { try ownership.release(account.ownerships, store: account.store) }

@@ -1,0 +1,80 @@
+import Handlers
+import XMPPCore
+
+// What becomes of a stream that broke or could not be opened; the rules are those of Reconnection.
+extension AccountLoop {
+    /// How long a stream must have held for the waits between attempts to begin anew, in milliseconds.
+    private static let stableTime: Int64 = 10_000
+
+    /// The stream is gone or must go; the session stays. Tries again unless nobody wants it.
+    func drop(_ error: AccountError) {
+        guard case .live(let stream) = phase else { return }
+        // A server that accepts and breaks off again and again is not asked ever faster.
+        if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
+        loginMemory.note(error, of: account.configuration)
+        close(stream, error)
+        // Somebody else may turn out to own the account.
+        guard !isFenced else { return }
+        account.hub.send(.suspended(error))
+        retry(after: error)
+    }
+
+    func dropSilent(_ stream: LiveStream) {
+        drop(
+            AccountError(
+                .timedOut,
+                "\(stream.connection.peer) has not answered since the network changed; the connection counts as dead"
+            ))
+    }
+
+    func failed(_ error: any Error) {
+        phase = .idle
+        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
+        if !connecting.isEmpty {
+            guard isEstablished else {
+                releaseOwnership()
+                return failWaiting(error)
+            }
+            // Who asked while a broken stream is opened again is told, but does not end the trying.
+            let waiting = connecting
+            connecting = []
+            waiting.forEach { $0(.failure(error)) }
+        }
+        if isHinted {
+            isHinted = false
+            return openStream()
+        }
+        retry(after: error)
+    }
+
+    /// Waits longer after each failure, or stops with a reason.
+    private func retry(after error: any Error) {
+        guard ownership != nil else { return }
+        var generator = SystemRandomNumberGenerator()
+        switch reconnection.failed(error, using: &generator) {
+        case .retry(let wait): phase = .waiting(until: now + wait)
+        case .stop(let reason):
+            releaseOwnership()
+            failWaiting(reason)
+            account.hub.send(.stopped(reason))
+        }
+    }
+
+    /// How long a connection may stay silent after the network changed, in milliseconds.
+    private static let linkCheckTime: Int64 = 10_000
+
+    /// The network is not what it was: the time of waiting is over, and an open connection must show that it lives.
+    func networkChanged() {
+        switch phase {
+        case .idle: break
+        case .waiting:
+            reconnection.reset()
+            openStream()
+        case .opening: isHinted = true
+        case .live(let stream):
+            guard stream.isManaged else { return }
+            stream.requestAcknowledgement(now: now)
+            stream.linkCheck = stream.linkCheck ?? now + Self.linkCheckTime
+        }
+    }
+}
