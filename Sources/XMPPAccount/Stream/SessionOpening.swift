@@ -124,5 +124,6 @@ extension AccountError {
     /// Whether the server broke off or did not understand, as when something is sent that it did not offer.
     fileprivate var isAboutTheStream: Bool {
         [.streamError, .connectionFailed, .protocolViolation].contains(code) && !(cause is TransportError)
+            && (cause as? StreamError)?.condition != .seeOtherHost
     }
 }
