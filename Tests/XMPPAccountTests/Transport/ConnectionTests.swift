@@ -218,11 +218,16 @@ import XMPPTestKit
         let server = try LoopbackServer { connection in
             connection.write([1, 2, 3])
             try connection.flush(until: .after(.seconds(20)))
+            _ = try connection.wait(until: .after(.seconds(20)))
+            // Something that nobody reads any more is on its way while the last words wait to be read. A reset would
+            // have arrived long before all of it is written.
+            for _ in 0..<50 {
+                connection.write([4])
+                try connection.flush(until: .after(.seconds(20)))
+                usleep(1000)
+            }
             var received: [UInt8] = []
             while try connection.read(into: &received) != .closed {
-                // Something that nobody reads any more is always on its way.
-                connection.write([4])
-                _ = try? connection.flush()
                 _ = try connection.wait(until: .after(.seconds(20)))
             }
             return received
