@@ -67,7 +67,7 @@ let package = Package(
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
         .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount"]),
         .library(name: "PubSub", targets: ["PubSub"]),
-        // Will link libomemo-c, which is GPL-3: a program that links this product is bound by that licence.
+        // Links libomemo-c, which is under the GPL, version 3: a program that links this product is bound by that license.
         .library(name: "Omemo", targets: ["Omemo"]),
         .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
         .executable(name: "pushwake", targets: ["pushwake"]),
@@ -82,6 +82,8 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
+        // GPL, version 3: only the target Omemo may depend on it.
+        .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CWaits"),
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CWaits"]),
@@ -97,7 +99,9 @@ let package = Package(
         .target(
             name: "XMPPAccount", dependencies: ["CAres", "COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
         .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
-        .target(name: "Omemo", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
+        .target(
+            name: "Omemo",
+            dependencies: ["COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
         .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"]),
         .executableTarget(
             name: "pushwake",
@@ -128,7 +132,7 @@ let package = Package(
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(name: "XMPPAccountTests", dependencies: ["XMPPAccount", "XMPPTestKit"]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "XMPPTestKit"]),
-        .testTarget(name: "OmemoTests", dependencies: ["Omemo", "XMPPTestKit"]),
+        .testTarget(name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit"]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),
         .testTarget(name: "HandlersLockTests", dependencies: ["Handlers", "Omemo", "PubSub", "pushwake"]),

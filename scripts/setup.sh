@@ -21,7 +21,7 @@ fail() {
 
 case $purpose in
     build) packages=("${libraries[@]}") ;;
-    test) packages=("${libraries[@]}" sqlite3 strace openssl python3-venv) ;;
+    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv) ;;
     bench) packages=("${libraries[@]}" python3-venv) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
 esac
@@ -29,7 +29,7 @@ esac
 # What comes from pip, in a virtual environment of its own.
 case $purpose in
     build) peer_versions=() ;;
-    test) peer_versions=(slixmpp==1.17.0) ;;
+    test) peer_versions=(slixmpp==1.17.0 slixmpp-omemo==2.2.0) ;;
     bench) peer_versions=(huey==3.5.4 dbos==3.4.0) ;;
 esac
 

@@ -1,0 +1,80 @@
+import COmemo
+import XMPPAccount
+
+/// The public identity key of a device: what its user compares, and what trust is given to.
+///
+/// Both versions of OMEMO use the same key in different forms; this is the Curve25519 form, which other clients
+/// show as the fingerprint.
+///
+/// Source: XEP-0384 section 8 (fingerprints), RFC 7748 section 4.1 (the map between the forms).
+public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
+    /// 32 bytes.
+    public let bytes: [UInt8]
+
+    /// The byte in front of a Curve25519 key where several kinds of keys may stand.
+    static let curveType: UInt8 = 5
+    static let size = 32
+
+    /// Nil unless there are 32 bytes.
+    public init?(bytes: [UInt8]) {
+        guard bytes.count == Self.size else { return nil }
+        self.bytes = bytes
+    }
+
+    /// The fingerprint as clients show it: 8 groups of 8 lowercase hexadecimal digits.
+    public var fingerprint: String {
+        var text = ""
+        for (index, byte) in bytes.enumerated() {
+            if index > 0 && index % 4 == 0 { text += " " }
+            text += (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        return text
+    }
+
+    /// Reads a fingerprint, with or without spaces, in lower or upper case. Nil for anything else.
+    public init?(fingerprint: String) {
+        let digits = fingerprint.utf8.filter { $0 != UInt8(ascii: " ") }
+        guard digits.count == Self.size * 2 else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = Character(UnicodeScalar(digits[index])).hexDigitValue,
+                let low = Character(UnicodeScalar(digits[index + 1])).hexDigitValue
+            else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        self.init(bytes: bytes)
+    }
+
+    public var description: String { fingerprint }
+
+    // MARK: The forms of the two versions
+
+    /// Reads the form of a bundle: 33 bytes in the legacy version, the Ed25519 form in the current one.
+    init?(wire: [UInt8], _ version: OmemoVersion) {
+        guard let key = try? SignalKeys.publicKey(wire, version, isIdentity: true) else { return nil }
+        self.init(signal: key.pointer)
+    }
+
+    /// Reads a key of libomemo-c.
+    init?(signal key: OpaquePointer?) {
+        guard let key, let buffer = ec_public_key_get_mont(key) else { return nil }
+        self.init(bytes: SignalBuffer(buffer).bytes)
+    }
+
+    /// The form of a bundle.
+    func wire(_ version: OmemoVersion) throws(SignalFailure) -> [UInt8] {
+        let prefixed = [Self.curveType] + bytes
+        guard version == .omemo2 else { return prefixed }
+        let key = try SignalKeys.publicKey(prefixed, .legacy, isIdentity: true)
+        guard let buffer = ec_public_key_get_ed(key.pointer) else { throw SignalFailure(code: SG_ERR_NOMEM) }
+        return SignalBuffer(buffer).bytes
+    }
+}
+
+/// The identity of the own device.
+struct OwnIdentity: Sendable {
+    let device: OmemoDeviceID
+    let key: IdentityKey
+    /// The private key, 32 bytes.
+    let secret: Secret
+}

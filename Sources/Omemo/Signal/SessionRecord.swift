@@ -1,0 +1,57 @@
+import COmemo
+
+/// What a stored session with a device says about itself.
+struct SessionRecord: ~Copyable {
+    private let context: KeyContext
+    private let record: SignalObject
+
+    init(_ bytes: [UInt8]) throws(SignalFailure) {
+        let context = try KeyContext()
+        record = SignalObject(
+            try makeSignal { session_record_deserialize($0, bytes, bytes.count, context.global) })
+        self.context = context
+    }
+
+    private var state: OpaquePointer { session_record_get_state(record.pointer) }
+
+    /// The other device's identity key.
+    var identity: IdentityKey? { IdentityKey(signal: session_state_get_remote_identity_key(state)) }
+
+    /// Whether this side began the session and has not yet had an answer in it.
+    var isUnanswered: Bool { session_state_has_unacknowledged_pre_key_message(state) == 1 }
+
+    /// Whether anything can be encrypted with it.
+    var canSend: Bool { session_state_has_sender_chain(state) == 1 }
+
+    /// Makes an older session with the same identity, which this side began and which has had no answer yet, the
+    /// one for sending.
+    ///
+    /// When both sides begin at the same moment, each gets the other's key exchange after it sent its own. A peer
+    /// that keeps one session only has then replaced its own by ours, and could not read what we would send in the
+    /// one it began. It can always read what carries our key exchange.
+    ///
+    /// - Returns: The new record; nil when there is no such session.
+    mutating func preferringOwn() throws(SignalFailure) -> [UInt8]? {
+        let identity = self.identity
+        var node = session_record_get_previous_states_head(record.pointer)
+        while let current = node {
+            let older = session_record_get_previous_states_element(current)
+            if session_state_has_unacknowledged_pre_key_message(older) == 1,
+                IdentityKey(signal: session_state_get_remote_identity_key(older)) == identity
+            {
+                return try promoted(older, at: current)
+            }
+            node = session_record_get_previous_states_next(current)
+        }
+        return nil
+    }
+
+    private func promoted(_ state: OpaquePointer?, at node: OpaquePointer) throws(SignalFailure) -> [UInt8] {
+        // Removing the node gives up its reference.
+        signal_type_ref(state)
+        let kept = state.map { SignalObject($0) }
+        session_record_get_previous_states_remove(record.pointer, node)
+        if let kept { try checkSignal(session_record_promote_state(record.pointer, kept.pointer)) }
+        return SignalBuffer(try makeSignal { session_record_serialize($0, record.pointer) }).bytes
+    }
+}

@@ -1,0 +1,190 @@
+import COmemo
+import COpenSSL
+
+/// The primitives that libomemo-c asks for, from OpenSSL.
+///
+/// Every function is called by C code, so none may throw: each answers with libomemo-c's codes.
+enum SignalCrypto {
+    static var provider: signal_crypto_provider {
+        signal_crypto_provider(
+            random_func: random, hmac_sha256_init_func: hmacInit, hmac_sha256_update_func: hmacUpdate,
+            hmac_sha256_final_func: hmacFinal, hmac_sha256_cleanup_func: hmacCleanup,
+            sha512_digest_init_func: digestInit, sha512_digest_update_func: digestUpdate,
+            sha512_digest_final_func: digestFinal, sha512_digest_cleanup_func: digestCleanup,
+            encrypt_func: encrypt, decrypt_func: decrypt, user_data: nil)
+    }
+
+    private static let random:
+        @convention(c) (UnsafeMutablePointer<UInt8>?, Int, UnsafeMutableRawPointer?) -> Int32 = {
+            bytes, count, _ in RAND_bytes(bytes, Int32(count)) == 1 ? 0 : SG_ERR_UNKNOWN
+        }
+
+    // MARK: HMAC-SHA-256
+
+    /// An HMAC with SHA-256 set and no key; copied for each use, which is much cheaper than looking it up by name.
+    ///
+    /// Unsafe only to the compiler: made once, never changed, and copying it is thread-safe in OpenSSL 3.
+    nonisolated(unsafe) private static let hmacTemplate: OpaquePointer? = {
+        guard let mac = EVP_MAC_fetch(nil, "HMAC", nil), let context = EVP_MAC_CTX_new(mac) else {
+            return nil
+        }
+        EVP_MAC_free(mac)
+        var name = Array("SHA256".utf8CString)
+        return name.withUnsafeMutableBufferPointer { name in
+            var parameters = [
+                OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.baseAddress, 0),
+                OSSL_PARAM_construct_end(),
+            ]
+            return EVP_MAC_CTX_set_params(context, &parameters) == 1 ? context : nil
+        }
+    }()
+
+    private static let hmacInit:
+        @convention(c) (
+            UnsafeMutablePointer<UnsafeMutableRawPointer?>?, UnsafePointer<UInt8>?, Int,
+            UnsafeMutableRawPointer?
+        ) -> Int32 = { place, key, count, _ in
+            guard let template = hmacTemplate, let context = EVP_MAC_CTX_dup(template) else {
+                return SG_ERR_NOMEM
+            }
+            // A nil key would mean "the key from before", and there is none.
+            var none: UInt8 = 0
+            guard
+                EVP_MAC_init(
+                    context, count == 0 ? UnsafePointer(withUnsafeMutablePointer(to: &none) { $0 }) : key,
+                    count, nil) == 1
+            else {
+                EVP_MAC_CTX_free(context)
+                return SG_ERR_UNKNOWN
+            }
+            place?.pointee = UnsafeMutableRawPointer(context)
+            return 0
+        }
+
+    private static let hmacUpdate:
+        @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?) ->
+            Int32 = {
+                context, data, count, _ in
+                EVP_MAC_update(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
+            }
+
+    private static let hmacFinal:
+        @convention(c) (
+            UnsafeMutableRawPointer?, UnsafeMutablePointer<OpaquePointer?>?, UnsafeMutableRawPointer?
+        ) -> Int32 = {
+            context, output, _ in
+            guard let buffer = signal_buffer_alloc(32) else { return SG_ERR_NOMEM }
+            var count = 0
+            guard EVP_MAC_final(OpaquePointer(context), signal_buffer_data(buffer), &count, 32) == 1,
+                count == 32
+            else {
+                signal_buffer_free(buffer)
+                return SG_ERR_UNKNOWN
+            }
+            output?.pointee = buffer
+            return 0
+        }
+
+    private static let hmacCleanup:
+        @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Void = {
+            context, _ in EVP_MAC_CTX_free(OpaquePointer(context))
+        }
+
+    // MARK: SHA-512
+
+    private static let digestInit:
+        @convention(c) (UnsafeMutablePointer<UnsafeMutableRawPointer?>?, UnsafeMutableRawPointer?) -> Int32 =
+            {
+                place, _ in
+                guard let context = EVP_MD_CTX_new() else { return SG_ERR_NOMEM }
+                guard EVP_DigestInit_ex(context, EVP_sha512(), nil) == 1 else {
+                    EVP_MD_CTX_free(context)
+                    return SG_ERR_UNKNOWN
+                }
+                place?.pointee = UnsafeMutableRawPointer(context)
+                return 0
+            }
+
+    private static let digestUpdate:
+        @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?) ->
+            Int32 = {
+                context, data, count, _ in
+                EVP_DigestUpdate(OpaquePointer(context), data, count) == 1 ? 0 : SG_ERR_UNKNOWN
+            }
+
+    private static let digestFinal:
+        @convention(c) (
+            UnsafeMutableRawPointer?, UnsafeMutablePointer<OpaquePointer?>?, UnsafeMutableRawPointer?
+        ) -> Int32 = {
+            context, output, _ in
+            guard let buffer = signal_buffer_alloc(64) else { return SG_ERR_NOMEM }
+            // The context must be ready for another digest afterwards.
+            guard EVP_DigestFinal_ex(OpaquePointer(context), signal_buffer_data(buffer), nil) == 1,
+                EVP_DigestInit_ex(OpaquePointer(context), EVP_sha512(), nil) == 1
+            else {
+                signal_buffer_free(buffer)
+                return SG_ERR_UNKNOWN
+            }
+            output?.pointee = buffer
+            return 0
+        }
+
+    private static let digestCleanup:
+        @convention(c) (UnsafeMutableRawPointer?, UnsafeMutableRawPointer?) -> Void = {
+            context, _ in EVP_MD_CTX_free(OpaquePointer(context))
+        }
+
+    // MARK: AES
+
+    private typealias Cipher =
+        @convention(c) (
+            UnsafeMutablePointer<OpaquePointer?>?, Int32, UnsafePointer<UInt8>?, Int, UnsafePointer<UInt8>?,
+            Int,
+            UnsafePointer<UInt8>?, Int, UnsafeMutableRawPointer?
+        ) -> Int32
+
+    private static let encrypt: Cipher = { output, mode, key, keyCount, iv, ivCount, text, count, _ in
+        run(1, output, mode, (key, keyCount), (iv, ivCount), (text, count))
+    }
+
+    private static let decrypt: Cipher = { output, mode, key, keyCount, iv, ivCount, text, count, _ in
+        run(0, output, mode, (key, keyCount), (iv, ivCount), (text, count))
+    }
+
+    private typealias Bytes = (start: UnsafePointer<UInt8>?, count: Int)
+
+    private static func run(
+        _ isEncrypting: Int32, _ output: UnsafeMutablePointer<OpaquePointer?>?, _ mode: Int32, _ key: Bytes,
+        _ iv: Bytes, _ text: Bytes
+    ) -> Int32 {
+        guard let algorithm = algorithm(mode, keyCount: key.count), iv.count == 16,
+            text.count <= Int(Int32.max) - 32,
+            let context = EVP_CIPHER_CTX_new()
+        else { return SG_ERR_INVAL }
+        defer { EVP_CIPHER_CTX_free(context) }
+        guard EVP_CipherInit_ex2(context, algorithm, key.start, iv.start, isEncrypting, nil) == 1,
+            let space = signal_buffer_alloc(text.count + 16)
+        else { return SG_ERR_NOMEM }
+        defer { signal_buffer_bzero_free(space) }
+        var (length, rest): (Int32, Int32) = (0, 0)
+        guard
+            EVP_CipherUpdate(context, signal_buffer_data(space), &length, text.start, Int32(text.count)) == 1,
+            EVP_CipherFinal_ex(context, signal_buffer_data(space) + Int(length), &rest) == 1,
+            let result = signal_buffer_create(signal_buffer_data(space), Int(length + rest))
+        else { return isEncrypting == 1 ? SG_ERR_UNKNOWN : SG_ERR_INVALID_MESSAGE }
+        output?.pointee = result
+        return 0
+    }
+
+    private static func algorithm(_ mode: Int32, keyCount: Int) -> OpaquePointer? {
+        switch (mode, keyCount) {
+        case (SG_CIPHER_AES_CBC_PKCS5, 16): EVP_aes_128_cbc()
+        case (SG_CIPHER_AES_CBC_PKCS5, 24): EVP_aes_192_cbc()
+        case (SG_CIPHER_AES_CBC_PKCS5, 32): EVP_aes_256_cbc()
+        case (SG_CIPHER_AES_CTR_NOPADDING, 16): EVP_aes_128_ctr()
+        case (SG_CIPHER_AES_CTR_NOPADDING, 24): EVP_aes_192_ctr()
+        case (SG_CIPHER_AES_CTR_NOPADDING, 32): EVP_aes_256_ctr()
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import XMPPAccount
+public import XMPPCore
+
+/// What is said in secret: the text, and other elements where the version can carry them.
+public struct OmemoContent: Hashable, Sendable {
+    /// The text; nil when there is none.
+    public var body: String?
+    /// Other elements, such as a reply or a reaction. The legacy version cannot carry them.
+    public var elements: [Element]
+
+    public init(body: String?, elements: [Element] = []) {
+        self.body = body
+        self.elements = elements
+    }
+
+    /// Everything, as the children of a message.
+    var children: [Element] {
+        (body.map { [Element("body", namespace: Namespaces.client, text: $0)] } ?? []) + elements
+    }
+
+    init(children: [Element]) {
+        let isBody = { (element: Element) in element.has(name: "body", namespace: Namespaces.client) }
+        self.init(body: children.first(where: isBody)?.text, elements: children.filter { !isBody($0) })
+    }
+}
+
+/// `<envelope/>`: the content with what binds it to its stanza.
+///
+/// Source: XEP-0420 sections 4 to 6, and the profile in XEP-0384 section 5.5.
+enum OmemoEnvelope {
+    static let namespace = "urn:xmpp:sce:1"
+
+    /// The longest padding, in bytes; its length is random, so that the length of the text cannot be read off.
+    static let maximumPadding = 200
+
+    /// - Parameters:
+    ///   - room: The room, for a message to a room: it must be named, so that nobody can turn it into a private one.
+    ///   - padding: How many characters of padding, 0 to ``maximumPadding``; by chance.
+    static func bytes(
+        _ content: OmemoContent, from: JID, room: JID?, padding: Int = .random(in: 0...maximumPadding)
+    ) -> [UInt8] {
+        let inner = Element("content", namespace: namespace, children: content.children)
+        var envelope = Element("envelope", namespace: namespace, children: [inner])
+        let filler = Base64.encode(Crypto.randomBytes(padding)).prefix(padding)
+        envelope.append(Element("rpad", namespace: namespace, text: String(filler)))
+        envelope.append(Element("from", namespace: namespace, attributes: ["jid": from.bare.description]))
+        if let room {
+            envelope.append(Element("to", namespace: namespace, attributes: ["jid": room.bare.description]))
+        }
+        return Array(envelope.serialized().utf8)
+    }
+
+    /// Opens an envelope.
+    ///
+    /// - Parameters:
+    ///   - sender: Who sent the stanza.
+    ///   - recipient: To whom: a user, or the room in which it was sent.
+    /// - Throws: ``OmemoError`` `envelopeRejected` when it is malformed or contradicts the stanza.
+    static func open(
+        _ bytes: [UInt8], sender: JID, recipient: JID, isRoom: Bool
+    ) throws(OmemoError) -> OmemoContent {
+        guard let text = String(validating: bytes, as: UTF8.self), let envelope = try? Element(parsing: text),
+            envelope.has(name: "envelope", namespace: namespace),
+            let content = envelope.child("content", namespace)
+        else { throw OmemoError(.envelopeRejected, "what was decrypted is no envelope of XEP-0420") }
+        guard envelope.child("rpad", namespace) != nil else {
+            throw OmemoError(.envelopeRejected, "the envelope has no padding, which XEP-0384 demands")
+        }
+        if let from = envelope.child("from", namespace), jid(from) != sender.bare {
+            throw OmemoError(.envelopeRejected, "the envelope names another sender than the message")
+        }
+        let to = envelope.child("to", namespace)
+        if isRoom && to == nil {
+            throw OmemoError(.envelopeRejected, "the envelope of a message to a room does not name the room")
+        }
+        if let to, jid(to) != recipient.bare {
+            throw OmemoError(.envelopeRejected, "the envelope names another recipient than the message")
+        }
+        return OmemoContent(children: content.elements.filter(isPermitted))
+    }
+
+    private static func jid(_ element: Element) -> JID? { element["jid"].flatMap { try? JID($0) }?.bare }
+
+    /// Leaves out what only servers may say, or what must stand in the open (XEP-0420 section 9).
+    private static func isPermitted(_ element: Element) -> Bool {
+        let barred: Set<String> = [
+            "urn:xmpp:hints", Namespaces.sid, "http://jabber.org/protocol/address", "urn:xmpp:eme:0",
+            Namespaces.delay,
+            OmemoVersion.legacy.namespace, OmemoVersion.omemo2.namespace,
+        ]
+        return !barred.contains(element.namespace)
+    }
+}

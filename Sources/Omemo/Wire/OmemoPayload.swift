@@ -1,0 +1,131 @@
+import COpenSSL
+import XMPPAccount
+
+/// The content of a message, encrypted once for all devices; each gets the key material in its own session.
+enum OmemoPayload {
+    struct Encrypted {
+        /// What is encrypted for each device: the key, and what proves that the content is whole.
+        var keyMaterial: [UInt8]
+        /// Legacy only.
+        let iv: [UInt8]?
+        let ciphertext: [UInt8]
+    }
+
+    static func encrypt(_ plaintext: [UInt8], _ version: OmemoVersion) throws(OmemoError) -> Encrypted {
+        switch version {
+        case .legacy: try encryptLegacy(plaintext)
+        case .omemo2: try encryptCurrent(plaintext)
+        }
+    }
+
+    /// - Throws: ``OmemoError`` `malformed` or `undecryptable`.
+    static func decrypt(
+        _ ciphertext: [UInt8], keyMaterial: [UInt8], iv: [UInt8]?, _ version: OmemoVersion
+    ) throws(OmemoError) -> [UInt8] {
+        switch version {
+        case .legacy: try decryptLegacy(ciphertext, keyMaterial, iv)
+        case .omemo2: try decryptCurrent(ciphertext, keyMaterial)
+        }
+    }
+
+    /// The key material of a message without content.
+    ///
+    /// XEP-0384 section 4.5: 32 zero bytes. Version 0.3, section 4.6: a key for other uses; nobody uses ours.
+    static func emptyKeyMaterial(_ version: OmemoVersion) -> [UInt8] {
+        version == .legacy ? Crypto.randomBytes(16) : [UInt8](repeating: 0, count: 32)
+    }
+
+    // MARK: Legacy (version 0.3, section 4.5): AES-128-GCM, key and tag for each device
+
+    private static func encryptLegacy(_ plaintext: [UInt8]) throws(OmemoError) -> Encrypted {
+        let key = Crypto.randomBytes(16)
+        let iv = Crypto.randomBytes(12)
+        let cipher = try AESGCM(encrypting: true, key: key, iv: iv)
+        let ciphertext = try cipher.update(plaintext)
+        return Encrypted(keyMaterial: key + (try cipher.finish()), iv: iv, ciphertext: ciphertext)
+    }
+
+    private static func decryptLegacy(
+        _ ciphertext: [UInt8], _ material: [UInt8], _ iv: [UInt8]?
+    ) throws(OmemoError) -> [UInt8] {
+        guard let iv else { throw OmemoError(.malformed, "the message has no IV") }
+        var (text, tag) = (ciphertext, Array(material.dropFirst(16)))
+        if material.count == 16 {
+            // The oldest clients leave the tag at the end of the content.
+            guard text.count >= AESGCM.tagSize else {
+                throw OmemoError(.malformed, "the content is too short")
+            }
+            tag = Array(text.suffix(AESGCM.tagSize))
+            text.removeLast(AESGCM.tagSize)
+        }
+        let cipher = try AESGCM(encrypting: false, key: Array(material.prefix(16)), iv: iv)
+        let plaintext = try cipher.update(text)
+        try cipher.finish(tag: tag)
+        return plaintext
+    }
+
+    // MARK: Current (section 4.4): AES-256-CBC and HMAC with keys derived from one
+
+    private static let derivedSize = 80
+    private static let tagSize = 16
+
+    private static func encryptCurrent(_ plaintext: [UInt8]) throws(OmemoError) -> Encrypted {
+        let key = Crypto.randomBytes(32)
+        var derived = try derive(key)
+        defer { derived.wipe() }
+        let ciphertext = try cbc(plaintext, derived, encrypting: true)
+        return Encrypted(keyMaterial: key + tag(ciphertext, derived), iv: nil, ciphertext: ciphertext)
+    }
+
+    private static func decryptCurrent(
+        _ ciphertext: [UInt8], _ material: [UInt8]
+    ) throws(OmemoError) -> [UInt8] {
+        guard material.count == 32 + tagSize else {
+            throw OmemoError(.malformed, "the key of the content has \(material.count) bytes instead of 48")
+        }
+        var derived = try derive(Array(material.prefix(32)))
+        defer { derived.wipe() }
+        guard Crypto.isEqual(tag(ciphertext, derived), Array(material.suffix(tagSize))) else {
+            throw OmemoError(.undecryptable, "the content was changed on its way; do not use it")
+        }
+        return try cbc(ciphertext, derived, encrypting: false)
+    }
+
+    private static func tag(_ ciphertext: [UInt8], _ derived: [UInt8]) -> [UInt8] {
+        Array(Crypto.hmac(.sha256, key: Secret(derived[32..<64]), ciphertext).prefix(tagSize))
+    }
+
+    /// HKDF with SHA-256, a salt of 32 zero bytes and the info "OMEMO Payload" (RFC 5869).
+    static func derive(_ key: [UInt8]) throws(OmemoError) -> [UInt8] {
+        let extracted = Crypto.secretHMAC(.sha256, key: Secret([UInt8](repeating: 0, count: 32)), key)
+        var (output, block): ([UInt8], [UInt8]) = ([], [])
+        var counter: UInt8 = 1
+        while output.count < derivedSize {
+            block = Crypto.hmac(.sha256, key: extracted, block + Array("OMEMO Payload".utf8) + [counter])
+            output += block
+            counter += 1
+        }
+        block.wipe()
+        return Array(output.prefix(derivedSize))
+    }
+
+    private static func cbc(
+        _ text: [UInt8], _ derived: [UInt8], encrypting: Bool
+    ) throws(OmemoError) -> [UInt8] {
+        guard text.count < Int(Int32.max) - 32, let context = EVP_CIPHER_CTX_new() else {
+            throw OmemoError(.cryptoFailed, "OpenSSL could not encrypt with AES-CBC")
+        }
+        defer { EVP_CIPHER_CTX_free(context) }
+        let iv = Array(derived[64..<80])
+        var isDone = EVP_CipherInit_ex2(context, EVP_aes_256_cbc(), derived, iv, encrypting ? 1 : 0, nil) == 1
+        let result = [UInt8](unsafeUninitializedCapacity: text.count + 16) { space, count in
+            var (length, rest): (Int32, Int32) = (0, 0)
+            isDone =
+                isDone && EVP_CipherUpdate(context, space.baseAddress, &length, text, Int32(text.count)) == 1
+            isDone = isDone && EVP_CipherFinal_ex(context, space.baseAddress! + Int(length), &rest) == 1
+            count = isDone ? Int(length + rest) : 0
+        }
+        guard isDone else { throw OmemoError(.undecryptable, "the content is padded wrongly; do not use it") }
+        return result
+    }
+}
