@@ -37,17 +37,21 @@ struct DeviceListFetched: Handler {
     var then: Durable<OmemoRefresh>?
 
     func run(_ call: borrowing Call<PubSubFetch>) throws {
+        let omemo = call.account.omemo
         let outcome: OmemoRefresh.Outcome
         switch Self.reading(call.outcome, version: version) {
         case .list(let list):
-            let lists = call.account.omemo.deviceLists
-            outcome = .merged(try lists.merge(list, of: call.service, in: call.step))
-        case .nothingKnown(let reason): outcome = reason
+            outcome = .merged(try omemo.learn(list, of: call.service, in: call.step))
+        case .nothingKnown(let reason):
+            outcome = reason
+            try omemo.missList(of: call.service, version, reason, in: call.step)
         }
-        guard let then else { return }
-        let refresh = OmemoRefresh(
-            account: call.account, jid: call.service, version: version, outcome: outcome)
-        try call.step.run(then, with: refresh)
+        if let then {
+            let refresh = OmemoRefresh(
+                account: call.account, jid: call.service, version: version, outcome: outcome)
+            try call.step.run(then, with: refresh)
+        }
+        try omemo.goOn(with: call.service, version, in: call.step)
     }
 
     /// What a fetch says about a list.

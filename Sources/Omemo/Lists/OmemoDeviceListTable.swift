@@ -33,7 +33,8 @@ public struct OmemoDeviceListTable: Sendable {
                 PRIMARY KEY(account, jid, namespace, device),
                 FOREIGN KEY(account, jid, namespace) REFERENCES omemo_device_list(account, jid, namespace))
                 WITHOUT ROWID;
-            """
+            """,
+            OmemoTables.sessions,
         ])
 
     /// A device that is or was on a list.

@@ -1,11 +1,12 @@
 // Omemo: end-to-end encryption for several devices of each user (XEP-0384), in both its versions.
 //
-//     refresh ──▶ PubSub fetch ──▶ server
-//                                    │  maybe in another process
-//     tables "omemo_device…" ◀── DeviceListFetched ◀── PubSubFetch
-//        the same step: merged, marked, the program's handler run
+//     send ──▶ OmemoPlan ──what is missing──▶ fetch lists, bundles ──▶ advance ─┐   (the message waits in the store)
+//                  │ nothing is missing                                         │
+//                  ▼ ◀──────────────────────────────────────────────────────────┘
+//     payload once, key for each device ──SignalSession──▶ ratchets + outbox rows, one commit
 //
-// So far: the device lists. Bundles, sessions and messages will stand on them.
+//     message ──▶ MessageTaken ──SignalSession──▶ ratchet + the program's handler + seen id + h, one commit
+//                     └──▶ duties: answers, heartbeats, repairs, new bundles; done once the account has caught up
 
 public import Handlers
 import PubSub
@@ -30,13 +31,42 @@ public struct OmemoService: Sendable {
 
     /// The handlers that this module and PubSub store; every program that uses it must register them, in every
     /// process.
-    public static let handlers: [any Handler.Type] = PubSubService.handlers + [DeviceListFetched.self]
+    public static let handlers: [any Handler.Type] =
+        PubSubService.handlers + [
+            DeviceListFetched.self, BundleFetched.self, FetchAbandoned.self, BundlePublished.self,
+            ListPublished.self, NodeConfigured.self, PublicationAbandoned.self, MessageTaken.self,
+        ]
 
     /// The tables of this module; pass them to `HandlerStore`.
     public static let schemas: [Schema] = [OmemoDeviceListTable.schema]
 
+    /// The versions that an account speaks, the preferred one first.
+    public static let versions: [OmemoVersion] = [.omemo2, .legacy]
+
     /// The device lists that this account knows.
     public var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }
+
+    // MARK: Inside
+
+    var ownJID: JID { account.configuration.jid.bare }
+    var ownDevice: OwnDeviceTable { OwnDeviceTable(account: account.id) }
+    var sessions: OmemoSessionTable { OmemoSessionTable(account: account.id) }
+    var identities: OmemoIdentityTable { OmemoIdentityTable(account: account.id) }
+    var fetches: OmemoFetchTable { OmemoFetchTable(account: account.id) }
+    var waiting: OmemoWaitingTable { OmemoWaitingTable(account: account.id) }
+    var duties: OmemoDutyTable { OmemoDutyTable(account: account.id) }
+    var rooms: OmemoRoomTable { OmemoRoomTable(account: account.id) }
+    var publications: OmemoPublicationTable { OmemoPublicationTable(account: account.id) }
+
+    /// Told at once, where the program can be corrected, and not when an answer is parked.
+    func checkHandlers() throws(HandlerError) {
+        guard Self.handlers.allSatisfy({ account.store.registry.knows($0.id) }) else {
+            throw HandlerError(
+                .unknownHandler,
+                "the handlers of OMEMO are not registered; make the registry with HandlerRegistry.discovered(and: OmemoService.handlers)"
+            )
+        }
+    }
 
     // MARK: Device lists
 
@@ -71,12 +101,7 @@ public struct OmemoService: Sendable {
         _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws -> String {
-        guard account.store.registry.knows(DeviceListFetched.id) else {
-            throw HandlerError(
-                .unknownHandler,
-                "the handlers of OMEMO are not registered; make the registry with HandlerRegistry.discovered(and: OmemoService.handlers)"
-            )
-        }
+        try checkHandlers()
         // All items, not "current" alone: lists of older clients stand under other ids.
         // Invalidated with the program's handler inside; without one, by itself.
         let fetched = try DeviceListFetched(version: version, then: then?.orElse(orElse)).durable

@@ -1,0 +1,45 @@
+public import XMPPCore
+
+/// What the user has decided about an identity key.
+public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
+    /// Nothing yet: messages are shown as such, and none is encrypted for it.
+    case undecided = 0
+    /// Trusted without being asked, because no key of this user has been verified and this device had no other.
+    case blind = 1
+    /// The user compared the fingerprint.
+    case verified = 2
+    /// The user refused it.
+    case untrusted = 3
+
+    /// Whether content is encrypted for it.
+    public var mayReceive: Bool { self == .blind || self == .verified }
+
+    public var description: String {
+        switch self {
+        case .undecided: "undecided"
+        case .blind: "blind"
+        case .verified: "verified"
+        case .untrusted: "untrusted"
+        }
+    }
+
+    /// What a key is given that is seen for the first time: blind trust until the first verification, and never for a
+    /// key that takes another's place.
+    static func atFirstSight(replacesAnother: Bool, hasVerified: Bool) -> OmemoTrust {
+        replacesAnother || hasVerified ? .undecided : .blind
+    }
+}
+
+/// An identity key of a user and what is known about it.
+public struct OmemoIdentity: Hashable, Sendable {
+    /// The user's bare address.
+    public let jid: JID
+    /// The key.
+    public let key: IdentityKey
+    /// What was decided.
+    public let trust: OmemoTrust
+    /// The devices that have it now, in the order of their numbers; none when it was replaced.
+    public let devices: [OmemoDeviceID]
+    /// When it was first seen, in milliseconds since 1970.
+    public let firstSeen: Int64
+}

@@ -1,0 +1,219 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// One message that arrived, on its way to being decrypted.
+struct OmemoArrival {
+    let service: OmemoService
+    let message: Message
+
+    /// From this number in its chain on a message is answered by a heartbeat (XEP-0384 section 6).
+    static let heartbeatAt: UInt32 = 53
+    /// How long after beginning a session it is preferred to one that the other side began, in milliseconds.
+    static let crossingWindow: Int64 = 2 * 60 * 1000
+
+    // MARK: What it is
+
+    /// The message itself, taken out of a carbon copy (XEP-0280) or out of the archive (XEP-0313).
+    ///
+    /// Only the own server may wrap messages; nil for a wrapper of anybody else's.
+    static func unwrapped(_ message: Message, own: JID) -> Message? {
+        let wrappers = [
+            ("sent", Namespaces.carbons), ("received", Namespaces.carbons), ("result", Namespaces.mam),
+        ]
+        for (name, namespace) in wrappers {
+            guard let wrapper = message.element.child(name, namespace) else { continue }
+            guard message.from.map({ $0 == own }) ?? true,
+                let inner = wrapper.child("forwarded", Namespaces.forward)?.child(
+                    "message", Namespaces.client)
+            else { return nil }
+            return try? Message(element: inner)
+        }
+        return message
+    }
+
+    private var isRoom: Bool { message.type == .groupchat }
+
+    /// Who sent it. In a room only who is known under the name there.
+    private func sender(in step: borrowing Step) throws -> JID? {
+        guard let from = message.from else { return service.ownJID }
+        guard isRoom else { return from.bare }
+        return try from.resource.flatMap { try service.rooms.member(named: $0, in: from, in: step) }
+    }
+
+    private var recipient: JID {
+        if isRoom, let room = message.from?.bare { return room }
+        // Whatever the stanza says: a message of somebody else's that reached us outside a room was for us.
+        let isOwn = message.from.map { $0.bare == service.ownJID } ?? true
+        return isOwn ? message.to?.bare ?? service.ownJID : service.ownJID
+    }
+
+    // MARK: Taking it
+
+    /// Decrypts an element and hands the content to the program. What cannot be read is no error here: it was handled,
+    /// and the program is told.
+    func take(_ element: Element, in step: borrowing Step) throws {
+        guard let own = try service.ownDevice.own(in: step) else { return }
+        let version = OmemoVersion(rawValue: element.namespace) ?? .legacy
+        let encrypted: OmemoEncrypted
+        do throws(OmemoError) {
+            guard let read = try OmemoEncrypted.read(element, for: own.device, of: service.ownJID) else {
+                return
+            }
+            encrypted = read
+        } catch {
+            return try fail(error, nil, nil, version, in: step)
+        }
+        let sender = try sender(in: step)
+        // A room reflects what this device sent.
+        if isRoom && encrypted.sender == own.device && (sender == nil || sender == service.ownJID) { return }
+        guard let sender else {
+            let error = OmemoError(
+                .unknownRoom, "the sender's address in the room is not known; set the room's members")
+            return try fail(error, nil, encrypted.sender, version, in: step)
+        }
+        if sender == service.ownJID && encrypted.sender == own.device { return }
+        let peer = OmemoAddress(jid: sender, device: encrypted.sender, version: version)
+        guard !encrypted.keys.isEmpty else {
+            guard encrypted.payload != nil else { return }
+            let error = OmemoError(.notForThisDevice, "the message was not encrypted for this device")
+            return try fail(error, sender, encrypted.sender, version, in: step)
+        }
+        try open(encrypted, from: peer, own: own, in: step)
+    }
+
+    private func open(
+        _ encrypted: OmemoEncrypted, from peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
+    ) throws {
+        var failure = SignalFailure.noSession
+        for key in encrypted.keys {
+            switch try decrypt(key, from: peer, own: own, in: step) {
+            case .success(var opened):
+                defer { opened.keyMaterial.wipe() }
+                return try read(encrypted, opened, from: peer, in: step)
+            case .failure(let reason): failure = reason
+            }
+        }
+        // With at-least-once delivery a second arrival is the usual case, and no failure.
+        guard failure.error.code != .duplicate else { return }
+        if failure.error.code != .malformed { try service.owe(.repair, to: peer, in: step) }
+        guard encrypted.payload != nil else { return }
+        try fail(failure.error, peer.jid, peer.device, peer.version, in: step)
+    }
+
+    // MARK: The content
+
+    private func read(
+        _ encrypted: OmemoEncrypted, _ opened: Opened, from peer: OmemoAddress, in step: borrowing Step
+    ) throws {
+        try service.checkListed(peer, in: step)
+        guard let payload = encrypted.payload else { return }
+        let outcome: OmemoReceived.Outcome
+        do throws(OmemoError) {
+            outcome = .content(try content(payload, opened, iv: encrypted.iv, from: peer))
+        } catch {
+            outcome = .failed(error)
+        }
+        let received = OmemoReceived(
+            account: service.account, message: message, sender: peer.jid, device: peer.device,
+            version: peer.version,
+            identity: opened.identity, trust: opened.trust, outcome: outcome)
+        try service.deliver(received, in: step)
+    }
+
+    private func content(
+        _ payload: [UInt8], _ opened: Opened, iv: [UInt8]?, from peer: OmemoAddress
+    ) throws(OmemoError) -> OmemoContent {
+        let plaintext = try OmemoPayload.decrypt(
+            payload, keyMaterial: opened.keyMaterial, iv: iv, peer.version)
+        guard peer.version == .legacy else {
+            return try OmemoEnvelope.open(plaintext, sender: peer.jid, recipient: recipient, isRoom: isRoom)
+        }
+        guard let text = String(validating: plaintext, as: UTF8.self) else {
+            throw OmemoError(.envelopeRejected, "what was decrypted is no text")
+        }
+        return OmemoContent(body: text)
+    }
+
+    /// Tells the program that a message could not be read.
+    private func fail(
+        _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion,
+        in step: borrowing Step
+    ) throws {
+        let received = OmemoReceived(
+            account: service.account, message: message, sender: sender, device: device, version: version,
+            identity: nil, trust: .undecided, outcome: .failed(error))
+        try service.deliver(received, in: step)
+    }
+
+    // MARK: The ratchet
+
+    /// The key of a content, and whose it is.
+    private struct Opened {
+        var keyMaterial: [UInt8]
+        let identity: IdentityKey
+        let trust: OmemoTrust
+    }
+
+    /// Decrypts a key and stores the ratchet. A key that cannot be decrypted changes nothing.
+    ///
+    /// - Throws: When the store fails.
+    private func decrypt(
+        _ key: OmemoEncrypted.Key, from peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
+    ) throws -> Result<Opened, SignalFailure> {
+        let old = try service.sessions.session(with: peer, in: step)
+        let memory = SignalMemory(own: own, session: old?.record)
+        let session = SignalSession(peer.version, memory)
+        do {
+            if key.isKeyExchange {
+                let exchange = try session.keyExchange(key.bytes)
+                if let id = exchange.preKey {
+                    memory.preKeys[id] = try service.ownDevice.preKey(id, in: step)
+                }
+                memory.signedPreKeys[exchange.signedPreKey] = try service.ownDevice.signedPreKey(
+                    exchange.signedPreKey, in: step)
+            }
+            let decrypted = try session.decrypt(key.bytes, isKeyExchange: key.isKeyExchange)
+            let identity = try store(memory, old, from: peer, in: step)
+            try note(decrypted, memory, old, from: peer, in: step)
+            let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
+            return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
+        } catch let failure as SignalFailure {
+            return .failure(failure)
+        }
+    }
+
+    /// Stores the session as it is now.
+    private func store(
+        _ memory: SignalMemory, _ old: OmemoSessionTable.Session?, from peer: OmemoAddress,
+        in step: borrowing Step
+    ) throws -> IdentityKey {
+        var bytes = memory.session ?? []
+        var record = try SessionRecord(bytes)
+        guard let identity = record.identity else { throw SignalFailure(code: -1000) }
+        var beganAt = record.isUnanswered ? old?.beganAt : nil
+        if let began = old?.beganAt, step.now - began < Self.crossingWindow, !record.isUnanswered,
+            let preferred = try record.preferringOwn()
+        {
+            (bytes, beganAt) = (preferred, began)
+        }
+        try service.sessions.store(bytes, identity: identity, beganAt: beganAt, with: peer, in: step)
+        return identity
+    }
+
+    /// Notes what follows from a decrypted message.
+    private func note(
+        _ decrypted: SignalSession.Decrypted, _ memory: SignalMemory, _ old: OmemoSessionTable.Session?,
+        from peer: OmemoAddress, in step: borrowing Step
+    ) throws {
+        for id in memory.usedPreKeys { _ = try service.ownDevice.markUsed(preKey: id, in: step) }
+        // The session works, so there is nothing to repair.
+        try service.duties.drop(.repair, to: peer, in: step)
+        // Only the one that began the session: two sides would answer each other's repetitions for ever.
+        if !memory.usedPreKeys.isEmpty { try service.owe(.answer, to: peer, in: step) }
+        if decrypted.counter >= Self.heartbeatAt && old?.heartbeat != decrypted.chain {
+            try service.sessions.noteHeartbeat(chain: decrypted.chain, with: peer, in: step)
+            try service.owe(.heartbeat, to: peer, in: step)
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Handlers
+import XMPPCore
+
+/// For whom a message is encrypted and what is missing for that: a rule over what the store knows.
+struct OmemoPlan {
+    /// A device with which there is a session.
+    var targets: [OmemoAddress] = []
+    /// What must be fetched before the message can go.
+    var missing: [OmemoFetchTable.Subject] = []
+    /// Who is left out, and why.
+    var failures: [OmemoSending.Device] = []
+
+    /// A device of a user, as one version lists it.
+    struct Candidate {
+        let device: OmemoDeviceID
+        let version: OmemoVersion
+        /// The identity key and the trust in it, if there is a session.
+        let session: (identity: IdentityKey, trust: OmemoTrust)?
+    }
+
+    /// What is known about a user.
+    struct User {
+        let jid: JID
+        /// The lists that are known, and whether they were learned in this session.
+        let lists: [OmemoVersion: Bool]
+        let candidates: [Candidate]
+        let fetches: [OmemoFetchTable.Subject: OmemoFetchTable.State]
+    }
+
+    /// How long after a failure a bundle is not asked for again, in milliseconds.
+    static let bundlePause: Int64 = 60 * 60 * 1000
+
+    /// Adds a user.
+    ///
+    /// - Parameters:
+    ///   - preference: The versions, the preferred one first. A device that speaks several gets one only.
+    ///   - content: Whether the legacy version can carry the content.
+    ///   - session: The number of this session of the account.
+    ///   - except: A device to leave out: the own one.
+    mutating func add(
+        _ user: User, preference: [OmemoVersion], legacyCarries: Bool, session: Int64, now: Int64,
+        except own: OmemoDeviceID?
+    ) {
+        let before = missing.count
+        for version in preference { checkList(of: user, version, session: session) }
+        // Without the whole list a device could be taken for one that speaks the other version only.
+        guard missing.count == before else { return }
+        let devices = Set(user.candidates.map(\.device)).subtracting(own.map { [$0] } ?? []).sorted()
+        if devices.isEmpty && own == nil { return noteNoDevices(of: user, preference) }
+        for device in devices {
+            let forms = preference.compactMap { version in
+                user.candidates.first { $0.device == device && $0.version == version }
+            }
+            add(device, forms, of: user, legacyCarries: legacyCarries, now: now)
+        }
+    }
+
+    private mutating func checkList(of user: User, _ version: OmemoVersion, session: Int64) {
+        let subject = OmemoFetchTable.Subject(jid: user.jid, version: version, device: nil)
+        if user.lists[version] == true { return }
+        // A list that could not be had in this session is not asked for again: an older one serves, or none.
+        if let state = user.fetches[subject], !state.isRunning, state.failedSession == session { return }
+        missing.append(subject)
+    }
+
+    private mutating func noteNoDevices(of user: User, _ preference: [OmemoVersion]) {
+        let unknown = preference.lazy.compactMap { version -> String? in
+            guard user.lists[version] == nil else { return nil }
+            return user.fetches[.init(jid: user.jid, version: version, device: nil)]?.failure
+        }.first
+        let failure = unknown.map { OmemoSending.Failure.listUnknown($0) } ?? .noDevices
+        failures.append(.init(jid: user.jid, device: nil, failure: failure))
+    }
+
+    private mutating func add(
+        _ device: OmemoDeviceID, _ forms: [Candidate], of user: User, legacyCarries: Bool, now: Int64
+    ) {
+        func fail(_ failure: OmemoSending.Failure) {
+            failures.append(.init(jid: user.jid, device: device, failure: failure))
+        }
+        let usable = forms.filter { $0.version != .legacy || legacyCarries }
+        guard !usable.isEmpty else { return fail(.unsupportedContent) }
+        if let form = usable.first(where: { $0.session != nil }), let session = form.session {
+            switch session.trust {
+            case .blind, .verified:
+                targets.append(OmemoAddress(jid: user.jid, device: device, version: form.version))
+            case .undecided: fail(.undecided(session.identity))
+            case .untrusted: fail(.untrusted(session.identity))
+            }
+            return
+        }
+        var reason = "none is published"
+        for form in usable {
+            let subject = OmemoFetchTable.Subject(jid: user.jid, version: form.version, device: device)
+            let state = user.fetches[subject]
+            if let state, !state.isRunning, let failedAt = state.failedAt, failedAt > now - Self.bundlePause {
+                reason = state.failure ?? reason
+                continue
+            }
+            return missing.append(subject)
+        }
+        fail(.noBundle(reason))
+    }
+}
+
+extension OmemoService {
+    /// What is known about a user, in three queries.
+    func user(_ jid: JID, session: Int64, in step: borrowing Step) throws(HandlerError) -> OmemoPlan.User {
+        let lists = try step.all(
+            "SELECT namespace, session FROM omemo_device_list WHERE account = ? AND jid = ?", account.id,
+            jid.description
+        ) { (row) throws(HandlerError) in
+            (OmemoVersion(rawValue: row.text(0)), row.optionalInteger(1) == session)
+        }
+        let candidates = try step.all(
+            """
+            SELECT d.device, d.namespace, s.identity, i.trust FROM omemo_device d
+            LEFT JOIN omemo_session s ON s.account = d.account AND s.jid = d.jid AND s.device = d.device
+                AND s.namespace = d.namespace
+            LEFT JOIN omemo_identity i ON i.account = d.account AND i.jid = d.jid AND i.identity = s.identity
+            WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
+            """, account.id, jid.description, read: Self.candidate)
+        return OmemoPlan.User(
+            jid: jid,
+            lists: Dictionary(
+                lists.compactMap { version, isFresh in version.map { ($0, isFresh) } },
+                uniquingKeysWith: { $1 }),
+            candidates: candidates.compactMap(\.self), fetches: try fetches.states(of: jid, in: step))
+    }
+
+    private static func candidate(_ row: borrowing Row) throws(HandlerError) -> OmemoPlan.Candidate? {
+        guard let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(0))),
+            let version = OmemoVersion(rawValue: row.text(1))
+        else { return nil }
+        let identity = row.isNull(2) ? nil : IdentityKey(bytes: row.blob(2))
+        let trust = row.optionalInteger(3).flatMap(OmemoTrust.init(rawValue:)) ?? .undecided
+        return OmemoPlan.Candidate(device: device, version: version, session: identity.map { ($0, trust) })
+    }
+}

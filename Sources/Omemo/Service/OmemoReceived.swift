@@ -1,0 +1,35 @@
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a handler that takes decrypted messages.
+///
+/// ```swift
+/// switch call.outcome {
+/// case .content(let content): …      // decrypted; look at call.trust before believing who said it
+/// case .failed(let error): …         // could not be read; tell the user that something is missing
+/// }
+/// ```
+public struct OmemoReceived: Sendable {
+    /// What became of the message.
+    public enum Outcome: Sendable {
+        case content(OmemoContent)
+        case failed(OmemoError)
+    }
+
+    /// The account that received it.
+    public let account: Account
+    /// The message around it, taken out of a carbon copy or an archive's answer if it came in one.
+    public let message: Message
+    /// Who sent it: the user's bare address, also in rooms; nil when it is not known who that was.
+    public let sender: JID?
+    /// The sender's device.
+    public let device: OmemoDeviceID?
+    /// The version in which it was encrypted.
+    public let version: OmemoVersion
+    /// The key of the sender's device; nil when the message could not be decrypted.
+    public let identity: IdentityKey?
+    /// What the user has decided about that key. Messages of undecided and untrusted keys are decrypted, too.
+    public let trust: OmemoTrust
+    /// What became of it.
+    public let outcome: Outcome
+}

@@ -1,0 +1,67 @@
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a handler that waits for a message to be encrypted and handed to the outbox, or given up.
+public struct OmemoSending: Sendable {
+    /// A device and why the message was not encrypted for it.
+    public struct Device: Hashable, Sendable {
+        /// Its user's bare address.
+        public let jid: JID
+        /// Its number; nil when the user's devices could not be learned.
+        public let device: OmemoDeviceID?
+        /// Why it cannot read the message; nil when it can.
+        public let failure: Failure?
+    }
+
+    /// Why a device is left out.
+    public enum Failure: Hashable, Sendable, CustomStringConvertible {
+        /// The user has no device that speaks a version of ours.
+        case noDevices
+        /// The device list could not be fetched; the reason in words.
+        case listUnknown(String)
+        /// There is no session and no usable bundle; the reason in words.
+        case noBundle(String)
+        /// Nobody has decided about its identity key, which is new.
+        case undecided(IdentityKey)
+        /// The user refused its identity key.
+        case untrusted(IdentityKey)
+        /// The session could not be used; the reason in words.
+        case broken(String)
+        /// Its version of OMEMO cannot carry this content.
+        case unsupportedContent
+
+        public var description: String {
+            switch self {
+            case .noDevices: "the user has no OMEMO device"
+            case .listUnknown(let reason): "the device list is not known: \(reason)"
+            case .noBundle(let reason): "the device's keys are not known: \(reason)"
+            case .undecided: "nobody has decided yet whether to trust the device's key"
+            case .untrusted: "the device's key is not trusted"
+            case .broken(let reason): "the session with the device is broken: \(reason)"
+            case .unsupportedContent: "the device's version of OMEMO carries text only"
+            }
+        }
+    }
+
+    /// The account that sends.
+    public let account: Account
+    /// The message's id, as `send` returned it.
+    public let id: String
+    /// To whom: a user's or a room's bare address.
+    public let target: JID
+    /// Whether it was handed to the outbox. If not, nothing of it left: no device of the recipient can read it.
+    public let isSent: Bool
+    /// All devices that were considered, those that can read it and those that cannot.
+    public let devices: [Device]
+
+    /// The devices that cannot read it.
+    public var failures: [Device] { devices.filter { $0.failure != nil } }
+}
+
+/// A message before it is encrypted.
+struct OmemoDraft {
+    let id: String
+    let target: JID
+    let isRoom: Bool
+    let content: OmemoContent
+}

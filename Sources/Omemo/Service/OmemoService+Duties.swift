@@ -1,0 +1,65 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+extension OmemoService {
+    /// How many empty messages one step sends.
+    static let dutiesAStep = 64
+
+    /// Notes an empty message that a device is owed. It is sent once the account has caught up: a session that looks
+    /// broken may be mended by what is still on its way, and one message then answers several.
+    func owe(_ kind: OmemoDutyTable.Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
+    {
+        guard try duties.add(kind, to: peer, in: step) else { return }
+        step.afterCommit { self.followUp() }
+    }
+
+    /// Does what is owed once the account has caught up. A process that is killed before leaves the rows for the next
+    /// ``start()``.
+    func followUp() {
+        let service = self
+        Task {
+            do {
+                try await service.account.caughtUp()
+            } catch let error as AccountError where error.code == .protocolViolation {
+                // Without stream management there is no telling; whatever has arrived was taken in.
+            }
+            while try await service.account.perform({ step in try service.performDuties(in: step) }) {}
+        }
+    }
+
+    /// Sends what is owed, and publishes keys that have changed.
+    ///
+    /// - Returns: Whether more may be owed.
+    @discardableResult
+    func performDuties(in step: borrowing Step) throws -> Bool {
+        guard let own = try ownDevice.own(in: step) else { return false }
+        let open = try duties.open(limit: Self.dutiesAStep, in: step)
+        for duty in open { try perform(duty, own: own, in: step) }
+        // What was on its way has arrived, so nobody needs the used ones any more (XEP-0384 section 6).
+        try ownDevice.deleteUsedPreKeys(before: .max, in: step)
+        try maintain(in: step)
+        try reconcile(in: step)
+        return open.count == Self.dutiesAStep
+    }
+
+    private func perform(_ duty: OmemoDutyTable.Duty, own: OwnIdentity, in step: borrowing Step) throws {
+        let peer = duty.peer
+        let trust = try identities.identity(of: peer.device, of: peer.jid, in: step).map { identity in
+            try identities.trust(in: identity, of: peer.jid, in: step) ?? .undecided
+        }
+        // Whom the user refused gets nothing at all.
+        if trust == .untrusted { return try duties.done(duty.kind, to: peer, in: step) }
+        guard duty.kind != .repair else {
+            return try fetch(.init(jid: peer.jid, version: peer.version, device: peer.device), in: step)
+        }
+        do {
+            try sendEmpty(to: peer, own: own, in: step)
+            try duties.done(duty.kind, to: peer, in: step)
+        } catch is SignalFailure {
+            // The session is gone or broken: a new one answers as well.
+            try duties.done(duty.kind, to: peer, in: step)
+            _ = try duties.add(.repair, to: peer, in: step)
+        }
+    }
+}

@@ -1,0 +1,206 @@
+import Handlers
+import PubSub
+import XMPPAccount
+import XMPPCore
+
+extension OmemoService {
+    /// How many times a fetch without an answer is repeated.
+    static let maximumAttempts = 3
+
+    /// Asks for a list or a bundle, unless it was asked for already.
+    func fetch(_ subject: OmemoFetchTable.Subject, in step: borrowing Step) throws {
+        guard try fetches.begin(subject, in: step) else { return }
+        let orElse = try FetchAbandoned(subject: subject).durable
+        guard let device = subject.device else {
+            try refresh(subject.jid, subject.version, orElse: orElse, in: step)
+            return
+        }
+        let then = try BundleFetched(version: subject.version, device: device).durable
+        switch subject.version {
+        case .legacy:
+            try account.pubsub.fetch(
+                subject.version.bundleNode(device), from: subject.jid, .newest(1), then: then, orElse: orElse,
+                in: step)
+        case .omemo2:
+            try account.pubsub.fetch(
+                subject.version.bundleNode(device), from: subject.jid, .ids([device.description]), then: then,
+                orElse: orElse, in: step)
+        }
+    }
+
+    // MARK: Lists
+
+    /// Takes a list over, in the session in which it came.
+    func learn(
+        _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step
+    ) throws(HandlerError) -> OmemoDeviceListTable.Change {
+        let change = try deviceLists.merge(list, of: jid, in: step)
+        try step.execute(
+            "UPDATE omemo_device_list SET session = ? WHERE account = ? AND jid = ? AND namespace = ?",
+            account.sessionNumber(in: step), account.id, jid.bare.description, list.version.namespace)
+        try fetches.succeed(.init(jid: jid.bare, version: list.version, device: nil), in: step)
+        return change
+    }
+
+    /// Notes that a list did not come.
+    func missList(
+        of jid: JID, _ version: OmemoVersion, _ reason: OmemoRefresh.Outcome, in step: borrowing Step
+    ) throws(HandlerError) {
+        let subject = OmemoFetchTable.Subject(jid: jid.bare, version: version, device: nil)
+        switch reason {
+        case .merged: break
+        case .timedOut: try miss(subject, in: step)
+        case .unreadable: try fail(subject, "the node holds no list that can be read", in: step)
+        case .error(let error): try fail(subject, error.stanzaError.condition.description, in: step)
+        }
+    }
+
+    func miss(_ subject: OmemoFetchTable.Subject, in step: borrowing Step) throws(HandlerError) {
+        if try fetches.miss(subject, in: step) >= Self.maximumAttempts {
+            try fail(subject, "no answer came in time", in: step)
+        }
+    }
+
+    func fail(
+        _ subject: OmemoFetchTable.Subject, _ reason: String, in step: borrowing Step
+    ) throws(HandlerError) {
+        try fetches.fail(subject, reason, session: account.sessionNumber(in: step), in: step)
+    }
+
+    /// How long a list that lacks a device which sends is believed, in milliseconds.
+    static let listPause: Int64 = 10 * 60 * 1000
+
+    /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6).
+    func checkListed(_ peer: OmemoAddress, in step: borrowing Step) throws {
+        let isListed = try step.first(
+            """
+            SELECT 1 FROM omemo_device
+            WHERE account = ? AND jid = ? AND namespace = ? AND device = ? AND removed_at IS NULL
+            """, account.id, peer.jid.description, peer.version.namespace, peer.device.rawValue
+        ) { (_) throws(HandlerError) in true }
+        guard isListed == nil else { return }
+        // A list that nobody ever asked for is asked for when it is needed.
+        guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
+            step.now - learnedAt > Self.listPause
+        else { return }
+        try fetch(.init(jid: peer.jid, version: peer.version, device: nil), in: step)
+    }
+
+    /// Does what waited for a list.
+    func goOn(with jid: JID, _ version: OmemoVersion, in step: borrowing Step) throws {
+        if jid.bare == ownJID { try reconcile(in: step) }
+        try advance(in: step)
+    }
+
+    // MARK: Bundles
+
+    /// Begins a session from a bundle, if one is wanted.
+    func learn(_ bundle: OmemoBundle, of peer: OmemoAddress, in step: borrowing Step) throws {
+        guard let own = try ownDevice.own(in: step) else { return }
+        let isRepair = try duties.isOpen(.repair, to: peer, in: step)
+        let old = try sessions.session(with: peer, in: step)
+        // The other side may have begun one meanwhile.
+        if old == nil || isRepair { try begin(bundle, old, with: peer, own: own, in: step) }
+        for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
+            try sendEmpty(to: peer, own: own, in: step)
+            try duties.done(kind, to: peer, in: step)
+        }
+    }
+
+    private func begin(
+        _ bundle: OmemoBundle, _ old: OmemoSessionTable.Session?, with peer: OmemoAddress, own: OwnIdentity,
+        in step: borrowing Step
+    ) throws {
+        // By chance, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
+        guard let preKey = bundle.preKeys.randomElement(),
+            let identity = IdentityKey(wire: bundle.identityKey, bundle.version)
+        else { throw OmemoError(.malformed, "the bundle holds no usable key") }
+        let memory = SignalMemory(own: own, session: old?.record)
+        try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
+        try identities.note(identity, of: peer.jid, device: peer.device, in: step)
+        try sessions.store(memory.session ?? [], identity: identity, beganAt: step.now, with: peer, in: step)
+    }
+}
+
+// MARK: - Stored handlers. Their ids and arguments change only with an alias or a version.
+
+/// Begins a session with a fetched bundle and sends what waited for it.
+struct BundleFetched: Handler {
+    static let id = "omemo.bundle-fetched"
+
+    var version: OmemoVersion
+    var device: OmemoDeviceID
+
+    func run(_ call: borrowing Call<PubSubFetch>) throws {
+        let omemo = call.account.omemo
+        let subject = OmemoFetchTable.Subject(jid: call.service.bare, version: version, device: device)
+        let peer = OmemoAddress(jid: call.service.bare, device: device, version: version)
+        if case .timedOut = call.outcome {
+            try omemo.miss(subject, in: call.step)
+        } else if let reason = try take(call.outcome, of: peer, omemo, in: call.step) {
+            try omemo.fail(subject, reason, in: call.step)
+            try omemo.duties.done(.repair, to: peer, in: call.step)
+        } else {
+            try omemo.fetches.succeed(subject, in: call.step)
+        }
+        try omemo.advance(in: call.step)
+    }
+
+    /// - Returns: Why no session could be begun; nil when one is there.
+    private func take(
+        _ outcome: PubSubFetch.Outcome, of peer: OmemoAddress, _ omemo: OmemoService, in step: borrowing Step
+    ) throws -> String? {
+        let items: [PubSubItem]
+        switch outcome {
+        case .items(let found): items = found
+        case .notFound: items = []
+        case .error(let error): return error.stanzaError.condition.description
+        case .timedOut: return "no answer came in time"
+        }
+        // The legacy version has a node for each device; its item is named in many ways.
+        let item = version == .legacy ? items.first : items.first { $0.id == device.description }
+        guard let payload = item?.payload else { return "the device has published no keys" }
+        do {
+            try omemo.learn(OmemoBundle(payload, version), of: peer, in: step)
+            return nil
+        } catch let error as OmemoError {
+            return error.message
+        } catch let failure as SignalFailure {
+            return failure.error.message
+        }
+    }
+}
+
+/// Asks again when the session in which was asked is lost.
+struct FetchAbandoned: Handler {
+    static let id = "omemo.fetch-abandoned"
+
+    var subject: OmemoFetchTable.Subject
+
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let omemo = try call.context.account.omemo
+        try omemo.fetches.stop(subject, in: call.step)
+        guard call.reason == .sessionLost else { return }
+        // Only what somebody still waits for is asked for again, by the one that waits.
+        if subject.jid == omemo.ownJID && subject.device == nil { try omemo.fetch(subject, in: call.step) }
+        try omemo.advance(in: call.step)
+    }
+}
+
+extension OmemoVersion {
+    /// The node that holds the bundle of a device.
+    func bundleNode(_ device: OmemoDeviceID) -> String {
+        switch self {
+        case .legacy: "eu.siacs.conversations.axolotl.bundles:\(device)"
+        case .omemo2: "urn:xmpp:omemo:2:bundles"
+        }
+    }
+
+    /// The id of the item that holds the bundle of a device.
+    func bundleItem(_ device: OmemoDeviceID) -> String {
+        switch self {
+        case .legacy: Self.deviceListItem
+        case .omemo2: device.description
+        }
+    }
+}

@@ -1,0 +1,239 @@
+import Handlers
+import PubSub
+import XMPPAccount
+import XMPPCore
+
+extension OmemoService {
+    /// Compares the own lists with the own device and publishes what is missing.
+    func reconcile(in step: borrowing Step) throws {
+        guard var own = try ownDevice.own(in: step) else { return }
+        let session = try account.sessionNumber(in: step)
+        let user = try user(ownJID, session: session, in: step)
+        let asked = Self.versions.filter { version in
+            user.lists[version] == nil
+                && user.fetches[.init(jid: ownJID, version: version, device: nil)]?.failedSession != session
+        }
+        // A number that is free on one list may be taken on the other.
+        guard asked.isEmpty else { return }
+        let isOnAnyList = user.candidates.contains { $0.device == own.device }
+        let states = try Self.versions.map { version in try publications.state(version, in: step) }
+        let wasPublished = states.contains {
+            $0.map { $0.published > 0 || $0.isListed || $0.sending != nil } ?? false
+        }
+        for (version, state) in zip(Self.versions, states) {
+            guard let state else { continue }
+            let isOnList = user.lists[version].map { _ in
+                user.candidates.contains { $0.device == own.device && $0.version == version }
+            }
+            let next = OmemoAnnouncement.next(
+                state, isOnList: isOnList, isOnAnyList: isOnAnyList, wasEverPublished: wasPublished,
+                now: step.now)
+            switch next {
+            case .none: break
+            case .renumber:
+                let taken = Set(user.candidates.map(\.device))
+                try ownDevice.setDevice(Self.randomDevice(except: taken), in: step)
+                return try reconcile(in: step)
+            case .publishBundle: try publishBundle(&own, version, in: step)
+            case .publishList: try publishList(own, version, in: step)
+            case .giveUp:
+                try publications.note(
+                    "another client keeps removing this device from the device list", version, in: step)
+            }
+        }
+    }
+
+    static func randomDevice(except taken: Set<OmemoDeviceID>) -> OmemoDeviceID {
+        while true {
+            let number = UInt32.random(in: 1...UInt32(Int32.max))
+            if let device = OmemoDeviceID(rawValue: number), !taken.contains(device) { return device }
+        }
+    }
+
+    private func publishBundle(
+        _ own: inout OwnIdentity, _ version: OmemoVersion, in step: borrowing Step, isRetry: Bool = false
+    ) throws {
+        let bundle = try ownDevice.bundle(own, version, in: step)
+        var revision: Int64 = 0
+        try publications.change(version, in: step) { state in
+            state.sending = state.revision
+            revision = state.revision
+        }
+        try account.pubsub.publish(
+            PubSubItem(id: version.bundleItem(own.device), payload: bundle.element),
+            on: version.bundleNode(own.device), requiring: version.bundleOptions,
+            then: BundlePublished(version: version, revision: revision, isRetry: isRetry).durable,
+            orElse: PublicationAbandoned(version: version, isList: false).durable, in: step)
+    }
+
+    func publishBundle(_ version: OmemoVersion, isRetry: Bool, in step: borrowing Step) throws {
+        guard var own = try ownDevice.own(in: step) else { return }
+        try publishBundle(&own, version, in: step, isRetry: isRetry)
+    }
+
+    private func publishList(
+        _ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step, isRetry: Bool = false
+    ) throws {
+        let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
+        let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
+        let list = OmemoDeviceList(version, devices: others + [.init(own.device)])
+        let now = step.now
+        try publications.change(version, in: step) { state in
+            if now - state.announcedAt > OmemoAnnouncement.window {
+                (state.announcedAt, state.announcements) = (now, 0)
+            }
+            state.announcements += 1
+            state.isListSending = true
+        }
+        try account.pubsub.publish(
+            PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element), on: version.deviceListNode,
+            requiring: [.accessModel(.open)],
+            then: ListPublished(version: version, devices: list.devices.map(\.id), isRetry: isRetry).durable,
+            orElse: PublicationAbandoned(version: version, isList: true).durable, in: step)
+    }
+
+    func publishList(_ version: OmemoVersion, isRetry: Bool, in step: borrowing Step) throws {
+        guard let own = try ownDevice.own(in: step) else { return }
+        try publishList(own, version, in: step, isRetry: isRetry)
+    }
+
+    /// Makes a node as the publication required it (XEP-0060 section 8.2).
+    func configure(_ version: OmemoVersion, isList: Bool, in step: borrowing Step) throws {
+        guard let own = try ownDevice.own(in: step) else { return }
+        let node = isList ? version.deviceListNode : version.bundleNode(own.device)
+        let options = isList ? [.accessModel(.open)] : version.bundleOptions
+        func field(_ name: String, _ values: [String], type: String? = nil) -> Element {
+            Element(
+                "field", namespace: Namespaces.dataForms, attributes: ["var": name, "type": type],
+                children: values.map { Element("value", namespace: Namespaces.dataForms, text: $0) })
+        }
+        let form = Element(
+            "x", namespace: Namespaces.dataForms, attributes: ["type": "submit"],
+            children: [field("FORM_TYPE", ["http://jabber.org/protocol/pubsub#node_config"], type: "hidden")]
+                + options.map { field($0.name, $0.values) })
+        let configure = Element(
+            "configure", namespace: Namespaces.pubsubOwner, attributes: ["node": node], children: [form])
+        let payload = Element("pubsub", namespace: Namespaces.pubsubOwner, children: [configure])
+        try account.send(
+            IQ(type: .set, to: nil, id: StanzaID.random(), payload: payload),
+            then: NodeConfigured(version: version, isList: isList).durable,
+            orElse: PublicationAbandoned(version: version, isList: isList).durable, in: step)
+    }
+
+    /// Notes that publishing failed; it is tried again at the next start.
+    func failPublication(_ reason: String, _ version: OmemoVersion, isList: Bool, in step: borrowing Step)
+        throws
+    {
+        try publications.change(version, in: step) { state in
+            if isList { state.isListSending = false } else { state.sending = nil }
+        }
+        try publications.note(reason, version, in: step)
+    }
+}
+
+extension OmemoVersion {
+    /// How the node of bundles must be configured (XEP-0384 section 5.3.2).
+    var bundleOptions: [PubSubOption] {
+        switch self {
+        case .legacy: [.accessModel(.open)]
+        case .omemo2: [.accessModel(.open), .maximumItemsUnlimited]
+        }
+    }
+}
+
+// MARK: - Stored handlers. Their ids and arguments change only with an alias or a version.
+
+/// The bundle is on the server, or not.
+struct BundlePublished: Handler {
+    static let id = "omemo.bundle-published"
+
+    var version: OmemoVersion
+    var revision: Int64
+    /// Whether the node was configured before.
+    var isRetry: Bool
+
+    func run(_ call: borrowing Call<PubSubPublication>) throws {
+        let omemo = call.account.omemo
+        switch call.outcome {
+        case .published:
+            try omemo.publications.change(version, in: call.step) { state in
+                state.published = max(state.published, revision)
+                state.sending = nil
+            }
+            try omemo.reconcile(in: call.step)
+        case .preconditionNotMet where !isRetry: try omemo.configure(version, isList: false, in: call.step)
+        case .preconditionNotMet(let error), .error(let error):
+            try omemo.failPublication(error.description, version, isList: false, in: call.step)
+        case .timedOut:
+            try omemo.failPublication("no answer came in time", version, isList: false, in: call.step)
+        }
+    }
+}
+
+/// The own list is on the server, or not.
+struct ListPublished: Handler {
+    static let id = "omemo.list-published"
+
+    var version: OmemoVersion
+    /// What was published.
+    var devices: [OmemoDeviceID]
+    /// Whether the node was configured before.
+    var isRetry: Bool
+
+    func run(_ call: borrowing Call<PubSubPublication>) throws {
+        let omemo = call.account.omemo
+        switch call.outcome {
+        case .published:
+            try omemo.publications.change(version, in: call.step) { state in
+                (state.isListed, state.isListSending) = (true, false)
+            }
+            let list = OmemoDeviceList(version, devices: devices.map { .init($0) })
+            _ = try omemo.learn(list, of: omemo.ownJID, in: call.step)
+            try omemo.reconcile(in: call.step)
+        case .preconditionNotMet where !isRetry: try omemo.configure(version, isList: true, in: call.step)
+        case .preconditionNotMet(let error), .error(let error):
+            try omemo.failPublication(error.description, version, isList: true, in: call.step)
+        case .timedOut:
+            try omemo.failPublication("no answer came in time", version, isList: true, in: call.step)
+        }
+    }
+}
+
+/// A node was configured, so that publishing can be tried again, once.
+struct NodeConfigured: Handler {
+    static let id = "omemo.node-configured"
+
+    var version: OmemoVersion
+    var isList: Bool
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let omemo = call.account.omemo
+        switch call.outcome {
+        case .result:
+            if isList {
+                try omemo.publishList(version, isRetry: true, in: call.step)
+            } else {
+                try omemo.publishBundle(version, isRetry: true, in: call.step)
+            }
+        case .error(let error):
+            try omemo.failPublication(
+                "the node cannot be configured: \(error.condition)", version, isList: isList, in: call.step)
+        case .timeout:
+            try omemo.failPublication("no answer came in time", version, isList: isList, in: call.step)
+        }
+    }
+}
+
+/// Publishes again in the next session.
+struct PublicationAbandoned: Handler {
+    static let id = "omemo.publication-abandoned"
+
+    var version: OmemoVersion
+    var isList: Bool
+
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let omemo = try call.context.account.omemo
+        try omemo.failPublication(call.reason.rawValue, version, isList: isList, in: call.step)
+        if call.reason == .sessionLost { try omemo.reconcile(in: call.step) }
+    }
+}

@@ -1,0 +1,73 @@
+public import Handlers
+import PubSub
+import XMPPAccount
+import XMPPCore
+
+extension OmemoService {
+    /// Lets a stored handler receive every decrypted message, in whatever process receives it.
+    ///
+    /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's handled count commit
+    /// together. If it throws, all of that is undone and the message is set aside, still encrypted.
+    ///
+    /// - Parameters:
+    ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
+    ///   - handler: Called once for each message.
+    public func listen(as key: String, _ handler: Durable<OmemoReceived>) async throws {
+        try await account.listen(as: MessageTaken.id, MessageTaken().durable)
+        try await account.perform { step in try self.listen(as: key, handler, in: step) }
+    }
+
+    func listen(as key: String, _ handler: Durable<OmemoReceived>, in step: borrowing Step) throws {
+        let old = try step.first(
+            "DELETE FROM omemo_listener WHERE account = ? AND key = ? RETURNING handler", account.id, key
+        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+        if let old { try step.invalidate(old, reason: .cancelled) }
+        let id = try step.bindStanding(handler)
+        try step.execute(
+            "INSERT INTO omemo_listener(account, key, handler) VALUES (?, ?, ?)", account.id, key, id)
+    }
+
+    func deliver(_ received: OmemoReceived, in step: borrowing Step) throws {
+        let listeners = try step.all(
+            "SELECT handler FROM omemo_listener WHERE account = ? ORDER BY key", account.id
+        ) {
+            (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
+        }
+        for listener in listeners {
+            let disposition = try step.call(
+                listener, with: received, input: Serializer().bytes(received.message.element))
+            guard case .quarantined(let reason) = disposition else { continue }
+            // What the program could not take is not taken: the ratchet must not go on without it.
+            throw OmemoError(.undecryptable, "a listener failed, so the message stays encrypted: \(reason)")
+        }
+    }
+}
+
+/// Takes every message of the account, decrypts what is encrypted, and learns device lists that are pushed.
+struct MessageTaken: Handler {
+    static let id = "omemo.message-taken"
+
+    func run(_ call: borrowing Call<MessageReceived>) throws {
+        let omemo = call.account.omemo
+        if let event = call.message.element.child("event", Namespaces.pubsubEvent) {
+            try omemo.learn(event: event, from: call.message.from?.bare ?? omemo.ownJID, in: call.step)
+        }
+        guard let message = OmemoArrival.unwrapped(call.message, own: omemo.ownJID) else { return }
+        for child in message.element.elements where child.name == "encrypted" {
+            try OmemoArrival(service: omemo, message: message).take(child, in: call.step)
+        }
+    }
+}
+
+extension OmemoService {
+    /// Takes over a device list that a user's server pushes. Its sender is the owner: the server vouches for `from`.
+    func learn(event: Element, from jid: JID, in step: borrowing Step) throws {
+        guard let items = event.child("items", Namespaces.pubsubEvent),
+            let version = OmemoVersion.allCases.first(where: { $0.deviceListNode == items["node"] }),
+            let payload = items.child("item", Namespaces.pubsubEvent)?.firstElement,
+            let list = OmemoDeviceList(payload), list.version == version
+        else { return }
+        _ = try learn(list, of: jid, in: step)
+        try goOn(with: jid, version, in: step)
+    }
+}

@@ -1,0 +1,78 @@
+public import Handlers
+import XMPPAccount
+import XMPPCore
+
+extension OmemoService {
+    /// How many prekeys are published. XEP-0384 section 4.2: around 100, never fewer than 25.
+    public static let preKeyCount = 100
+    /// How long a signed prekey is used, and then kept readable, in milliseconds: two weeks each (section 4.2: a week to
+    /// a month).
+    public static let signedPreKeyLife: Int64 = 14 * 24 * 60 * 60 * 1000
+    /// How long a prekey that was used stays readable at most, in milliseconds.
+    static let usedPreKeyLife: Int64 = 30 * 24 * 60 * 60 * 1000
+
+    /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from now on.
+    ///
+    /// Call it at every start of a main program, before or after connecting. It returns once everything that can be done
+    /// without an answer is committed; the answers finish it in whatever process receives them.
+    ///
+    /// - Throws: ``OmemoError`` `cryptoFailed`; `HandlerError` `unknownHandler` when ``handlers`` are not registered, or when
+    ///   the store fails; `AccountError` `outboxFull`, `closed`.
+    ///
+    /// Source: XEP-0384 sections 4.2 and 5.3.
+    public func start() async throws {
+        try checkHandlers()
+        try await account.listen(as: MessageTaken.id, MessageTaken().durable)
+        try await account.perform { step in try self.start(in: step) }
+        followUp()
+    }
+
+    /// What ``start()`` does inside a step.
+    func start(in step: borrowing Step) throws {
+        if try ownDevice.own(in: step) == nil {
+            let own = try SignalKeys.makeIdentity(device: Self.randomDevice(except: []))
+            try ownDevice.insert(own, in: step)
+        }
+        try maintain(in: step)
+        for version in Self.versions {
+            try publications.change(version, in: step) { state in
+                // A request that was under way in a session that is gone was abandoned; what still waits is found again.
+                if state.announcements > 0 && step.now - state.announcedAt > OmemoAnnouncement.window {
+                    state.announcements = 0
+                }
+            }
+            try fetch(.init(jid: ownJID, version: version, device: nil), in: step)
+        }
+        try advance(in: step)
+    }
+
+    /// Renews the own keys: those that were used, and the signed prekey when it is old.
+    func maintain(in step: borrowing Step) throws {
+        guard let own = try ownDevice.own(in: step) else { return }
+        var isChanged = try ownDevice.fillPreKeys(upTo: Self.preKeyCount, in: step)
+        let madeAt = try ownDevice.signedPreKeyMadeAt(in: step)
+        if madeAt.map({ $0 <= step.now - Self.signedPreKeyLife }) ?? true {
+            try ownDevice.rotateSignedPreKey(own, in: step)
+            isChanged = true
+        }
+        if isChanged { try publications.raiseRevision(in: step) }
+        try ownDevice.deleteSignedPreKeys(replacedBefore: step.now - Self.signedPreKeyLife, in: step)
+        try ownDevice.deleteUsedPreKeys(before: step.now - Self.usedPreKeyLife, in: step)
+    }
+
+    // MARK: The own device
+
+    /// The own device's number and identity key; nil before ``start()``.
+    public func own(in step: borrowing Step) throws(HandlerError) -> (
+        device: OmemoDeviceID, key: IdentityKey
+    )? {
+        try ownDevice.own(in: step).map { ($0.device, $0.key) }
+    }
+
+    /// Why the own keys are not on the server, in words; nil when nothing failed.
+    public func publicationFailure(
+        _ version: OmemoVersion, in step: borrowing Step
+    ) throws(HandlerError) -> String? {
+        try publications.failure(version, in: step)
+    }
+}

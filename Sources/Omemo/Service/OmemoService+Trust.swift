@@ -1,0 +1,55 @@
+public import Handlers
+public import XMPPCore
+
+extension OmemoService {
+    // MARK: Trust
+
+    /// The identity keys of a user that were ever seen, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - jid: The user, or the own address for the own other devices; its resource is ignored.
+    public func identities(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoIdentity] {
+        try identities.identities(of: jid, in: step)
+    }
+
+    /// Writes down what the user decided about an identity key.
+    ///
+    /// Once a key of a user is ``OmemoTrust/verified``, every key of that user that is seen later waits for a decision.
+    ///
+    /// - Throws: ``OmemoError`` `unknownIdentity` when that user never had this key; `HandlerError` when the store fails.
+    public func setTrust(_ trust: OmemoTrust, in key: IdentityKey, of jid: JID, in step: borrowing Step)
+        throws
+    {
+        guard try identities.set(trust, in: key, of: jid, in: step) else {
+            throw OmemoError(
+                .unknownIdentity, "\(jid.bare) never had the key \(key.fingerprint); compare the fingerprint")
+        }
+        try advance(in: step)
+    }
+
+    /// Gives up a session that the user holds for broken; the next message begins a new one.
+    ///
+    /// Source: XEP-0384 section 6: clients must offer a way to replace broken sessions.
+    public func replaceSessions(with jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM omemo_session WHERE account = ? AND jid = ?", account.id, jid.bare.description)
+        try step.execute(
+            "DELETE FROM omemo_fetch WHERE account = ? AND jid = ? AND device <> 0 AND is_running = 0",
+            account.id,
+            jid.bare.description)
+    }
+
+    // MARK: Rooms
+
+    /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
+    ///
+    /// - Parameters:
+    ///   - members: The members' addresses, each with the name in the room while it is known.
+    ///   - room: The room's address.
+    ///
+    /// Source: XEP-0384 section 5.8.
+    public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {
+        try rooms.set(members, of: room, in: step)
+        try advance(in: step)
+    }
+}

@@ -1,0 +1,89 @@
+import Handlers
+import XMPPCore
+
+/// The empty messages that other devices are owed.
+struct OmemoDutyTable {
+    let account: Int64
+
+    enum Kind: Int64 {
+        /// Tells that a key exchange arrived, so that it need not be repeated.
+        case answer = 0
+        /// Moves the ratchet on after a long chain.
+        case heartbeat = 1
+        /// Begins a new session in place of a broken one.
+        case repair = 2
+    }
+
+    struct Duty {
+        let peer: OmemoAddress
+        let kind: Kind
+    }
+
+    /// How long a device is not offered another session, in milliseconds: what cannot be decrypted may be made on
+    /// purpose, and each repair costs the other side a prekey.
+    static let repairPause: Int64 = 60 * 60 * 1000
+
+    /// Adds a duty.
+    ///
+    /// - Returns: Whether it is new, and not a repair too soon after another.
+    func add(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            INSERT INTO omemo_duty(account, jid, device, namespace, kind, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            ON CONFLICT(account, jid, device, namespace, kind) DO UPDATE SET since = ?6, done_at = NULL
+            WHERE done_at <= ?6 - ?7
+            """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue,
+            step.now, Self.repairPause) > 0
+    }
+
+    /// The oldest duties.
+    func open(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Duty] {
+        try step.all(
+            """
+            SELECT jid, device, namespace, kind FROM omemo_duty WHERE account = ? AND done_at IS NULL
+            ORDER BY since LIMIT ?
+            """, account, limit
+        ) { (row) throws(HandlerError) -> Duty? in
+            guard let jid = try? JID(row.text(0)), let version = OmemoVersion(rawValue: row.text(2)),
+                let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1))),
+                let kind = Kind(rawValue: row.integer(3))
+            else { return nil }
+            return Duty(peer: OmemoAddress(jid: jid, device: device, version: version), kind: kind)
+        }.compactMap(\.self)
+    }
+
+    func isOpen(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            """
+            SELECT 1 FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
+                AND done_at IS NULL
+            """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue
+        ) { (_) throws(HandlerError) in true } ?? false
+    }
+
+    /// Forgets a duty that is not needed any more.
+    func drop(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            DELETE FROM omemo_duty WHERE account = ? AND jid = ? AND device = ? AND namespace = ? AND kind = ?
+                AND done_at IS NULL
+            """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue)
+    }
+
+    /// Ends a duty. A repair is remembered.
+    func done(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) {
+        let sql =
+            kind == .repair
+            ? """
+            UPDATE omemo_duty SET done_at = ?1
+            WHERE account = ?2 AND jid = ?3 AND device = ?4 AND namespace = ?5 AND kind = ?6
+            """
+            : """
+            DELETE FROM omemo_duty WHERE ?1 IS NOT NULL
+                AND account = ?2 AND jid = ?3 AND device = ?4 AND namespace = ?5 AND kind = ?6
+            """
+        try step.execute(
+            sql, step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace,
+            kind.rawValue)
+    }
+}

@@ -1,0 +1,97 @@
+import Handlers
+import XMPPCore
+
+/// Which device lists and bundles were asked for, and which could not be had.
+struct OmemoFetchTable {
+    let account: Int64
+
+    /// What is fetched: a bundle, or a list when there is no device.
+    struct Subject: Hashable, Codable {
+        let jid: JID
+        let version: OmemoVersion
+        let device: OmemoDeviceID?
+
+        fileprivate var number: Int64 { Int64(device?.rawValue ?? 0) }
+    }
+
+    struct State {
+        let subject: Subject
+        let isRunning: Bool
+        let failedAt: Int64?
+        let failedSession: Int64?
+        let failure: String?
+    }
+
+    /// Everything about one user.
+    func states(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [Subject: State] {
+        let rows = try step.all(
+            """
+            SELECT namespace, device, is_running, failed_at, failed_session, failure FROM omemo_fetch
+            WHERE account = ? AND jid = ?
+            """, account, jid.description
+        ) { (row) throws(HandlerError) -> State? in
+            guard let version = OmemoVersion(rawValue: row.text(0)) else { return nil }
+            let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1)))
+            return State(
+                subject: Subject(jid: jid, version: version, device: device), isRunning: row.integer(2) != 0,
+                failedAt: row.optionalInteger(3), failedSession: row.optionalInteger(4),
+                failure: row.optionalText(5))
+        }
+        return Dictionary(rows.compactMap { $0 }.map { ($0.subject, $0) }) { first, _ in first }
+    }
+
+    /// Notes that it is going to be asked for.
+    ///
+    /// - Returns: False when it was asked for already.
+    func begin(_ subject: Subject, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            INSERT INTO omemo_fetch(account, jid, namespace, device) VALUES (?, ?, ?, ?)
+            ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 1 WHERE is_running = 0
+            """, account, subject.jid.description, subject.version.namespace, subject.number) > 0
+    }
+
+    /// Notes that nobody waits for it any more.
+    func stop(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE omemo_fetch SET is_running = 0
+            WHERE account = ? AND jid = ? AND namespace = ? AND device = ?
+            """, account, subject.jid.description, subject.version.namespace, subject.number)
+    }
+
+    /// Notes that it came.
+    func succeed(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM omemo_fetch WHERE account = ? AND jid = ? AND namespace = ? AND device = ?", account,
+            subject.jid.description, subject.version.namespace, subject.number)
+    }
+
+    /// Notes that there was no answer.
+    ///
+    /// - Returns: How many times in a row that has happened.
+    func miss(_ subject: Subject, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(
+            """
+            UPDATE omemo_fetch SET is_running = 0, attempts = attempts + 1
+            WHERE account = ? AND jid = ? AND namespace = ? AND device = ? RETURNING attempts
+            """, account, subject.jid.description, subject.version.namespace, subject.number
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 1
+    }
+
+    /// Notes that it cannot be had now, and why.
+    func fail(
+        _ subject: Subject, _ reason: String, session: Int64, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO omemo_fetch(
+                account, jid, namespace, device, is_running, failed_at, failed_session, failure)
+            VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7)
+            ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 0, attempts = 0,
+                failed_at = ?5, failed_session = ?6, failure = ?7
+            """, account, subject.jid.description, subject.version.namespace, subject.number, step.now,
+            session,
+            reason)
+    }
+}

@@ -1,0 +1,73 @@
+import Handlers
+
+/// What of the own keys is on the server, for each version.
+struct OmemoPublicationTable {
+    let account: Int64
+
+    struct State: Hashable {
+        /// Counts the changes of the own keys.
+        var revision: Int64
+        /// The revision that the server has; 0 for none.
+        var published: Int64
+        /// The revision under way.
+        var sending: Int64?
+        /// Whether the own device was ever announced.
+        var isListed: Bool
+        /// Whether a list is under way.
+        var isListSending: Bool
+        /// When the counting of announcements began, and how many there were.
+        var announcedAt: Int64
+        var announcements: Int64
+    }
+
+    func state(_ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) -> State? {
+        try step.first(
+            """
+            SELECT revision, published, sending, listed, list_sending, announced_at, announcements
+            FROM omemo_publication WHERE account = ? AND namespace = ?
+            """, account, version.namespace
+        ) { (row) throws(HandlerError) in
+            State(
+                revision: row.integer(0), published: row.integer(1), sending: row.optionalInteger(2),
+                isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
+                announcedAt: row.integer(5),
+                announcements: row.integer(6))
+        }
+    }
+
+    func set(_ state: State, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE omemo_publication SET revision = ?, published = ?, sending = ?, listed = ?, list_sending = ?,
+                announced_at = ?, announcements = ?, failure = NULL WHERE account = ? AND namespace = ?
+            """, state.revision, state.published, state.sending, state.isListed, state.isListSending,
+            state.announcedAt, state.announcements, account, version.namespace)
+    }
+
+    func change(
+        _ version: OmemoVersion, in step: borrowing Step, _ body: (inout State) -> Void
+    ) throws(HandlerError) {
+        guard var state = try state(version, in: step) else { return }
+        body(&state)
+        try set(state, version, in: step)
+    }
+
+    /// Notes that the own keys have changed.
+    func raiseRevision(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE omemo_publication SET revision = revision + 1 WHERE account = ?", account)
+    }
+
+    /// Notes why publishing is not going on.
+    func note(_ failure: String, _ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE omemo_publication SET failure = ? WHERE account = ? AND namespace = ?", failure, account,
+            version.namespace)
+    }
+
+    func failure(_ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) -> String? {
+        try step.first(
+            "SELECT failure FROM omemo_publication WHERE account = ? AND namespace = ?", account,
+            version.namespace
+        ) { (row) throws(HandlerError) in row.optionalText(0) } ?? nil
+    }
+}

@@ -1,0 +1,32 @@
+import Handlers
+import XMPPCore
+
+/// Who is in which room.
+struct OmemoRoomTable {
+    let account: Int64
+
+    func members(of room: JID, in step: borrowing Step) throws(HandlerError) -> [JID] {
+        try step.all(
+            "SELECT jid FROM omemo_room_member WHERE account = ? AND room = ? ORDER BY jid", account,
+            room.bare.description
+        ) { (row) throws(HandlerError) in try? JID(row.text(0)) }.compactMap(\.self)
+    }
+
+    func member(named nick: String, in room: JID, in step: borrowing Step) throws(HandlerError) -> JID? {
+        try step.first(
+            "SELECT jid FROM omemo_room_member WHERE account = ? AND room = ? AND nick = ?", account,
+            room.bare.description, nick
+        ) { (row) throws(HandlerError) in try? JID(row.text(0)) } ?? nil
+    }
+
+    func set(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM omemo_room_member WHERE account = ? AND room = ?", account, room.bare.description)
+        for (jid, nick) in members {
+            try step.execute(
+                "INSERT OR REPLACE INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)",
+                account,
+                room.bare.description, jid.bare.description, nick)
+        }
+    }
+}

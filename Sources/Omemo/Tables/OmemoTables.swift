@@ -1,0 +1,134 @@
+/// The tables of OMEMO beside the device lists. A released script never changes.
+enum OmemoTables {
+    static let sessions = """
+        -- The session in which a list was learned: in another one it may have changed unnoticed.
+        ALTER TABLE omemo_device_list ADD COLUMN session INTEGER;
+
+        -- The own device. Whoever can read this file can read its private key.
+        CREATE TABLE omemo_own(
+            account INTEGER PRIMARY KEY REFERENCES account(id),
+            device INTEGER NOT NULL CHECK(device BETWEEN 1 AND 2147483647),
+            identity BLOB NOT NULL,
+            secret BLOB NOT NULL,
+            next_prekey INTEGER NOT NULL DEFAULT 1,
+            next_signed_prekey INTEGER NOT NULL DEFAULT 1,
+            created_at INTEGER NOT NULL);
+
+        -- Own prekeys with their private parts. One that was used is kept until the account has caught up.
+        CREATE TABLE omemo_prekey(
+            account INTEGER NOT NULL REFERENCES omemo_own(account),
+            id INTEGER NOT NULL,
+            record BLOB NOT NULL,
+            used_at INTEGER,
+            PRIMARY KEY(account, id)) WITHOUT ROWID;
+
+        CREATE TABLE omemo_signed_prekey(
+            account INTEGER NOT NULL REFERENCES omemo_own(account),
+            id INTEGER NOT NULL,
+            record BLOB NOT NULL,
+            created_at INTEGER NOT NULL,
+            replaced_at INTEGER,
+            PRIMARY KEY(account, id)) WITHOUT ROWID;
+
+        -- What of the own keys is on the server. `revision` counts the changes of the own keys, `published` is the one
+        -- that the server has, `sending` the one under way; `listed` says whether the own device was ever announced.
+        CREATE TABLE omemo_publication(
+            account INTEGER NOT NULL REFERENCES omemo_own(account),
+            namespace TEXT NOT NULL,
+            revision INTEGER NOT NULL DEFAULT 1,
+            published INTEGER NOT NULL DEFAULT 0,
+            sending INTEGER,
+            listed INTEGER NOT NULL DEFAULT 0,
+            list_sending INTEGER NOT NULL DEFAULT 0,
+            announced_at INTEGER NOT NULL DEFAULT 0,
+            announcements INTEGER NOT NULL DEFAULT 0,
+            failure TEXT,
+            PRIMARY KEY(account, namespace)) WITHOUT ROWID;
+
+        -- The double ratchet with a device. `began_at` is set while the own side began it, `heartbeat` the chain for
+        -- which a heartbeat was sent.
+        CREATE TABLE omemo_session(
+            id INTEGER PRIMARY KEY,
+            account INTEGER NOT NULL REFERENCES account(id),
+            jid TEXT NOT NULL,
+            device INTEGER NOT NULL,
+            namespace TEXT NOT NULL,
+            record BLOB NOT NULL,
+            identity BLOB NOT NULL,
+            began_at INTEGER,
+            heartbeat BLOB,
+            UNIQUE(account, jid, device, namespace));
+
+        -- Trust belongs to a key, not to a device.
+        CREATE TABLE omemo_identity(
+            account INTEGER NOT NULL REFERENCES account(id),
+            jid TEXT NOT NULL,
+            identity BLOB NOT NULL,
+            trust INTEGER NOT NULL,
+            first_seen INTEGER NOT NULL,
+            decided_at INTEGER,
+            PRIMARY KEY(account, jid, identity)) WITHOUT ROWID;
+
+        -- The key that a device had last.
+        CREATE TABLE omemo_device_identity(
+            account INTEGER NOT NULL REFERENCES account(id),
+            jid TEXT NOT NULL,
+            device INTEGER NOT NULL,
+            identity BLOB NOT NULL,
+            PRIMARY KEY(account, jid, device)) WITHOUT ROWID;
+
+        -- Lists (device 0) and bundles that were asked for: under way, or failed.
+        CREATE TABLE omemo_fetch(
+            account INTEGER NOT NULL REFERENCES account(id),
+            jid TEXT NOT NULL,
+            namespace TEXT NOT NULL,
+            device INTEGER NOT NULL,
+            is_running INTEGER NOT NULL DEFAULT 1,
+            attempts INTEGER NOT NULL DEFAULT 0,
+            failed_at INTEGER,
+            failed_session INTEGER,
+            failure TEXT,
+            PRIMARY KEY(account, jid, namespace, device)) WITHOUT ROWID;
+
+        -- Messages that wait for lists and bundles, not yet encrypted.
+        CREATE TABLE omemo_waiting(
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            account INTEGER NOT NULL REFERENCES account(id),
+            target TEXT NOT NULL,
+            is_room INTEGER NOT NULL,
+            stanza_id TEXT NOT NULL,
+            content TEXT NOT NULL,
+            acknowledged BLOB,
+            handler INTEGER REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED,
+            created_at INTEGER NOT NULL);
+        CREATE INDEX omemo_waiting_target ON omemo_waiting(account, target);
+        CREATE INDEX omemo_waiting_handler ON omemo_waiting(handler) WHERE handler IS NOT NULL;
+
+        -- Empty messages to send once the account has caught up. A repair stays, so that it is not repeated too soon.
+        CREATE TABLE omemo_duty(
+            account INTEGER NOT NULL REFERENCES account(id),
+            jid TEXT NOT NULL,
+            device INTEGER NOT NULL,
+            namespace TEXT NOT NULL,
+            kind INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            done_at INTEGER,
+            PRIMARY KEY(account, jid, device, namespace, kind)) WITHOUT ROWID;
+
+        -- Who is in a room, under which name.
+        CREATE TABLE omemo_room_member(
+            account INTEGER NOT NULL REFERENCES account(id),
+            room TEXT NOT NULL,
+            jid TEXT NOT NULL,
+            nick TEXT,
+            PRIMARY KEY(account, room, jid)) WITHOUT ROWID;
+
+        -- Standing handlers for what was decrypted.
+        CREATE TABLE omemo_listener(
+            account INTEGER NOT NULL REFERENCES account(id),
+            key TEXT NOT NULL,
+            handler INTEGER NOT NULL REFERENCES handler(id),
+            PRIMARY KEY(account, key)) WITHOUT ROWID;
+        CREATE INDEX omemo_listener_handler ON omemo_listener(handler);
+        """
+}

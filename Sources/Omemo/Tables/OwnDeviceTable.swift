@@ -1,0 +1,162 @@
+import Handlers
+import XMPPAccount
+
+/// The own device and its keys, with their private parts.
+struct OwnDeviceTable {
+    let account: Int64
+
+    // MARK: Identity
+
+    func own(in step: borrowing Step) throws(HandlerError) -> OwnIdentity? {
+        let found = try step.first(
+            "SELECT device, identity, secret FROM omemo_own WHERE account = ?", account
+        ) {
+            (row) throws(HandlerError) -> OwnIdentity? in
+            guard let device = UInt32(exactly: row.integer(0)).flatMap({ OmemoDeviceID(rawValue: $0) }),
+                let key = IdentityKey(bytes: row.blob(1))
+            else { return nil }
+            return OwnIdentity(device: device, key: key, secret: row.blob(2).thenWiped { Secret($0) })
+        }
+        guard let found else { return nil }
+        guard let own = found else {
+            throw HandlerError(
+                .databaseCorrupt, "the own OMEMO device is stored wrongly; restore the database from a copy")
+        }
+        return own
+    }
+
+    func insert(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) {
+        var secret = own.secret.withBytes { Array($0) }
+        defer { secret.wipe() }
+        try step.execute(
+            "INSERT INTO omemo_own(account, device, identity, secret, created_at) VALUES (?, ?, ?, ?, ?)",
+            account, own.device.rawValue, own.key.bytes, secret, step.now)
+        for version in OmemoVersion.allCases {
+            try step.execute(
+                "INSERT INTO omemo_publication(account, namespace) VALUES (?, ?)", account, version.namespace)
+        }
+    }
+
+    func setDevice(_ device: OmemoDeviceID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE omemo_own SET device = ? WHERE account = ?", device.rawValue, account)
+    }
+
+    // MARK: Prekeys
+
+    /// How many prekeys can be given out.
+    func preKeyCount(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT count(*) FROM omemo_prekey WHERE account = ? AND used_at IS NULL", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        } ?? 0
+    }
+
+    /// Makes prekeys until there are enough.
+    ///
+    /// - Returns: Whether any were made.
+    func fillPreKeys(upTo count: Int, in step: borrowing Step) throws -> Bool {
+        let missing = try count - preKeyCount(in: step)
+        guard missing > 0 else { return false }
+        let context = try KeyContext()
+        for _ in 0..<missing {
+            let id = try nextID("next_prekey", below: 1 << 24 - 1, in: step)
+            try SignalKeys.makePreKey(id: id, context: context).thenWiped { record in
+                _ = try step.execute(
+                    "INSERT OR REPLACE INTO omemo_prekey(account, id, record) VALUES (?, ?, ?)", account, id,
+                    copy record)
+            }
+        }
+        return true
+    }
+
+    /// Notes that a prekey must not be given out any more.
+    ///
+    /// - Returns: Whether it was given out until now.
+    func markUsed(preKey id: UInt32, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "UPDATE omemo_prekey SET used_at = ? WHERE account = ? AND id = ? AND used_at IS NULL", step.now,
+            account, id) > 0
+    }
+
+    /// Deletes the prekeys that were used before a time.
+    func deleteUsedPreKeys(before time: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND used_at < ?", account, time)
+    }
+
+    func preKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {
+        try step.first("SELECT record FROM omemo_prekey WHERE account = ? AND id = ?", account, id) {
+            (row) throws(HandlerError) in row.blob(0)
+        }
+    }
+
+    // MARK: Signed prekeys
+
+    /// The time at which the signed prekey in use was made.
+    func signedPreKeyMadeAt(in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first(
+            "SELECT created_at FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
+        ) { (row) throws(HandlerError) in row.integer(0) }
+    }
+
+    /// Makes a signed prekey; the one before stays readable.
+    func rotateSignedPreKey(_ own: OwnIdentity, in step: borrowing Step) throws {
+        let id = try nextID("next_signed_prekey", below: 1 << 24 - 1, in: step)
+        try step.execute(
+            "UPDATE omemo_signed_prekey SET replaced_at = ? WHERE account = ? AND replaced_at IS NULL",
+            step.now,
+            account)
+        try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now).thenWiped { record in
+            _ = try step.execute(
+                "INSERT OR REPLACE INTO omemo_signed_prekey(account, id, record, created_at) VALUES (?, ?, ?, ?)",
+                account, id, copy record, step.now)
+        }
+    }
+
+    func deleteSignedPreKeys(replacedBefore time: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM omemo_signed_prekey WHERE account = ? AND replaced_at <= ?", account, time)
+    }
+
+    func signedPreKey(_ id: UInt32, in step: borrowing Step) throws(HandlerError) -> [UInt8]? {
+        try step.first("SELECT record FROM omemo_signed_prekey WHERE account = ? AND id = ?", account, id) {
+            (row) throws(HandlerError) in row.blob(0)
+        }
+    }
+
+    /// Ids go round below the limit that the legacy version's libraries have; 0 is none.
+    private func nextID(_ column: String, below limit: Int64, in step: borrowing Step) throws(HandlerError)
+        -> UInt32
+    {
+        // One of two fixed names, so that the statement is prepared once for each.
+        let id = try step.first(
+            "UPDATE omemo_own SET \(column) = \(column) % ? + 1 WHERE account = ? RETURNING \(column)",
+            limit - 1,
+            account
+        ) { (row) throws(HandlerError) in UInt32(clamping: row.integer(0)) }
+        return id ?? 1
+    }
+
+    // MARK: The bundle
+
+    /// What others need to begin a session with this device.
+    func bundle(_ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step) throws -> OmemoBundle {
+        let newest = try step.first(
+            "SELECT id, record FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
+        ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
+        guard let (signedID, signedRecord) = newest else {
+            throw OmemoError(.noDevice, "the own device has no signed prekey; start OMEMO first")
+        }
+        let records = try step.all(
+            "SELECT id, record FROM omemo_prekey WHERE account = ? AND used_at IS NULL ORDER BY id", account
+        ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
+        let signed = try signedRecord.thenWiped { record in
+            try SignalKeys.published(signedPreKey: copy record, version)
+        }
+        let keys = try records.map { id, record in
+            OmemoBundle.PreKey(
+                id: id, key: try record.thenWiped { try SignalKeys.published(preKey: copy $0, version) })
+        }
+        return OmemoBundle(
+            version: version, identityKey: try own.key.wire(version),
+            signedPreKey: .init(id: signedID, key: signed.key), signature: signed.signature, preKeys: keys)
+    }
+}

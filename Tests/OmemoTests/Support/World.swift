@@ -1,0 +1,281 @@
+import Handlers
+@testable import IQTracker
+@testable import Omemo
+import PubSub
+import Testing
+@testable import XMPPAccount
+import XMPPCore
+
+/// Accounts without streams and a server in memory between them: it keeps PEP nodes, answers requests and brings messages
+/// to every device of a user. Nothing happens by itself: ``settle()`` carries until nobody has anything to say.
+final class World {
+    /// A device: an account on a store of its own.
+    final class Client {
+        let folder: TemporaryFolder
+        let store: HandlerStore
+        let account: Account
+        let jid: JID
+        /// While it is away, what is for it waits.
+        var isOnline = true
+        var inbox: [Element] = []
+        /// Every encrypted stanza that it sent, in order.
+        var sent: [Element] = []
+
+        init(_ jid: String, clock: OfflineAccount.Clock) throws {
+            folder = try TemporaryFolder()
+            self.jid = try JID(jid)
+            store = try HandlerStore(
+                path: folder.path + "/store.db",
+                registry: HandlerRegistry(OmemoService.handlers + [Heard.self, Reported.self]),
+                schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
+                wallClock: { clock.now })
+            account = try Account(AccountConfiguration(jid: self.jid.bare, password: "none"), store: store)
+            try step { step in
+                try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
+                try account.omemo.listen(as: "test", Heard().durable, in: step)
+                try account.listeners.set(
+                    "message", key: MessageTaken.id, to: MessageTaken().durable, in: step)
+            }
+        }
+
+        var omemo: OmemoService { account.omemo }
+
+        func step<R>(_ body: (borrowing Step) throws -> R) throws -> R { try store.step(body) }
+
+        func start() throws { try step { try omemo.start(in: $0) } }
+
+        @discardableResult
+        func send(_ text: String, to jid: String, elements: [Element] = []) throws -> String {
+            try step { step in
+                try omemo.send(
+                    OmemoContent(body: text, elements: elements), to: JID(jid), then: Reported().durable,
+                    in: step)
+            }
+        }
+
+        func texts(_ sql: String) throws -> [String] {
+            try step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+        }
+
+        /// What was decrypted or could not be, oldest first; and then forgotten.
+        func heard() throws -> [String] {
+            let notes = try texts("SELECT text FROM note ORDER BY row")
+            try step { _ = try $0.execute("DELETE FROM note") }
+            return notes
+        }
+
+        var own: (device: OmemoDeviceID, key: IdentityKey) {
+            get throws { try #require(try step { try omemo.own(in: $0) }) }
+        }
+    }
+
+    /// Notes what arrived.
+    struct Heard: Handler {
+        static let id = "test.heard"
+        func run(_ call: borrowing Call<OmemoReceived>) throws {
+            let words =
+                switch call.outcome {
+                case .content(let content): "\(content.body ?? "-") \(call.trust)"
+                case .failed(let error): "failed \(error.code)"
+                }
+            try call.step.execute("INSERT INTO note(text) VALUES (?)", words)
+        }
+    }
+
+    /// Notes what became of a message.
+    struct Reported: Handler {
+        static let id = "test.reported"
+        func run(_ call: borrowing Call<OmemoSending>) throws {
+            let readers = call.devices.filter { $0.failure == nil }.count
+            let failures = call.failures.map { failure in
+                "\(failure.failure.map { "\($0)" } ?? "")"
+            }
+            if call.isSent && failures.isEmpty { return }
+            try call.step.execute(
+                "INSERT INTO note(text) VALUES (?)",
+                "\(call.isSent ? "sent" : "not sent") \(readers) \(failures.joined(separator: "; "))")
+        }
+    }
+
+    let clock = OfflineAccount.Clock()
+    var clients: [Client] = []
+    /// PEP: owner, node, then item ids and payloads in order.
+    var nodes: [String: [(id: String, payload: Element)]] = [:]
+    /// Answers instead of the usual one: nil for none at all.
+    var answer: ((_ request: IQ, _ node: String) -> IQ?)?
+    /// Whether changes of nodes are pushed to the owner's clients.
+    var isPushing = false
+
+    @discardableResult
+    func add(_ jid: String, starts: Bool = true) throws -> Client {
+        let client = try Client(jid, clock: clock)
+        clients.append(client)
+        if starts { try client.start() }
+        return client
+    }
+
+    func close() async { for client in clients { await client.account.close() } }
+
+    // MARK: The server
+
+    /// Carries until nobody has anything to say; does what clients owe once everything is quiet.
+    func settle() throws {
+        for _ in 0..<1000 {
+            if try carry() { continue }
+            for client in clients where client.isOnline {
+                _ = try client.step { try client.omemo.performDuties(in: $0) }
+            }
+            if try !carry() { return }
+        }
+        Issue.record("the clients never stop talking")
+    }
+
+    /// Carries what is there now; false when there was nothing.
+    @discardableResult
+    func carry() throws -> Bool {
+        var isBusy = false
+        for client in clients where client.isOnline {
+            let inbox = client.inbox
+            client.inbox = []
+            for element in inbox { try receive(element, client) }
+            let outbox = try client.step { step in
+                let rows = try step.all("SELECT xml FROM outbox ORDER BY seq") { (row) throws(HandlerError) in
+                    row.blob(0)
+                }
+                try step.execute("DELETE FROM outbox")
+                return rows
+            }
+            for xml in outbox {
+                try take(
+                    Element(
+                        parsing: String(decoding: xml, as: UTF8.self), defaultNamespace: Namespaces.client),
+                    client)
+            }
+            isBusy = isBusy || !inbox.isEmpty || !outbox.isEmpty
+        }
+        return isBusy
+    }
+
+    func receive(_ element: Element, _ client: Client) throws {
+        try client.step { step in
+            var inbound = InboundStep(
+                account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
+                handled: HandledCount(rawValue: 0), acknowledged: HandledCount(rawValue: 0))
+            try inbound.process(.element(element), in: step)
+            for event in inbound.events { Issue.record("\(event)") }
+        }
+    }
+
+    private func take(_ element: Element, _ client: Client) throws {
+        var element = element
+        element["from"] = client.jid.description
+        guard let stanza = try Stanza(element) else { return }
+        switch stanza {
+        case .iq(let iq): if let answer = try answerTo(iq, client) { client.inbox.append(answer.element) }
+        case .message(let message):
+            client.sent.append(element)
+            try route(message, from: client)
+        case .presence: break
+        }
+    }
+
+    private func route(_ message: Message, from client: Client) throws {
+        let target = try #require(message.to?.bare)
+        if message.type == .groupchat {
+            var reflected = message.element
+            reflected["from"] = "\(target)/\(client.jid.local ?? "")"
+            for other in clients { other.inbox.append(reflected) }
+            return
+        }
+        for other in clients where other !== client {
+            if other.jid.bare == target { other.inbox.append(message.element) }
+            if other.jid.bare == client.jid.bare { other.inbox.append(carbon(message, for: other)) }
+        }
+    }
+
+    private func carbon(_ message: Message, for client: Client) -> Element {
+        let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [message.element])
+        let sent = Element("sent", namespace: Namespaces.carbons, children: [forwarded])
+        return Element(
+            "message", namespace: Namespaces.client,
+            attributes: ["from": client.jid.bare.description, "to": client.jid.description], children: [sent])
+    }
+
+    private func answerTo(_ iq: IQ, _ client: Client) throws -> IQ? {
+        guard let pubsub = iq.payload, let request = pubsub.firstElement, let node = request["node"] else {
+            return nil
+        }
+        if let answer { return answer(iq, node) }
+        return usualAnswer(iq, node)
+    }
+
+    func usualAnswer(_ iq: IQ, _ node: String) -> IQ? {
+        guard let request = iq.payload?.firstElement else { return nil }
+        let owner = iq.to?.bare ?? iq.from?.bare
+        let key = "\(owner.map(\.description) ?? "") \(node)"
+        var answer: IQ?
+        switch request.name {
+        case "publish":
+            guard let item = request.firstElement, let payload = item.firstElement else { return nil }
+            let id = item["id"] ?? "none"
+            if node == "urn:xmpp:omemo:2:bundles" {
+                nodes[key, default: []].removeAll { $0.id == id }
+            } else {
+                nodes[key] = []
+            }
+            nodes[key]?.append((id, payload))
+            if isPushing { push(node, id, payload, owner) }
+            answer = iq.result()
+        case "items":
+            guard let items = nodes[key] else {
+                return iq.errorReply(StanzaError(.itemNotFound)).map { addressed($0, iq) }
+            }
+            let wanted = request.children("item", Namespaces.pubsub).compactMap { $0["id"] }
+            let found = items.filter { wanted.isEmpty || wanted.contains($0.id) }.map { item in
+                Element(
+                    "item", namespace: Namespaces.pubsub, attributes: ["id": item.id],
+                    children: [item.payload])
+            }
+            let list = Element(
+                "items", namespace: Namespaces.pubsub, attributes: ["node": node], children: found)
+            answer = iq.result(payload: Element("pubsub", namespace: Namespaces.pubsub, children: [list]))
+        default: answer = iq.result()
+        }
+        return answer.map { addressed($0, iq) }
+    }
+
+    private func addressed(_ answer: IQ, _ request: IQ) -> IQ {
+        var element = answer.element
+        element["from"] = request.to?.description
+        element["to"] = request.from?.description
+        return (try? IQ(element: element)) ?? answer
+    }
+
+    private func push(_ node: String, _ id: String, _ payload: Element, _ owner: JID?) {
+        let item = Element(
+            "item", namespace: Namespaces.pubsubEvent, attributes: ["id": id], children: [payload])
+        let items = Element(
+            "items", namespace: Namespaces.pubsubEvent, attributes: ["node": node], children: [item])
+        let event = Element("event", namespace: Namespaces.pubsubEvent, children: [items])
+        for client in clients {
+            client.inbox.append(
+                Element(
+                    "message", namespace: Namespaces.client,
+                    attributes: ["from": owner?.description, "type": "headline"], children: [event]))
+        }
+    }
+
+    // MARK: Looking
+
+    func list(_ jid: String, _ version: OmemoVersion) -> [UInt32]? {
+        nodes["\(jid) \(version.deviceListNode)"]?.first.flatMap { OmemoDeviceList($0.payload) }?.devices.map(
+            \.id.rawValue)
+    }
+
+    func bundle(_ client: Client, _ version: OmemoVersion) throws -> OmemoBundle {
+        let device = try client.own.device
+        let items = nodes["\(client.jid.bare) \(version.bundleNode(device))"] ?? []
+        let item = try #require(items.first { $0.id == version.bundleItem(device) })
+        return try OmemoBundle(item.payload, version)
+    }
+}
