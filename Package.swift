@@ -132,7 +132,9 @@ let package = Package(
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(name: "XMPPAccountTests", dependencies: ["XMPPAccount", "XMPPTestKit"]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "XMPPTestKit"]),
-        .testTarget(name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit"]),
+        .testTarget(
+            name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit"],
+            resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),
         .testTarget(name: "HandlersLockTests", dependencies: ["Handlers", "Omemo", "PubSub", "pushwake"]),

@@ -50,36 +50,44 @@ struct OmemoArrival {
 
     // MARK: Taking it
 
-    /// Decrypts an element and hands the content to the program. What cannot be read is no error here: it was handled,
+    /// Decrypts the message and hands the content to the program. What cannot be read is no error here: it was handled,
     /// and the program is told.
-    func take(_ element: Element, in step: borrowing Step) throws {
-        guard let own = try service.ownDevice.own(in: step) else { return }
-        let version = OmemoVersion(rawValue: element.namespace) ?? .legacy
-        let encrypted: OmemoEncrypted
-        do throws(OmemoError) {
-            guard let read = try OmemoEncrypted.read(element, for: own.device, of: service.ownJID) else {
-                return
-            }
-            encrypted = read
-        } catch {
-            return try fail(error, nil, nil, version, in: step)
+    func take(in step: borrowing Step) throws {
+        let elements = message.element.elements.filter { element in
+            element.name == "encrypted" && OmemoVersion(rawValue: element.namespace) != nil
         }
+        guard !elements.isEmpty, let own = try service.ownDevice.own(in: step) else { return }
+        var encrypted: [OmemoEncrypted] = []
+        do throws(OmemoError) {
+            for element in elements.prefix(OmemoVersion.allCases.count) {
+                if let read = try OmemoEncrypted.read(element, for: own.device, of: service.ownJID) {
+                    encrypted.append(read)
+                }
+            }
+        } catch {
+            return try fail(error, nil, nil, nil, in: step)
+        }
+        try take(encrypted, own: own, in: step)
+    }
+
+    private func take(_ encrypted: [OmemoEncrypted], own: OwnIdentity, in step: borrowing Step) throws {
+        guard let first = encrypted.first else { return }
         let sender = try sender(in: step)
-        // A room reflects what this device sent.
-        if isRoom && encrypted.sender == own.device && (sender == nil || sender == service.ownJID) { return }
+        // A room, and an archive, give back what this device sent.
+        if first.sender == own.device && (sender == nil || sender == service.ownJID) { return }
         guard let sender else {
             let error = OmemoError(
                 .unknownRoom, "the sender's address in the room is not known; set the room's members")
-            return try fail(error, nil, encrypted.sender, version, in: step)
+            return try fail(error, nil, first.sender, first.version, in: step)
         }
-        if sender == service.ownJID && encrypted.sender == own.device { return }
-        let peer = OmemoAddress(jid: sender, device: encrypted.sender, version: version)
-        guard !encrypted.keys.isEmpty else {
-            guard encrypted.payload != nil else { return }
-            let error = OmemoError(.notForThisDevice, "the message was not encrypted for this device")
-            return try fail(error, sender, encrypted.sender, version, in: step)
+        // Of the versions in one message only one is for this device.
+        if let mine = encrypted.first(where: { !$0.keys.isEmpty }) {
+            let peer = OmemoAddress(jid: sender, device: mine.sender, version: mine.version)
+            return try open(mine, from: peer, own: own, in: step)
         }
-        try open(encrypted, from: peer, own: own, in: step)
+        guard encrypted.contains(where: { $0.payload != nil }) else { return }
+        let error = OmemoError(.notForThisDevice, "the message was not encrypted for this device")
+        try fail(error, sender, first.sender, first.version, in: step)
     }
 
     private func open(
@@ -137,7 +145,7 @@ struct OmemoArrival {
 
     /// Tells the program that a message could not be read.
     private func fail(
-        _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion,
+        _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step
     ) throws {
         let received = OmemoReceived(

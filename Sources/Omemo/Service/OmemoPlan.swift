@@ -80,17 +80,18 @@ struct OmemoPlan {
         }
         let usable = forms.filter { $0.version != .legacy || legacyCarries }
         guard !usable.isEmpty else { return fail(.unsupportedContent) }
-        if let form = usable.first(where: { $0.session != nil }), let session = form.session {
-            switch session.trust {
-            case .blind, .verified:
-                targets.append(OmemoAddress(jid: user.jid, device: device, version: form.version))
-            case .undecided: fail(.undecided(session.identity))
-            case .untrusted: fail(.untrusted(session.identity))
-            }
-            return
-        }
+        // In the order of preference, whether there is a session or not: a client that speaks both versions looks at the
+        // preferred one first, and the message may be in both.
         var reason = "none is published"
         for form in usable {
+            if let session = form.session {
+                switch session.trust {
+                case .undecided: return fail(.undecided(session.identity))
+                case .untrusted: return fail(.untrusted(session.identity))
+                case .blind, .verified:
+                    return targets.append(OmemoAddress(jid: user.jid, device: device, version: form.version))
+                }
+            }
             let subject = OmemoFetchTable.Subject(jid: user.jid, version: form.version, device: device)
             let state = user.fetches[subject]
             if let state, !state.isRunning, let failedAt = state.failedAt, failedAt > now - Self.bundlePause {

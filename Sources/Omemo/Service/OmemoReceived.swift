@@ -24,8 +24,8 @@ public struct OmemoReceived: Sendable {
     public let sender: JID?
     /// The sender's device.
     public let device: OmemoDeviceID?
-    /// The version in which it was encrypted.
-    public let version: OmemoVersion
+    /// The version in which it was encrypted; nil when it is malformed.
+    public let version: OmemoVersion?
     /// The key of the sender's device; nil when the message could not be decrypted.
     public let identity: IdentityKey?
     /// What the user has decided about that key. Messages of undecided and untrusted keys are decrypted, too.

@@ -53,9 +53,7 @@ struct MessageTaken: Handler {
             try omemo.learn(event: event, from: call.message.from?.bare ?? omemo.ownJID, in: call.step)
         }
         guard let message = OmemoArrival.unwrapped(call.message, own: omemo.ownJID) else { return }
-        for child in message.element.elements where child.name == "encrypted" {
-            try OmemoArrival(service: omemo, message: message).take(child, in: call.step)
-        }
+        try OmemoArrival(service: omemo, message: message).take(in: call.step)
     }
 }
 

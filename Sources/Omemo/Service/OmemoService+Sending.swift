@@ -200,13 +200,9 @@ private struct Sealing {
     }
 
     func send(_ acknowledged: Durable<StanzaAcknowledged>?, in step: borrowing Step) throws {
-        for (index, message) in messages.enumerated() {
-            let isLast = index == messages.count - 1
-            let stanza = OmemoService.stanza(
-                message, to: draft.target, id: index == 0 ? draft.id : StanzaID.random(),
-                type: draft.isRoom ? .groupchat : .chat)
-            try service.account.send(stanza, acknowledged: isLast ? acknowledged : nil, in: step)
-        }
+        let stanza = OmemoService.stanza(
+            messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat)
+        try service.account.send(stanza, acknowledged: acknowledged, in: step)
     }
 }
 
@@ -237,22 +233,23 @@ extension OmemoService {
         let message = OmemoEncrypted(
             version: peer.version, sender: own.device, keys: [key],
             iv: peer.version == .legacy ? Crypto.randomBytes(12) : nil, payload: nil)
-        try account.send(Self.stanza(message, to: peer.jid, id: StanzaID.random(), type: .chat), in: step)
+        try account.send(Self.stanza([message], to: peer.jid, id: StanzaID.random(), type: .chat), in: step)
     }
 
-    /// The stanza around an encrypted message.
-    static func stanza(_ message: OmemoEncrypted, to target: JID, id: String, type: Message.Kind) -> Message {
-        // XEP-0420 section 6: no text beside the envelope. Clients of the legacy version expect one.
-        let hasFallback = message.version == .legacy && message.payload != nil
+    /// The stanza around a message, which may be encrypted in both versions, each for other devices.
+    static func stanza(_ messages: [OmemoEncrypted], to target: JID, id: String, type: Message.Kind)
+        -> Message
+    {
+        // XEP-0420 section 6: no text beside an envelope. Clients of the legacy version expect one.
+        let hasFallback = messages.contains { $0.version == .legacy && $0.payload != nil }
+        let hints = messages.map { message in
+            Element(
+                "encryption", namespace: "urn:xmpp:eme:0",
+                attributes: ["namespace": message.version.namespace, "name": "OMEMO"])
+        }
         return Message(
             to: target, type: type, id: id, body: hasFallback ? "This message is encrypted with OMEMO." : nil,
-            children: [
-                message.element,
-                Element(
-                    "encryption", namespace: "urn:xmpp:eme:0",
-                    attributes: ["namespace": message.version.namespace, "name": "OMEMO"]),
-                Element("store", namespace: Namespaces.hints),
-            ])
+            children: messages.map(\.element) + hints + [Element("store", namespace: Namespaces.hints)])
     }
 }
 
