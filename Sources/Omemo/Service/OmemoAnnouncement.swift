@@ -26,7 +26,7 @@ enum OmemoAnnouncement: Hashable {
     ) -> OmemoAnnouncement {
         // "A device MUST check whether that device id already exists, and if so, generate a new one" (section 6).
         if !wasEverPublished && isOnAnyList { return .renumber }
-        guard let isOnList else { return .none }
+        guard let isOnList, !state.hasFailed else { return .none }
         if state.published < state.revision { return state.sending == nil ? .publishBundle : .none }
         if isOnList || state.isListSending { return .none }
         let isNewWindow = now - state.announcedAt > window

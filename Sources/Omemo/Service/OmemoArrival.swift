@@ -95,7 +95,7 @@ struct OmemoArrival {
     ) throws {
         var failure = SignalFailure.noSession
         for key in encrypted.keys {
-            switch try decrypt(key, from: peer, own: own, in: step) {
+            switch try decrypt(key, isEmpty: encrypted.payload == nil, from: peer, own: own, in: step) {
             case .success(var opened):
                 defer { opened.keyMaterial.wipe() }
                 return try read(encrypted, opened, from: peer, in: step)
@@ -167,7 +167,8 @@ struct OmemoArrival {
     ///
     /// - Throws: When the store fails.
     private func decrypt(
-        _ key: OmemoEncrypted.Key, from peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
+        _ key: OmemoEncrypted.Key, isEmpty: Bool, from peer: OmemoAddress, own: OwnIdentity,
+        in step: borrowing Step
     ) throws -> Result<Opened, SignalFailure> {
         let old = try service.sessions.session(with: peer, in: step)
         let memory = SignalMemory(own: own, session: old?.record)
@@ -182,7 +183,9 @@ struct OmemoArrival {
                     exchange.signedPreKey, in: step)
             }
             let decrypted = try session.decrypt(key.bytes, isKeyExchange: key.isKeyExchange)
-            let identity = try store(memory, old, from: peer, in: step)
+            // A new session without content replaces one that the other side could not use, maybe ours.
+            let isRepair = isEmpty && !memory.usedPreKeys.isEmpty
+            let identity = try store(memory, isRepair ? nil : old?.beganAt, from: peer, in: step)
             try note(decrypted, memory, old, from: peer, in: step)
             let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
@@ -192,15 +195,17 @@ struct OmemoArrival {
     }
 
     /// Stores the session as it is now.
+    ///
+    /// - Parameters:
+    ///   - began: When the own side began a session; nil when no such one is to be preferred.
     private func store(
-        _ memory: SignalMemory, _ old: OmemoSessionTable.Session?, from peer: OmemoAddress,
-        in step: borrowing Step
+        _ memory: SignalMemory, _ began: Int64?, from peer: OmemoAddress, in step: borrowing Step
     ) throws -> IdentityKey {
         var bytes = memory.session ?? []
         var record = try SessionRecord(bytes)
-        guard let identity = record.identity else { throw SignalFailure(code: -1000) }
-        var beganAt = record.isUnanswered ? old?.beganAt : nil
-        if let began = old?.beganAt, step.now - began < Self.crossingWindow, !record.isUnanswered,
+        guard let identity = record.identity else { throw SignalFailure.noSession }
+        var beganAt = record.isUnanswered ? began : nil
+        if let began, step.now - began < Self.crossingWindow, !record.isUnanswered,
             let preferred = try record.preferringOwn()
         {
             (bytes, beganAt) = (preferred, began)

@@ -233,7 +233,12 @@ struct PublicationAbandoned: Handler {
 
     func run(_ call: borrowing Call<Invalidation>) throws {
         let omemo = try call.context.account.omemo
-        try omemo.failPublication(call.reason.rawValue, version, isList: isList, in: call.step)
-        if call.reason == .sessionLost { try omemo.reconcile(in: call.step) }
+        guard call.reason == .sessionLost else {
+            return try omemo.failPublication(call.reason.rawValue, version, isList: isList, in: call.step)
+        }
+        try omemo.publications.change(version, in: call.step) { state in
+            if isList { state.isListSending = false } else { state.sending = nil }
+        }
+        try omemo.reconcile(in: call.step)
     }
 }

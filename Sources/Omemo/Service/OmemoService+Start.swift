@@ -35,12 +35,7 @@ extension OmemoService {
         }
         try maintain(in: step)
         for version in Self.versions {
-            try publications.change(version, in: step) { state in
-                // A request that was under way in a session that is gone was abandoned; what still waits is found again.
-                if state.announcements > 0 && step.now - state.announcedAt > OmemoAnnouncement.window {
-                    state.announcements = 0
-                }
-            }
+            try publications.change(version, in: step) { state in state.hasFailed = false }
             try fetch(.init(jid: ownJID, version: version, device: nil), in: step)
         }
         try advance(in: step)

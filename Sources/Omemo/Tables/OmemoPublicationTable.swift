@@ -18,12 +18,15 @@ struct OmemoPublicationTable {
         /// When the counting of announcements began, and how many there were.
         var announcedAt: Int64
         var announcements: Int64
+        /// Whether it failed: it is not tried again before the next start.
+        var hasFailed: Bool
     }
 
     func state(_ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) -> State? {
         try step.first(
             """
-            SELECT revision, published, sending, listed, list_sending, announced_at, announcements
+            SELECT revision, published, sending, listed, list_sending, announced_at, announcements,
+                failure IS NOT NULL
             FROM omemo_publication WHERE account = ? AND namespace = ?
             """, account, version.namespace
         ) { (row) throws(HandlerError) in
@@ -31,7 +34,7 @@ struct OmemoPublicationTable {
                 revision: row.integer(0), published: row.integer(1), sending: row.optionalInteger(2),
                 isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
                 announcedAt: row.integer(5),
-                announcements: row.integer(6))
+                announcements: row.integer(6), hasFailed: row.integer(7) != 0)
         }
     }
 
@@ -39,9 +42,10 @@ struct OmemoPublicationTable {
         try step.execute(
             """
             UPDATE omemo_publication SET revision = ?, published = ?, sending = ?, listed = ?, list_sending = ?,
-                announced_at = ?, announcements = ?, failure = NULL WHERE account = ? AND namespace = ?
+                announced_at = ?, announcements = ?, failure = CASE WHEN ? THEN failure END
+            WHERE account = ? AND namespace = ?
             """, state.revision, state.published, state.sending, state.isListed, state.isListSending,
-            state.announcedAt, state.announcements, account, version.namespace)
+            state.announcedAt, state.announcements, state.hasFailed, account, version.namespace)
     }
 
     func change(
