@@ -125,6 +125,10 @@ let package = Package(
         .testTarget(
             name: "HandlersTests",
             dependencies: ["Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "XMPPTestKit"]),
+        // A program that the kill tests of OMEMO kill.
+        .executableTarget(
+            name: "omemo-device", dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore"],
+            path: "Tests/OmemoDevice"),
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
@@ -133,7 +137,7 @@ let package = Package(
         .testTarget(name: "XMPPAccountTests", dependencies: ["XMPPAccount", "XMPPTestKit"]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "XMPPTestKit"]),
         .testTarget(
-            name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit"],
+            name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit", "omemo-device"],
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),

@@ -127,6 +127,7 @@ struct OmemoArrival {
             version: peer.version,
             identity: opened.identity, trust: opened.trust, outcome: outcome)
         try service.deliver(received, in: step)
+        OmemoFailpoint.delivered.hit()
     }
 
     private func content(
@@ -186,6 +187,7 @@ struct OmemoArrival {
             // A new session without content replaces one that the other side could not use, maybe ours.
             let isRepair = isEmpty && !memory.usedPreKeys.isEmpty
             let identity = try store(memory, isRepair ? nil : old?.beganAt, from: peer, in: step)
+            OmemoFailpoint.decrypted.hit()
             try note(decrypted, memory, old, from: peer, in: step)
             let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))

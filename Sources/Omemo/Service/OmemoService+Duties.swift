@@ -36,6 +36,7 @@ extension OmemoService {
         guard let own = try ownDevice.own(in: step) else { return false }
         let open = try duties.open(limit: Self.dutiesAStep, in: step)
         for duty in open { try perform(duty, own: own, in: step) }
+        if !open.isEmpty { OmemoFailpoint.dutiesDone.hit() }
         // What was on its way has arrived, so nobody needs the used ones any more (XEP-0384 section 6).
         try ownDevice.deleteUsedPreKeys(before: .max, in: step)
         try maintain(in: step)

@@ -119,6 +119,7 @@ extension OmemoService {
         try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(memory.session ?? [], identity: identity, beganAt: step.now, with: peer, in: step)
+        OmemoFailpoint.begun.hit()
     }
 }
 

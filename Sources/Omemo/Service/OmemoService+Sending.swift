@@ -203,6 +203,7 @@ private struct Sealing {
         let stanza = OmemoService.stanza(
             messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat)
         try service.account.send(stanza, acknowledged: acknowledged, in: step)
+        OmemoFailpoint.sealed.hit()
     }
 }
 
@@ -219,6 +220,7 @@ extension OmemoService {
         let memory = SignalMemory(own: own, session: session.record)
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
+        OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(
             jid: peer.jid, device: peer.device, isKeyExchange: encrypted.isKeyExchange, bytes: encrypted.bytes
         )

@@ -10,13 +10,13 @@ import XMPPTestKit
 final class Interoperation {
     let folder: TemporaryFolder
     let server: ProsodyServer
-    private let authority: String
+    let authority: String
     private var peers: [SlixmppPeer] = []
     private var accounts: [Account] = []
 
     static let ours = "romeo@localhost"
     static let theirs = "juliet@localhost"
-    private static let password = "secret"
+    let password = "secret"
 
     init(_ options: ProsodyOptions = ProsodyOptions(), users: [String] = ["romeo", "juliet"]) throws {
         folder = try TemporaryFolder()
@@ -27,7 +27,7 @@ final class Interoperation {
             folder: folder.path + "/server", domain: "localhost",
             certificateFile: certificate.certificateFile,
             keyFile: certificate.keyFile, options: options)
-        for user in users { try server.addAccount(user, password: Self.password) }
+        for user in users { try server.addAccount(user, password: password) }
         try server.start()
     }
 
@@ -64,7 +64,7 @@ final class Interoperation {
         let peer = try SlixmppPeer(
             script: Array(prologue.utf8) + PackageResources.omemo_peer_py, folder: folder.path + "/" + name,
             jid: jid,
-            password: Self.password, host: server.host, port: server.startTLSPort, trustFile: authority)
+            password: password, host: server.host, port: server.startTLSPort, trustFile: authority)
         try peer.start(deadline: .now + .seconds(60))
         peers.append(peer)
         return peer
@@ -75,7 +75,7 @@ final class Interoperation {
     func device(_ jid: String = ours, store name: String = "ours") async throws -> Ours {
         let device = try Ours(
             jid, file: folder.path + "/" + name + ".db", host: server.host, port: server.startTLSPort,
-            authority: authority, password: Self.password)
+            authority: authority, password: password)
         accounts.append(device.account)
         try await device.account.connect()
         try await device.account.omemo.start()

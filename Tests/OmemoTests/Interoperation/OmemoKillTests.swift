@@ -1,0 +1,127 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+@testable import Omemo
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+/// SIGKILL of our side in the middle of conversations with an independent client.
+@Suite(.serialized) struct OmemoKillTests {
+    private let ours = Interoperation.ours
+    private let theirs = Interoperation.theirs
+
+    /// A device in a process of its own.
+    private struct Runner {
+        let scene: Interoperation
+        let store: String
+        let count: Int
+
+        func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
+            let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
+            return try ChildProcess(
+                BuiltProduct.path("omemo-device"),
+                [
+                    store, Interoperation.ours, scene.password, scene.server.host, String(scene.server.startTLSPort),
+                    scene.authority, Interoperation.theirs, String(count ?? self.count),
+                ], environment: .inheriting(environment), input: .pipe, output: .pipe,
+                errors: .file(scene.folder.path + "/device.errors"))
+        }
+
+        func texts(_ sql: String) throws -> [String] {
+            let store = try HandlerStore(
+                path: store, registry: HandlerRegistry(), schemas: Account.schemas + OmemoService.schemas)
+            return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+        }
+
+        /// Runs until everything is sent and heard.
+        func finish(_ peer: SlixmppPeer, heard: Int) async throws {
+            let child = try start()
+            do throws(ChildProcessError) {
+                _ = try child.output?.readLine(deadline: .now + .seconds(60)) { $0 == "quiet" }
+            } catch {
+                let words = (try? String(contentsOfFile: scene.folder.path + "/device.errors", encoding: .utf8)) ?? ""
+                Issue.record("\(error)\n\(words.suffix(1000))")
+            }
+            try await eventually("the peer has read \(count) messages", within: .seconds(30)) {
+                try peer.received.count >= count
+            }
+            try await eventually("\(heard) messages were heard", within: .seconds(30)) {
+                try texts("SELECT text FROM heard").count >= heard
+            }
+            child.closeInput()
+            _ = try? child.waitUntilExit(deadline: .now + .seconds(10))
+        }
+
+        func check(_ peer: SlixmppPeer, heard: Int) throws {
+            let sent = (1...count).map { "a-\($0)" }
+            let received = try peer.received
+            #expect(received.count == count)
+            #expect(Set(received) == Set(sent), "missing: \(Set(sent).subtracting(received).sorted())")
+            let ours = try texts("SELECT text FROM heard ORDER BY row")
+            let expected = (1...heard).map { "b-\($0)" }
+            #expect(ours.count == heard)
+            #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
+            #expect(try peer.unreadable == [])
+            #expect(try texts("SELECT text FROM failed") == [])
+            #expect(try texts("SELECT name FROM handler WHERE state <> 0") == [])
+        }
+    }
+
+    @Test(
+        "O5 O6 killed inside every step of both paths: no message is lost, none comes twice, the session goes on",
+        arguments: [Interoperation.Spoken.legacy, .omemo2])
+    func failpoints(_ spoken: Interoperation.Spoken) async throws {
+        let scene = try Interoperation()
+        defer { scene.report() }
+        let runner = Runner(scene: scene, store: scene.folder.path + "/device.db", count: 120)
+        // The first run makes the keys, so that the peer finds them; the peer's must be there before anything is sent.
+        let first = try runner.start(count: 0)
+        _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
+        let places =
+            OmemoFailpoint.allCases.map(\.rawValue) + [
+                "before-commit", "after-commit", "before-handler", "after-handler", "after-write", "before-ack",
+                "after-ack", "after-read", "after-bind",
+            ]
+        let peer = try scene.peer(theirs + "/py", spoken)
+        first.signal(SIGKILL)
+        try peer.sendMessages(to: ours, count: 120, rate: 8, prefix: "b")
+        var reached: Set<String> = []
+        for nth in [1, 2, 5] {
+            for place in places {
+                let child = try runner.start("\(place):kill:\(nth)")
+                let ending = try? child.waitUntilExit(deadline: .now + .milliseconds(1500))
+                if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
+            }
+        }
+        try await runner.finish(peer, heard: 120)
+        try runner.check(peer, heard: 120)
+        let missed = Set(places).subtracting(reached)
+        #expect(missed == [], "never reached: \(missed.sorted())")
+        await scene.close()
+    }
+
+    @Test(
+        "O9 a thousand messages with random kills of our side: what the peer has is what we have",
+        arguments: [Interoperation.Spoken.legacy, .omemo2])
+    func randomKills(_ spoken: Interoperation.Spoken) async throws {
+        let scene = try Interoperation()
+        defer { scene.report() }
+        let runner = Runner(scene: scene, store: scene.folder.path + "/device.db", count: 500)
+        let first = try runner.start(count: 0)
+        _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
+        let peer = try scene.peer(theirs + "/py", spoken)
+        try peer.sendMessages(to: ours, count: 500, rate: 60, prefix: "b")
+        var child = first
+        for _ in 0..<20 {
+            try await Task.sleep(for: .milliseconds(.random(in: 30...500)))
+            _ = child.killAndWait()
+            child = try runner.start()
+        }
+        _ = child.killAndWait()
+        try await runner.finish(peer, heard: 500)
+        try runner.check(peer, heard: 500)
+        await scene.close()
+    }
+}
