@@ -1,8 +1,8 @@
 // A device that sends numbered messages and writes down what it hears, to be killed at any moment.
 //
-//     omemo-device STORE JID PASSWORD HOST PORT AUTHORITY PEER COUNT
+//     omemo-device STORE JID PASSWORD HOST PORT AUTHORITY PEER COUNT PAUSE
 //
-// Prints "connected", "sent" once all COUNT messages are in the outbox, and "quiet" once the server has them all. Ends
+// PAUSE is the time between two messages in milliseconds. Prints "connected", "sent" once all COUNT messages are in the outbox, and "quiet" once the server has them all. Ends
 // when its input does.
 
 import Glibc
@@ -30,7 +30,8 @@ struct Sent: Handler {
     func run(_ call: borrowing Call<OmemoSending>) throws {
         guard !call.isSent || !call.failures.isEmpty else { return }
         try call.step.execute(
-            "INSERT INTO failed(text) VALUES (?)", call.failures.map { "\($0.failure.map { "\($0)" } ?? "")" }.joined())
+            "INSERT INTO failed(text) VALUES (?)",
+            call.failures.map { "\($0.failure.map { "\($0)" } ?? "")" }.joined())
     }
 }
 
@@ -49,7 +50,9 @@ enum OmemoDevice {
 
     static func main() async throws {
         let words = CommandLine.arguments
-        guard words.count == 9, let port = UInt16(words[5]), let count = Int64(words[8]) else { exit(64) }
+        guard words.count == 10, let port = UInt16(words[5]), let count = Int64(words[8]),
+            let pause = Int64(words[9])
+        else { exit(64) }
         var configuration = AccountConfiguration(
             jid: try JID(words[2]), password: words[3],
             server: .init(host: words[4], port: port, security: .startTLS))
@@ -70,7 +73,7 @@ enum OmemoDevice {
         say("connected")
         while try await sendNext(to: peer, upTo: count, account) {
             // Some time to be killed between any two.
-            try await Task.sleep(for: .milliseconds(2))
+            try await Task.sleep(for: .milliseconds(pause))
         }
         say("sent")
         while try await isBusy(account) { try await Task.sleep(for: .milliseconds(50)) }
@@ -87,9 +90,12 @@ enum OmemoDevice {
     /// Sends one message; that it was sent commits with it.
     private static func sendNext(to peer: JID, upTo count: Int64, _ account: Account) async throws -> Bool {
         try await account.perform { step in
-            let sent = try step.first("SELECT sent FROM progress") { (row) throws(HandlerError) in row.integer(0) } ?? 0
+            let sent =
+                try step.first("SELECT sent FROM progress") { (row) throws(HandlerError) in row.integer(0) }
+                ?? 0
             guard sent < count else { return false }
-            try account.omemo.send(OmemoContent(body: "a-\(sent + 1)"), to: peer, then: Sent().durable, in: step)
+            try account.omemo.send(
+                OmemoContent(body: "a-\(sent + 1)"), to: peer, then: Sent().durable, in: step)
             try step.execute("UPDATE progress SET sent = sent + 1")
             return true
         }

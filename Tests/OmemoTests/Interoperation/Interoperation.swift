@@ -96,7 +96,8 @@ final class Interoperation {
             configuration.trust = .file(path: authority)
             store = try HandlerStore(
                 path: file,
-                registry: HandlerRegistry(OmemoService.handlers + [World.Heard.self, World.Reported.self]),
+                registry: HandlerRegistry(
+                    OmemoService.handlers + [World.Heard.self, World.Reported.self, Answered.self]),
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes])
             account = try Account(configuration, store: store)
             try store.step { step in try account.omemo.listen(as: "test", World.Heard().durable, in: step) }
@@ -127,6 +128,58 @@ final class Interoperation {
         func send(_ text: String, to jid: String) async throws {
             try await account.omemo.send(
                 OmemoContent(body: text), to: JID(jid), then: World.Reported().durable)
+        }
+
+        /// Makes a room for members only, which shows their addresses, and enters it.
+        func makeRoom(_ room: JID, members: [String]) async throws {
+            try await account.perform { step in
+                let enter = Element("x", namespace: "http://jabber.org/protocol/muc")
+                try self.account.send(Presence(to: room.with(resource: "romeo"), children: [enter]), in: step)
+            }
+            func field(_ name: String, _ value: String) -> Element {
+                Element(
+                    "field", namespace: Namespaces.dataForms, attributes: ["var": name],
+                    children: [Element("value", namespace: Namespaces.dataForms, text: value)])
+            }
+            let form = Element(
+                "x", namespace: Namespaces.dataForms, attributes: ["type": "submit"],
+                children: [
+                    field("FORM_TYPE", "http://jabber.org/protocol/muc#roomconfig"),
+                    field("muc#roomconfig_membersonly", "1"), field("muc#roomconfig_whois", "anyone"),
+                ])
+            let owner = "http://jabber.org/protocol/muc#owner"
+            try await ask(Element("query", namespace: owner, children: [form]), room)
+            let admin = "http://jabber.org/protocol/muc#admin"
+            // The founder is the owner already.
+            let items = members.dropFirst().map {
+                Element("item", namespace: admin, attributes: ["affiliation": "member", "jid": $0])
+            }
+            try await ask(Element("query", namespace: admin, children: items), room)
+            let known = try Dictionary(
+                uniqueKeysWithValues: members.map { member in
+                    let jid = try JID(member)
+                    return (jid, jid.local)
+                })
+            try await account.perform { step in try self.account.omemo.setMembers(known, of: room, in: step) }
+        }
+
+        private func ask(_ payload: Element, _ room: JID) async throws {
+            let id = StanzaID.random()
+            try await account.send(
+                IQ(type: .set, to: room, id: id, payload: payload), then: Answered(id: id).durable)
+            try await eventually("the room answers") { try self.notes.contains("answer \(id) true") }
+            try store.step { _ = try $0.execute("DELETE FROM note") }
+        }
+
+        /// Notes whether a request was granted.
+        struct Answered: Handler {
+            static let id = "test.answered"
+            var id: String
+            func run(_ call: borrowing Call<IQReply>) throws {
+                var isGranted = false
+                if case .result = call.outcome { isGranted = true }
+                try call.step.execute("INSERT INTO note(text) VALUES (?)", "answer \(id) \(isGranted)")
+            }
         }
 
         /// Once that many messages were heard.

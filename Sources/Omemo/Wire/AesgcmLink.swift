@@ -1,0 +1,146 @@
+import XMPPAccount
+
+/// A link to an encrypted file: `aesgcm://host/path#IV+key`.
+///
+/// The file is on a web server, encrypted with AES-256-GCM and with the tag at its end. Key and IV stand in the fragment,
+/// which is never sent to that server; the link itself goes as the text of an encrypted message.
+///
+/// ```swift
+/// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
+/// let link = file.link
+/// for piece in pieces { upload(try file.update(piece)) }
+/// upload(try file.finish())
+/// try await account.omemo.send(OmemoContent(body: link.text), to: juliet)
+/// ```
+///
+/// Source: XEP-0454 sections 3 and 4.
+public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
+    /// Where the encrypted file is: an address that begins with `https://`.
+    public let address: String
+    private let iv: [UInt8]
+    private let key: [UInt8]
+
+    /// The longest link that is read, in bytes.
+    public static let maximumLength = 8192
+    private static let scheme = "aesgcm://"
+    private static let keySize = 32
+
+    /// Reads a link. Nil when it is none, when its fragment holds no key of 32 bytes with an IV of 12 (or, as older clients
+    /// write it, 16) in hexadecimal digits, or when it is longer than ``maximumLength``.
+    public init?(_ text: String) {
+        guard text.utf8.count <= Self.maximumLength, text.hasPrefix(Self.scheme),
+            let mark = text.firstIndex(of: "#")
+        else { return nil }
+        let place = text[..<mark].dropFirst(Self.scheme.count)
+        guard !place.isEmpty, let secret = Self.bytes(hexadecimal: text[text.index(after: mark)...]),
+            secret.count == Self.keySize + 12 || secret.count == Self.keySize + 16
+        else { return nil }
+        address = "https://" + place
+        iv = Array(secret.dropLast(Self.keySize))
+        key = Array(secret.suffix(Self.keySize))
+    }
+
+    private init(address: String, iv: [UInt8], key: [UInt8]) {
+        (self.address, self.iv, self.key) = (address, iv, key)
+    }
+
+    /// The link with its key, to be sent encrypted and never in the clear.
+    public var text: String {
+        Self.scheme + address.dropFirst("https://".count) + "#" + Self.hexadecimal(iv) + Self.hexadecimal(key)
+    }
+
+    /// The address alone: links appear in logs, keys must not.
+    public var description: String { address + "#•••" }
+
+    // MARK: Encrypting and decrypting, piece by piece
+
+    /// Begins to decrypt the file.
+    ///
+    /// - Throws: ``OmemoError`` `cryptoFailed`.
+    public func decrypting() throws(OmemoError) -> Decryptor {
+        Decryptor(cipher: try AESGCM(encrypting: false, key: key, iv: iv))
+    }
+
+    /// Encrypts a file piece by piece.
+    public struct Encryptor: ~Copyable {
+        /// The link to the file, with its key.
+        public let link: AesgcmLink
+        private let cipher: AESGCM
+
+        /// Begins to encrypt a file with a new key.
+        ///
+        /// - Parameter address: Where it will be, beginning with `https://` and without a fragment.
+        /// - Throws: ``OmemoError`` `malformed` for another address, `cryptoFailed`.
+        public init(to address: String) throws(OmemoError) {
+            guard address.hasPrefix("https://"), !address.contains("#"),
+                address.utf8.count > "https://".utf8.count
+            else {
+                throw OmemoError(
+                    .malformed,
+                    "'\(address)' is no https address without fragment, so no link can be made of it")
+            }
+            let made = AesgcmLink(
+                address: address, iv: Crypto.randomBytes(12), key: Crypto.randomBytes(keySize))
+            let encrypting = try AESGCM(encrypting: true, key: made.key, iv: made.iv)
+            (link, cipher) = (made, encrypting)
+        }
+
+        /// Encrypts the next piece.
+        ///
+        /// - Returns: What to upload next, as long as the piece.
+        public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
+            try cipher.update(piece)
+        }
+
+        /// Ends the file.
+        ///
+        /// - Returns: What to upload last: the tag, 16 bytes.
+        public consuming func finish() throws(OmemoError) -> [UInt8] { try cipher.finish() }
+    }
+
+    /// Decrypts a file piece by piece.
+    public struct Decryptor: ~Copyable {
+        let cipher: AESGCM
+        /// The end of what has come, which may be the tag.
+        private var tail: [UInt8] = []
+
+        init(cipher: AESGCM) { self.cipher = cipher }
+
+        /// Decrypts the next piece. What it returns may not be used before ``finish()`` has agreed: write it into a file
+        /// that is deleted otherwise.
+        ///
+        /// - Returns: What is certain not to belong to the tag; may be empty.
+        public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
+            tail += piece
+            guard tail.count > AESGCM.tagSize else { return [] }
+            let text = tail.dropLast(AESGCM.tagSize)
+            let plain = try cipher.update(text)
+            tail = Array(tail.suffix(AESGCM.tagSize))
+            return plain
+        }
+
+        /// Ends the file.
+        ///
+        /// - Throws: ``OmemoError`` `undecryptable` when the file is not what was encrypted, or ends early.
+        public consuming func finish() throws(OmemoError) { try cipher.finish(tag: tail) }
+    }
+
+    // MARK: Hexadecimal
+
+    private static func hexadecimal(_ bytes: [UInt8]) -> String {
+        bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+    }
+
+    private static func bytes(hexadecimal text: Substring) -> [UInt8]? {
+        let digits = Array(text.utf8)
+        guard digits.count % 2 == 0, digits.count <= 2 * (keySize + 16) else { return nil }
+        var bytes: [UInt8] = []
+        for index in stride(from: 0, to: digits.count, by: 2) {
+            guard let high = Character(UnicodeScalar(digits[index])).hexDigitValue,
+                let low = Character(UnicodeScalar(digits[index + 1])).hexDigitValue
+            else { return nil }
+            bytes.append(UInt8(high << 4 | low))
+        }
+        return bytes
+    }
+}
