@@ -189,7 +189,7 @@ class Peer(slixmpp.ClientXMPP):
 
     async def on_omemo(self, _):
         if self.room:
-            await self.plugin["xep_0045"].join_muc_wait(slixmpp.JID(self.room), self.boundjid.user, maxhistory="0")
+            await self.plugin["xep_0045"].join_muc_wait(slixmpp.JID(self.room), self.boundjid.user, maxchars=0)
         self.ready.set()
         self.log.write("ready", jid=self.boundjid.full, slixmpp=slixmpp.__version__)
         say(f"ready {self.boundjid.full}")
@@ -211,6 +211,11 @@ class Peer(slixmpp.ClientXMPP):
             sender = str(message["from"])
             try:
                 body = await self.decrypted(message, encryption)
+            except omemo.MessageNotForUs as error:
+                # A message without content is for one device, and comes to all.
+                if any(element.tag.endswith("}payload") for element in message.xml.iter()):
+                    self.log.write("unreadable", **{"from": sender}, reason=str(error))
+                return
             except Exception as error:  # whatever it is, it is written down
                 self.log.write(
                     "unreadable", **{"from": sender}, id=message["id"], reason=f"{type(error).__name__}: {error}"
