@@ -7,7 +7,7 @@ extension OmemoService {
     /// Lets a stored handler receive every decrypted message, in whatever process receives it.
     ///
     /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's handled count commit
-    /// together. If it throws, all of that is undone and the message is set aside, still encrypted.
+    /// together. If it throws, all of that is undone; the message is kept, still encrypted, and taken again later.
     ///
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
@@ -34,9 +34,11 @@ extension OmemoService {
             (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
         }
         for listener in listeners {
-            let disposition = try step.call(
-                listener, with: received, input: Serializer().bytes(received.message.element))
-            guard case .quarantined(let reason) = disposition else { continue }
+            let reason: String
+            switch try step.call(listener, with: received) {
+            case .ended, .queued: continue
+            case .retrying(_, let why), .parked(let why), .quarantined(let why): reason = why
+            }
             // What the program could not take is not taken: the ratchet must not go on without it.
             throw OmemoError(.undecryptable, "a listener failed, so the message stays encrypted: \(reason)")
         }

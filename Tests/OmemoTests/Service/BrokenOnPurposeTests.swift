@@ -475,7 +475,7 @@ import XMPPCore
         try b.step { step in
             let handler = try #require(try b.account.listeners.handlers(of: "message", in: step).first)
             let context = MessageReceived(account: b.account, message: try Message(element: message))
-            guard case .quarantined = try step.call(handler, with: context) else {
+            guard case .retrying = try step.call(handler, with: context) else {
                 Issue.record("the failing listener was not noticed")
                 return
             }

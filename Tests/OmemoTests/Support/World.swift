@@ -28,7 +28,7 @@ final class World {
                 path: folder.path + "/store.db",
                 registry: HandlerRegistry(OmemoService.handlers + [Heard.self, Reported.self]),
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
-                wallClock: { clock.now })
+                time: TimeSource(wallMilliseconds: { clock.now }))
             account = try Account(AccountConfiguration(jid: self.jid.bare, password: "none"), store: store)
             try step { step in
                 try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
