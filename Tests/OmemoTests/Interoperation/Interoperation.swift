@@ -150,11 +150,12 @@ final class Interoperation {
             let owner = "http://jabber.org/protocol/muc#owner"
             try await ask(Element("query", namespace: owner, children: [form]), room)
             let admin = "http://jabber.org/protocol/muc#admin"
-            // The founder is the owner already.
-            let items = members.dropFirst().map {
-                Element("item", namespace: admin, attributes: ["affiliation": "member", "jid": $0])
+            // The founder is the owner already. Prosody looks at the first item of a request only.
+            for member in members.dropFirst() {
+                let item = Element(
+                    "item", namespace: admin, attributes: ["affiliation": "member", "jid": member])
+                try await ask(Element("query", namespace: admin, children: [item]), room)
             }
-            try await ask(Element("query", namespace: admin, children: items), room)
             let known = try Dictionary(
                 uniqueKeysWithValues: members.map { member in
                     let jid = try JID(member)

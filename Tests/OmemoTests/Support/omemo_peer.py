@@ -207,6 +207,8 @@ class Peer(slixmpp.ClientXMPP):
             message = slixmpp.Message(self, carbon)
         if not encryption.is_encrypted(message):
             return
+        if message["type"] == "groupchat" and message["from"].resource == self.boundjid.user:
+            return  # the room reflects what this peer sent
         async with self.lock:
             sender = str(message["from"])
             try:
