@@ -39,7 +39,7 @@ torture: ## the long kill tests
 	@scripts/torture.sh
 
 docs: ## build the documentation into .build/docs
-	@scripts/setup.sh build
+	@scripts/setup.sh test
 	@scripts/docs.sh
 
 lint: ## check the format

@@ -146,6 +146,16 @@ let package = Package(
     swiftLanguageModes: [.v6]
 )
 
+// Apart from the other benchmarks because it links libomemo-c, and only when asked for because it looks inside Omemo:
+// scripts/bench.sh builds it with -enable-testing.
+if environment["OMEMO_BENCHMARKS"] != nil {
+    package.targets.append(
+        .executableTarget(
+            name: "omemo-benchmarks",
+            dependencies: ["COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore"], path: "Benchmarks/omemo"
+        ))
+}
+
 for target in package.targets where ![.system, .plugin, .binary].contains(target.type) {
     target.swiftSettings =
         (target.swiftSettings ?? []) + [

@@ -6,12 +6,31 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-scripts/setup.sh build
-scripts/setup.sh bench || echo "bench: the peers are not there; their lines are left out" >&2
-for product in pushwake cold-start benchmarks; do
-    swift build -c release --static-swift-stdlib --product "$product" >&2
-done
-# Not by swift build, which would link Swift's libraries to it.
-clang -O2 -I Benchmarks/CFloor/include Benchmarks/ColdFloor/main.c Benchmarks/CFloor/floor.c \
-    $(pkg-config --cflags --libs sqlite3) -o .build/release/cold-floor
-exec .build/release/benchmarks "$@"
+others() {
+    scripts/setup.sh build
+    scripts/setup.sh bench || echo "bench: the peers are not there; their lines are left out" >&2
+    for product in pushwake cold-start benchmarks; do
+        swift build -c release --static-swift-stdlib --product "$product" >&2
+    done
+    # Not by swift build, which would link Swift's libraries to it.
+    clang -O2 -I Benchmarks/CFloor/include Benchmarks/ColdFloor/main.c Benchmarks/CFloor/floor.c \
+        $(pkg-config --cflags --libs sqlite3) -o .build/release/cold-floor
+    .build/release/benchmarks "$@"
+}
+
+# A program of its own: it links libomemo-c and looks inside the module.
+omemo() {
+    scripts/setup.sh test
+    OMEMO_BENCHMARKS=1 swift build -c release -Xswiftc -enable-testing --scratch-path .build/omemo-bench \
+        --product omemo-benchmarks >&2
+    .build/omemo-bench/release/omemo-benchmarks "$@"
+}
+
+case ${1-} in
+    '')
+        others
+        omemo
+        ;;
+    omemo*) omemo "$@" ;;
+    *) others "$@" ;;
+esac
