@@ -129,8 +129,8 @@ extension OmemoPeerTests {
         await scene.close()
     }
 
-    @Test("O9 a device of ours that is made anew under its number is read by the peer, and reads it")
-    func reinstalled() async throws {
+    @Test("O9 a device of ours that has lost its sessions repairs them: it reads the peer and is read")
+    func sessionsLost() async throws {
         let scene = try Interoperation()
         defer { scene.report() }
         let device = try await scene.device()
