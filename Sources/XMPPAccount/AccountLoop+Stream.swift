@@ -85,6 +85,8 @@ extension AccountLoop {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
         }
         account.liveClock.start(at: state.liveTime)
+        // The same for handlers with a timeout in this account's scope. When the store fails, they come late.
+        try? account.runner.startLiveTime(of: account.scope)
         reconnection.trusted()
         isHinted = false
         let stream = LiveStream(opened, state: state, own: own, now: now)
@@ -218,6 +220,7 @@ extension AccountLoop {
         catchingUp += stream.takeBarriers()
         let liveTime = account.liveClock.milliseconds ?? 0
         account.liveClock.stop()
+        try? account.runner.stopLiveTime(of: account.scope)
         phase = .idle
         do {
             try fenced { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
@@ -268,6 +271,7 @@ extension AccountLoop {
             stream.connection.closeDirty()
             catchingUp += stream.takeBarriers()
             account.liveClock.stop()
+            try? account.runner.stopLiveTime(of: account.scope)
         }
         phase = .idle
         isFenced = true
