@@ -179,13 +179,17 @@ public struct RetryPolicy: Hashable, Sendable {
     /// - Parameters:
     ///   - attempts: How often the handler was called, from 1.
     ///   - seed: What the spread is drawn from, so that a row always waits equally long.
-    func delay(after attempts: Int, seed: Int64) -> Int64 {
-        let first = Double(firstDelay.milliseconds)
-        var power = 1.0
-        for _ in 1..<max(1, attempts) { power = min(power * factor, 1e15) }
-        let delay = min(first * power, Double(longestDelay.milliseconds))
-        // Fibonacci hashing: neighbouring rows get waits far apart.
+    package func delay(after attempts: Int, seed: Int64) -> Int64 {
+        let longest = Double(longestDelay.milliseconds)
+        var delay = min(Double(firstDelay.milliseconds), longest)
+        var step = 1
+        while step < attempts, delay > 0, delay < longest, factor > 1 {
+            delay = min(delay * factor, longest)
+            step += 1
+        }
+        // Fibonacci hashing: neighboring rows get waits far apart.
         let hash = UInt64(bitPattern: seed &* 31 &+ Int64(attempts)) &* 0x9e37_79b9_7f4a_7c15
-        return Int64(delay * (1 + 0.2 * Double(hash >> 11) / Double(1 << 53)))
+        let spread = delay * (1 + 0.2 * Double(hash >> 11) / Double(1 << 53))
+        return Int64(exactly: spread.rounded(.down)) ?? .max
     }
 }

@@ -142,7 +142,6 @@ extension Transaction {
     ) throws -> Disposition {
         var taken: StoredHandler?
         var context = given
-        failedRetry = nil
         do {
             try undoingOnError {
                 let stored = try take()

@@ -37,7 +37,11 @@ struct SetAside {
         } else if Self.isUnknown(error) {
             state = .parked
         } else if let retry, Self.isWorthRetrying(error), isKept, attempts < retry.attempts {
-            let delay = retry.delay(after: attempts, seed: stored.id?.rawValue ?? 0)
+            // The calls of a standing handler have one row, but do not come back together either.
+            let seed =
+                (stored.id?.rawValue ?? 0)
+                &+ Int64(bitPattern: (context as? any RestorableContext)?.fingerprint ?? 0)
+            let delay = retry.delay(after: attempts, seed: seed)
             (state, due) = (.pending, TimeSource.sum(now, delay))
         }
     }

@@ -19,9 +19,12 @@ package final class Transaction {
     /// The handler whose row runs now.
     var running: StoredHandler?
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
-    private(set) var nestedFailure: (any Error)?
-    /// How the innermost handler that failed wants to be tried again.
-    var failedRetry: RetryPolicy?
+    var nestedFailure: (any Error)? { nested?.error }
+    /// The same, with how that handler wants to be tried again.
+    private var nested: (error: any Error, retry: RetryPolicy?)?
+    /// How the nested handler wants to be tried again for whose sake the last part that was undone failed; nil when
+    /// that failed by itself.
+    private(set) var failedRetry: RetryPolicy?
     /// How many handlers are running, each called by the one before it.
     private var depth = 0
     /// Far above what is meant, far below what a thread's stack holds.
@@ -56,9 +59,9 @@ package final class Transaction {
     /// Runs `body` in a savepoint and undoes what it wrote when it throws. These may stand in one another.
     func undoingOnError(_ body: () throws -> Void) throws {
         try connection.savepoint()
-        let outerFailure = nestedFailure
-        nestedFailure = nil
-        defer { nestedFailure = outerFailure }
+        let outer = nested
+        nested = nil
+        defer { nested = outer }
         let actions = afterCommit.count
         do {
             try body()
@@ -69,6 +72,7 @@ package final class Transaction {
             // is nothing to undo: the step cannot commit any more.
             if connection.isUsable { try connection.undo() }
             afterCommit.removeSubrange(actions...)
+            failedRetry = nested?.retry
             // The inner handler's own error decides what becomes of the outer one, however that one worded it.
             throw nestedFailure ?? error
         }
@@ -110,10 +114,7 @@ package final class Transaction {
         do {
             try body()
         } catch {
-            if nestedFailure == nil {
-                nestedFailure = error
-                failedRetry = failedRetry ?? registry.definition(named: handler)?.retry
-            }
+            nested = nested ?? (error, registry.definition(named: handler)?.retry)
             throw error
         }
     }

@@ -111,7 +111,9 @@ struct WaitingRow: Equatable {
 extension HandlerStore {
     func integer(_ sql: String) throws -> Int64? { try step { try $0.first(sql) { $0.integer(0) } } }
 
-    func texts(_ sql: String) throws -> [String] { try step { try $0.all(sql) { $0.text(0) } } }
+    func texts(_ sql: String, column: Int = 0) throws -> [String] {
+        try step { try $0.all(sql) { $0.text(column) } }
+    }
 
     /// What the handlers wrote, in order.
     func notes() throws -> [String] { try texts("SELECT text FROM note ORDER BY id") }
