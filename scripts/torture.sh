@@ -11,3 +11,6 @@ for server in embedded prosody; do
     echo "$server: $kills kills, seed $seed"
     .build/release/pushwake simulate --server "$server" --rounds $((kills / 5 + 1)) --kills "$kills" --seed "$seed"
 done
+echo "handlers: 1000000, $kills kills"
+swift build --build-tests
+HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers

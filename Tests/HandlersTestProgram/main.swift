@@ -5,6 +5,9 @@ import Glibc
 let subcommands: [String: ([String]) throws -> Void] = [
     "seat": seat,
     "mark-for-ever": markForEver,
+    "bind": bindWork,
+    "work": work,
+    "requeue": requeue,
 ]
 
 let arguments = Array(CommandLine.arguments.dropFirst())
