@@ -1,0 +1,173 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPTestKit
+
+private struct Chime: Handler {
+    static let id = "timer.chime"
+    var name: String
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.step.note("\(name) \(call.due) \(call.missed)")
+    }
+}
+
+private struct Stored: DurableEvent, Equatable {
+    static let id = "timer.stored"
+    var row: Int
+}
+
+@Suite(.serialized, .ownThread) struct TimerTests {
+    private static let day: Int64 = 86_400_000
+
+    @Test("H15 a year passes in milliseconds: a daily timer fires each day, exactly on time, and never twice")
+    func year() throws {
+        try withRig([Chime.self]) { rig in
+            let start = rig.now
+            try rig.store.step {
+                _ = try $0.schedule(
+                    Chime(name: "d").durable, after: .seconds(86_400), every: .seconds(86_400))
+            }
+            for _ in 0..<365 {
+                rig.clock.advance(by: .milliseconds(Self.day - 1))
+                try rig.runner.runDue()
+                rig.clock.advance(by: .milliseconds(1))
+                try rig.runner.runDue()
+                try rig.runner.runDue()
+            }
+            let expected = (1...365).map { "d \(start + Int64($0) * Self.day) 0" }
+            #expect(try rig.store.notes() == expected)
+        }
+    }
+
+    @Test("H15 what a periodic timer missed is told and not made up for; it keeps its beat")
+    func missed() throws {
+        try withRig([Chime.self]) { rig in
+            let start = rig.now
+            let id = try rig.store.step {
+                try $0.schedule(Chime(name: "m").durable, after: .seconds(10), every: .seconds(10))
+            }
+            rig.clock.advance(by: .milliseconds(45_500))
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["m \(start + 10_000) 3"])
+            #expect(try rig.status(of: id)?.due == start + 50_000)
+            // The wall is set back: nothing fires again.
+            rig.clock.setWall(milliseconds: start)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes().count == 1)
+            try rig.invalidate(id)
+            rig.clock.setWall(milliseconds: start + 10 * Self.day)
+            try rig.runner.runDue()
+            #expect(try rig.store.notes().count == 1)
+        }
+    }
+
+    @Test("H15 a timer for the end of time waits, and one of no time fires at once")
+    func extremes() throws {
+        try withRig([Chime.self]) { rig in
+            let far = try rig.store.step {
+                try $0.schedule(
+                    Chime(name: "far").durable, after: .seconds(Int64.max), every: .seconds(Int64.max))
+            }
+            try rig.store.step { _ = try $0.schedule(Chime(name: "now").durable, after: .seconds(-5)) }
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["now \(rig.now) 0"])
+            #expect(try rig.status(of: far)?.due == .max)
+        }
+    }
+
+    // MARK: Live time
+
+    @Test(
+        "H16 a timeout counts live time only: what passes while nothing runs, or frozen, does not expire it")
+    func liveTime() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            var id = HandlerID(rawValue: 0)
+            try withRig(folder.file(), [Say.self, Gone.self], clock: clock) { rig in
+                try rig.runner.runDue()
+                id = try rig.store.step {
+                    try $0.bind(
+                        Say(name: "s").durable.orElse(Gone(name: "s").durable), timeout: .seconds(60))
+                }
+                clock.advance(by: .seconds(10))
+                try rig.runner.runDue()
+                // Frozen for a day: at most 15 s of it count.
+                clock.advance(by: .seconds(86_400))
+                try rig.runner.runDue()
+                let live = try rig.store.step { try $0.liveTime() }
+                #expect((10_000...25_000).contains(live), "\(live)")
+                #expect(try rig.store.ending(of: id) == nil)
+            }
+            // No process for a week.
+            clock.advance(by: .seconds(7 * 86_400))
+            try withRig(folder.file(), [Say.self, Gone.self], clock: clock) { rig in
+                try rig.runner.runDue()
+                #expect(try rig.store.ending(of: id) == nil)
+                for _ in 0..<6 {
+                    clock.advance(by: .seconds(10))
+                    try rig.runner.runDue()
+                }
+                #expect(try rig.store.ending(of: id)?.outcome == .timeout)
+                #expect(try rig.store.notes() == ["s gone: test.say timed-out"])
+            }
+        }
+    }
+
+    @Test(
+        "H16 a deadline of the wall clock holds whether anything ran or not; whichever comes first ends it, once"
+    )
+    func wall() throws {
+        try withRig([Say.self, Gone.self]) { rig in
+            try rig.runner.runDue()
+            let id = try rig.store.step {
+                try $0.bind(
+                    Say(name: "w").durable.orElse(Gone(name: "w").durable), timeout: .seconds(10),
+                    deadline: rig.now + 5_000)
+            }
+            rig.clock.advance(by: .seconds(86_400))
+            try rig.runner.runDue()
+            try rig.runner.runDue()
+            #expect(try rig.store.notes() == ["w gone: test.say timed-out"])
+            #expect(try rig.store.ending(of: id)?.reason == .timedOut)
+        }
+    }
+
+    // MARK: Events
+
+    @Test(
+        "H21 an event is delivered after its commit, once, also to another process; one that was given up never"
+    )
+    func events() async throws {
+        try await withFolder { folder in
+            let poster = try openStore(folder.file())
+            let listener = try openStore(folder.file())
+            #expect(throws: Failure.self) {
+                try poster.step { step in
+                    try step.post(Stored(row: 0))
+                    throw Failure()
+                }
+            }
+            try poster.step { try $0.post(Stored(row: 1)) }
+            let seen = Task {
+                var rows: [Int] = []
+                for try await delivery in listener.events(Stored.self) {
+                    rows.append(delivery.event.row)
+                    if rows.count == 3 { break }
+                }
+                return rows
+            }
+            try poster.step { step in for row in 2...3 { try step.post(Stored(row: row)) } }
+            #expect(try await seen.value == [1, 2, 3])
+            // The last one was not consumed: the loop was left in its body, as by a kill.
+            var again = listener.events(Stored.self).makeAsyncIterator()
+            let last = try #require(try await again.next())
+            #expect(last.event == Stored(row: 3))
+            #expect(try poster.step { try last.consume(in: $0) })
+            #expect(try !listener.step { try last.consume(in: $0) })
+            #expect(try poster.integer("SELECT count(*) FROM event") == 0)
+            let waiting = Task { try await listener.events(Stored.self).first { _ in true } }
+            waiting.cancel()
+            await #expect(throws: CancellationError.self) { _ = try await waiting.value }
+        }
+    }
+}
