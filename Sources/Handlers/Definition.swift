@@ -133,6 +133,8 @@ struct StoredHandler: Sendable {
     var culprit: Int64?
     /// The root of its chain; nil when it is that itself.
     var trace: HandlerID?
+    /// Whether it stays after the call.
+    var isStanding = false
 
     /// The root of its chain.
     var root: HandlerID? { trace ?? id }

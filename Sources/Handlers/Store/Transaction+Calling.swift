@@ -40,10 +40,12 @@ extension Transaction {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
             take: {
-                try read(
+                var stored = try read(
                     id,
                     "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace FROM handler WHERE id = ? AND kind = 1"
                 )
+                stored.isStanding = true
+                return stored
             },
             run: { stored, input in
                 try invoke(stored, overrides: overrides, context: context, input: &input)
@@ -97,23 +99,20 @@ extension Transaction {
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = running
-        running = stored
-        slot.mark(Mark(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context)))
+        let outer = (running, mark)
+        let mark = Mark(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
+        (running, self.mark) = (stored, mark)
+        slot.mark(mark)
         defer {
-            running = outer
-            if let outer, let id = outer.id {
-                slot.mark(Mark(handler: id.rawValue, digest: 0))
-            } else {
-                slot.clear()
-            }
+            (running, self.mark) = outer
+            if let mark = self.mark { slot.mark(mark) } else { slot.clear() }
         }
         try body()
     }
 
     /// Tells the calls of a standing handler apart; a handler that is called once needs none.
     private func fingerprint(_ stored: StoredHandler, _ context: any Sendable) -> UInt64 {
-        (context as? any RestorableContext)?.fingerprint ?? 0
+        stored.isStanding ? (context as? any RestorableContext)?.fingerprint ?? 0 : 0
     }
 
     /// Stops a handler that killed too many processes before it kills this one.

@@ -18,6 +18,8 @@ package final class Transaction {
     var hasNewEvents = false
     /// The handler whose row runs now.
     var running: StoredHandler?
+    /// The word that stands on the seat while it does.
+    var mark: Mark?
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
     var nestedFailure: (any Error)? { nested?.error }
     /// The same, with how that handler wants to be tried again.
