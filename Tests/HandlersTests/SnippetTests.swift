@@ -3,7 +3,7 @@ import Testing
 import XMPPTestKit
 
 /// The sample of the README, as a reader runs it.
-@Suite struct SnippetTests {
+@Suite(.ownThread) struct SnippetTests {
     @Test("H14 the sample binds a handler and kills itself; the second run finishes it")
     func killedAndFinished() throws {
         try withFolder { folder in

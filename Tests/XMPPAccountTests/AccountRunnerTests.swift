@@ -74,7 +74,7 @@ struct AccountRunnerTests {
                 return
             }
             let second = try await rig.connected(store: store(rig))
-            #expect(try await second.drain(for: .seconds(20)))
+            #expect(try await second.drain(for: .seconds(100)))
             try await eventually { try second.store.notes("flaky") == ["m1: left behind at 2"] }
         }
     }

@@ -32,7 +32,7 @@ struct SampleHandlersTests {
         defer { runner.close() }
         try runner.attach(messenger)
         let disposition = try store.step { try $0.end(id, .result, with: Answer(messenger)) }
-        try #require(try await runner.drain(for: .seconds(20)))
+        try #require(try await runner.drain(for: .seconds(100)))
         return Run(
             said: messenger.taken(), disposition: disposition, notes: try store.notes(),
             waiting: try store.waiting())
@@ -155,7 +155,7 @@ struct SampleHandlersTests {
             let runner = try HandlerRunner(store)
             try runner.attach(messenger)
             try store.step { try $0.schedule(Presence.idle(), after: .zero, in: messenger.scope) }
-            #expect(try await runner.drain(for: .seconds(20)))
+            #expect(try await runner.drain(for: .seconds(100)))
             #expect(messenger.taken() == ["idle away"])
             runner.close()
         }

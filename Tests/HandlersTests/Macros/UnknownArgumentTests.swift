@@ -83,7 +83,7 @@ private final class Reports: Sendable {
                     overriding: Record(["coin": .integer(2), "x": .null]))
             }
             let runner = try HandlerRunner(store)
-            #expect(try await runner.drain(for: .seconds(20)))
+            #expect(try await runner.drain(for: .seconds(100)))
             runner.close()
             #expect(reports.all == ["test.abandon nmae", "unknown.counted x"])
             #expect(try store.notes().last == "counted 2")

@@ -44,7 +44,7 @@ private struct Slow: AsyncHandler {
     func run(_ call: AsyncCall<Order>) async throws { try await call.bench.enter(call) }
 }
 
-@Suite(.serialized, .timeLimit(.minutes(2))) struct LeaseTests {
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LeaseTests {
     private func withBench(
         _ body: (HandlerStore, HandlerRunner, Bench, HandlerID) async throws -> Void
     ) async throws {
