@@ -4,7 +4,7 @@ import Testing
 /// Fails until its last attempt, and is tried again without a wait.
 private struct Stubborn: AsyncHandler {
     static let id = "drain.stubborn"
-    static let retry = RetryPolicy(attempts: 40, firstDelay: .zero)
+    static let retry = RetryPolicy(attempts: 12, firstDelay: .zero)
 
     func run(_ call: AsyncCall<TimerFired>) async throws {
         guard call.attempt == Self.retry.attempts else { throw Failure() }

@@ -58,8 +58,8 @@ import XMPPTestKit
         try await withFolder { folder in
             // `make torture` asks for more.
             let variables = ProcessInfo.processInfo.environment
-            let count = variables["HANDLERS_COUNT"].flatMap { Int($0) } ?? 100_000
-            let kills = variables["HANDLERS_KILLS"].flatMap { Int($0) } ?? 100
+            let count = variables["HANDLERS_COUNT"].flatMap { Int($0) } ?? 20_000
+            let kills = variables["HANDLERS_KILLS"].flatMap { Int($0) } ?? 40
             let path = folder.file()
             try run("bind", "\(count)", path: path)
             var workers = [try start("work", path), try start("work", path)]
