@@ -8,7 +8,7 @@ import XMPPTestKit
 @testable import pushwake
 
 /// Bad input ends a command with a sentence on standard error that says what to do, status 1, and nothing lost.
-@Suite(.ownThread, .timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(3)))
 struct BadInputTests {
     private let folder: TestFolder
     private var store: String { folder.path + "/store.db" }

@@ -4,7 +4,7 @@ import Testing
 import XMPPTestKit
 
 /// A person's way to see and repair what was set aside.
-@Suite(.ownThread, .timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(3)))
 struct InspectTests {
     private let folder: TestFolder
     private let store: HandlerStore

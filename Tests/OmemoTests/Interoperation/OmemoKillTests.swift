@@ -8,7 +8,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// SIGKILL of our side in the middle of conversations with an independent client.
-@Suite(.serialized, .ownThread) struct OmemoKillTests {
+@Suite(.serialized) struct OmemoKillTests {
     private let ours = Interoperation.ours
     private let theirs = Interoperation.theirs
 

@@ -7,7 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Device lists with a real server.
-@Suite(.ownThread) struct OmemoOnProsodyTests {
+@Suite struct OmemoOnProsodyTests {
     /// The publication is not looked at: the fetch behind it tells.
     private struct Published: Handler {
         static let id = "test.published"

@@ -6,7 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// With an independent client on a real server.
-@Suite(.serialized, .ownThread) struct OmemoPeerTests {
+@Suite(.serialized) struct OmemoPeerTests {
     private let ours = Interoperation.ours
     private let theirs = Interoperation.theirs
 
