@@ -22,9 +22,8 @@ demo: build ## kill a client again and again and prove that nothing is lost
 
 test: ## build and run every test
 	@scripts/setup.sh test
-	@rm -f $(TEST_EVENTS)
 	@swift build --build-tests
-	@swift test --skip-build --disable-xctest --event-stream-output-path $(TEST_EVENTS)
+	@scripts/test.sh $(TEST_EVENTS)
 
 check: lint test ## what must hold before a merge: format, no warning, every test ran and passed
 	@scripts/check-test-count.sh $(TEST_EVENTS)

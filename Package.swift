@@ -119,12 +119,15 @@ let package = Package(
             name: "benchmarks", dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),
 
+        .target(name: "TestThreads", path: "Tests/TestThreads"),
         // Processes for the tests below to kill.
         .executableTarget(
             name: "HandlersTestProgram", dependencies: ["Handlers"], path: "Tests/HandlersTestProgram"),
         .testTarget(
             name: "HandlersTests",
-            dependencies: ["Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "XMPPTestKit"]),
+            dependencies: [
+                "Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "TestThreads", "XMPPTestKit",
+            ]),
         // A program that the kill tests of OMEMO kill.
         .executableTarget(
             name: "omemo-device", dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore"],
@@ -134,13 +137,14 @@ let package = Package(
             linkerSettings: macroLinkerSettings),
         .testTarget(name: "XMPPCoreTests", dependencies: ["XMPPCore"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
-        .testTarget(name: "XMPPAccountTests", dependencies: ["XMPPAccount", "XMPPTestKit"]),
-        .testTarget(name: "PubSubTests", dependencies: ["PubSub", "XMPPTestKit"]),
+        .testTarget(name: "XMPPAccountTests", dependencies: ["TestThreads", "XMPPAccount", "XMPPTestKit"]),
+        .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
         .testTarget(
-            name: "OmemoTests", dependencies: ["COmemo", "Omemo", "XMPPTestKit", "omemo-device"],
+            name: "OmemoTests",
+            dependencies: ["COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device"],
             resources: [.embedInCode("Support/omemo_peer.py")]),
-        .testTarget(name: "XMPPTestKitTests", dependencies: ["XMPPTestKit"]),
-        .testTarget(name: "PushwakeTests", dependencies: ["XMPPTestKit", "pushwake"]),
+        .testTarget(name: "XMPPTestKitTests", dependencies: ["TestThreads", "XMPPTestKit"]),
+        .testTarget(name: "PushwakeTests", dependencies: ["TestThreads", "XMPPTestKit", "pushwake"]),
         .testTarget(name: "HandlersLockTests", dependencies: ["Handlers", "Omemo", "PubSub", "pushwake"]),
     ],
     swiftLanguageModes: [.v6]

@@ -76,7 +76,7 @@ public final class Account: Sendable {
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         try runner.attach(self, isLive: false)
-        try WorkerThread.start { [self] in AccountLoop(self).run() }
+        try WorkerThread.start("account") { [self] in AccountLoop(self).run() }
     }
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.

@@ -8,6 +8,8 @@ public enum AccountEvent: Sendable {
     case resumed(JID)
     /// The stream broke; the session waits to be resumed.
     case suspended(AccountError)
+    /// The stream is not open and will be tried again after this time, for this reason.
+    case retrying(after: Duration, reason: any Error)
     /// The server keeps the session no longer. Requests sent in it were invalidated; messages will be sent again.
     case sessionLost
     /// A stanza was counted but could not be understood.

@@ -52,7 +52,9 @@ extension AccountLoop {
         guard ownership != nil else { return }
         var generator = SystemRandomNumberGenerator()
         switch reconnection.failed(error, using: &generator) {
-        case .retry(let wait): phase = .waiting(until: now + wait)
+        case .retry(let wait):
+            phase = .waiting(until: now + wait)
+            account.hub.send(.retrying(after: .milliseconds(wait), reason: error))
         case .stop(let reason):
             releaseOwnership()
             failWaiting(reason)

@@ -40,7 +40,7 @@ extension AccountLoop {
                 login: StoredLogin(account: account, epoch: ownership?.epoch), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let mailbox = account.mailbox
-            try WorkerThread.start {
+            try WorkerThread.start("account opening") {
                 let result = Result { try opener.open(interrupt: interrupt.fileDescriptor) }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
                 if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }

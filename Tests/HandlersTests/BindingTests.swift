@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 
 /// Bound in one order, declared in another; one argument of each need.

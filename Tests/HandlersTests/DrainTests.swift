@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 
 /// Fails until its last attempt, and is tried again without a wait.

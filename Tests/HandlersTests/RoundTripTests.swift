@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 
 private enum Suit: String, Codable, Sendable { case hearts, spades }

@@ -1,4 +1,5 @@
 import Glibc
+import TestThreads
 import Testing
 import XMPPTestKit
 

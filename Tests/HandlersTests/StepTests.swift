@@ -1,5 +1,6 @@
 import Handlers
 import Synchronization
+import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct StepTests {

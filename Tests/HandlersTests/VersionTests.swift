@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 
 /// What a program of long ago bound under `test.versions`.

@@ -1,11 +1,12 @@
 import Handlers
 import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// PubSub with a real server.
-@Suite struct PubSubOnProsodyTests {
+@Suite(.ownThread) struct PubSubOnProsodyTests {
     private let node = "urn:durable-handlers:test:nick"
 
     private var soon: ContinuousClock.Instant { .now + .seconds(30) }

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPTestKit
@@ -8,7 +9,7 @@ import XMPPTestKit
 @testable import pushwake
 
 /// Bad input ends a command with a sentence on standard error that says what to do, status 1, and nothing lost.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.ownThread, .timeLimit(.minutes(3)))
 struct BadInputTests {
     private let folder: TestFolder
     private var store: String { folder.path + "/store.db" }
@@ -220,7 +221,7 @@ private final class GarbageServer {
             }
             return UInt16(bigEndian: pointer.pointee.sin_port)
         }
-        try WorkerThread.start {
+        try WorkerThread.start("reader") {
             let client = accept(listener, nil, nil)
             guard client >= 0 else { return }
             let bytes = Array(text.utf8)

@@ -1,10 +1,11 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPTestKit
 
 /// A person's way to see and repair what was set aside.
-@Suite(.timeLimit(.minutes(3)))
+@Suite(.ownThread, .timeLimit(.minutes(3)))
 struct InspectTests {
     private let folder: TestFolder
     private let store: HandlerStore

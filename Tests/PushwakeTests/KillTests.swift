@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPTestKit
@@ -6,7 +7,7 @@ import XMPPTestKit
 @testable import pushwake
 
 /// Real processes, real kills, and a peer with a log of its own as the oracle.
-@Suite(.serialized, .timeLimit(.minutes(10)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
 struct KillTests {
     private let folder: TestFolder
 
@@ -142,7 +143,7 @@ struct KillTests {
     }
 }
 
-@Suite(.timeLimit(.minutes(10)))
+@Suite(.ownThread, .timeLimit(.minutes(10)))
 struct SystemCallKillTests {
     /// The calls are shared out, so that the shares run side by side.
     static let parts = 2

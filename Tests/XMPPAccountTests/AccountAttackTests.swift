@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Races, leaks, storms and a store that fails.
-@Suite(.serialized, .timeLimit(.minutes(4))) struct AccountAttackTests {
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) struct AccountAttackTests {
     @Test("S2 connect() called many times at once opens one stream")
     func manyConnects() async throws {
         try await withRig { rig in
@@ -152,7 +153,7 @@ import XMPPTestKit
         }
     }
 
-    /// Whether this process's threads of accounts use next to no time. Other suites run in this process too, so the
+    /// Whether this process's threads of accounts use next to no time. Other accounts run in this process too, so the
     /// threads are told apart by what they did: only those that never sleep grow in every sample.
     private func expectQuiet(_ state: Comment, sourceLocation: SourceLocation = #_sourceLocation) async throws
     {
@@ -168,13 +169,14 @@ import XMPPTestKit
         #expect(busy?.isEmpty == true, state, sourceLocation: sourceLocation)
     }
 
-    /// Processor time of each thread in ticks of 10 ms.
+    /// Processor time of each thread of an account in ticks of 10 ms.
     private func threadTimes() throws -> [String: Int] {
         var times: [String: Int] = [:]
         for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
             guard let line = try? String(contentsOfFile: "/proc/self/task/\(thread)/stat", encoding: .utf8),
                 let end = line.lastIndex(of: ")")
             else { continue }
+            guard line.contains("(account") else { continue }
             let fields = line[end...].split(separator: " ")
             times[thread] = (Int(fields[12]) ?? 0) + (Int(fields[13]) ?? 0)
         }

@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Opening a stream, and what may stand in the way.
-@Suite(.timeLimit(.minutes(2))) struct AccountConnectTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountConnectTests {
     @Test("S7 a store without the account's tables is refused with a sentence that says how to open it")
     func missingTables() async throws {
         try await withRig { rig in

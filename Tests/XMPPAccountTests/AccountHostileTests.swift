@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
@@ -8,7 +9,7 @@ import XMPPTestKit
 @testable import XMPPAccount
 
 /// What others, or a program's own handlers, could do to bring an account to a stop.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.ownThread, .timeLimit(.minutes(2)))
 struct AccountHostileTests {
     /// Invalidates another request from within an invalidation.
     struct Sibling: Handler {

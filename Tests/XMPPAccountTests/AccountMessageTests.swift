@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Messages: every listener is called exactly once for each.
-@Suite(.timeLimit(.minutes(2))) struct AccountMessageTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountMessageTests {
     @Test("S5 a listener is called once for each message, in order, and another key adds a second one")
     func once() async throws {
         try await withRig { rig in

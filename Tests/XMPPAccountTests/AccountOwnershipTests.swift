@@ -1,12 +1,13 @@
 import Glibc
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Who owns the stream: two accounts on one file stand for two processes.
-@Suite(.timeLimit(.minutes(2))) struct AccountOwnershipTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountOwnershipTests {
     /// What another process does that passes over a frozen owner.
     private static let passOver = "UPDATE ownership SET epoch = epoch + 1"
 

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
@@ -7,7 +8,7 @@ import XMPPTestKit
 @testable import XMPPAccount
 
 /// Reconnecting on a clock that the tests turn.
-@Suite(.timeLimit(.minutes(2))) struct AccountReconnectTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountReconnectTests {
     /// An account behind a proxy, which counts what tries to connect.
     private struct Line {
         let rig: AccountRig
@@ -57,19 +58,16 @@ import XMPPTestKit
             line.rig.server.refuseConnections()
             line.proxy.cut()
             await line.events.until("suspended")
-            var wait: Int64 = 250
+            var longest: Int64 = 250
             for round in 1...6 {
-                try await line.turn(wait / 2 - 1)
+                guard case .retrying(let wait, _) = await line.events.until("retrying") else { return }
+                let milliseconds = wait / .milliseconds(1)
+                #expect((longest / 2...longest).contains(Int64(milliseconds)), "round \(round): \(wait)")
+                try await line.turn(Int64(milliseconds) - 1)
                 #expect(line.attempts == round, "round \(round) came too early")
-                // The end of an attempt has no event: the clock is turned on until the next has begun.
-                var turned: Int64 = 0
-                try await eventually("round \(round)") {
-                    if line.attempts > round { return true }
-                    if turned <= wait { line.clock.advance(by: .milliseconds(1 + wait / 16)) }
-                    turned += 1 + wait / 16
-                    return false
-                }
-                wait *= 2
+                try await line.turn(1)
+                try await eventually("round \(round)") { line.attempts == round + 1 }
+                longest *= 2
             }
             line.rig.server.refuseConnections(false)
             try await line.rig.turnUntil { line.rig.server.log.entries.contains { $0.event == .resumed } }

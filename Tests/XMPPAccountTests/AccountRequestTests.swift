@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Requests: every one ends exactly once, in whatever process is there by then.
-@Suite(.timeLimit(.minutes(2))) struct AccountRequestTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountRequestTests {
     private let peer = AccountRig.peer
 
     @Test("Q1 Q3 a request ends with the result or the error that its peer gave")

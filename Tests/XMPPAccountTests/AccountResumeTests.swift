@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Stream management: what is acknowledged, resent and counted.
-@Suite(.timeLimit(.minutes(2))) struct AccountResumeTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountResumeTests {
     /// The presence of a new session has been taken: the counts on both sides are known and nothing waits.
     private func settle(_ account: Account) async throws {
         try await account.caughtUp()

@@ -175,7 +175,7 @@ func eventually(
 /// The events of an account, one after the other.
 final class EventReader {
     private var iterator: AsyncStream<AccountEvent>.Iterator
-    /// What came so far.
+    /// What came so far, but for the attempts to connect again, of which there may be any number.
     private(set) var seen: [String] = []
 
     init(_ account: Account) { iterator = account.events.makeAsyncIterator() }
@@ -184,7 +184,7 @@ final class EventReader {
     @discardableResult
     func until(_ name: String) async -> AccountEvent? {
         while let event = await iterator.next() {
-            seen.append(event.name)
+            if case .retrying = event {} else { seen.append(event.name) }
             if event.name == name || event.name.hasPrefix(name + " ") { return event }
         }
         return nil
@@ -198,6 +198,7 @@ extension AccountEvent {
         case .bound: "bound"
         case .resumed: "resumed"
         case .suspended(let error): "suspended \(error.code)"
+        case .retrying: "retrying"
         case .sessionLost: "sessionLost"
         case .ignored: "ignored"
         case .setAside: "setAside"

@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// What an account's runner does with handlers that cannot end where they are called.
-@Suite(.timeLimit(.minutes(2)))
+@Suite(.ownThread, .timeLimit(.minutes(2)))
 struct AccountRunnerTests {
     struct Hiccup: Error {}
 

@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// An account that finds its server by itself: DNS, several hosts, being sent elsewhere.
-@Suite(.timeLimit(.minutes(2))) struct AccountServiceTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountServiceTests {
     private static let secureName = "_xmpps-client._tcp.localhost"
     private static let plainName = "_xmpp-client._tcp.localhost"
 

@@ -1,11 +1,12 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Sessions that cannot be resumed, and counts that cannot be true.
-@Suite(.timeLimit(.minutes(2))) struct AccountSessionLossTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountSessionLossTests {
     @Test(
         "S9 a failed resumption: with h the acknowledged is marked; messages go again with a delay, requests end",
         arguments: [true, false])

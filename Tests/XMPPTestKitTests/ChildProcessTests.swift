@@ -1,8 +1,9 @@
 import Glibc
+import TestThreads
 import Testing
 import XMPPTestKit
 
-@Suite struct ChildProcessTests {
+@Suite(.ownThread) struct ChildProcessTests {
     private var soon: ContinuousClock.Instant { .now + .seconds(20) }
 
     /// Whether a process with this id exists (a zombie does).

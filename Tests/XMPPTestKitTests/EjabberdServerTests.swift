@@ -1,10 +1,11 @@
 import FoundationEssentials
 import Glibc
+import TestThreads
 import Testing
 import XMPPTestKit
 
 /// One test for all of its life, because every start takes seconds.
-@Suite struct EjabberdServerTests {
+@Suite(.ownThread) struct EjabberdServerTests {
     private let files: CertificateFolder
 
     init() throws { files = try CertificateFolder() }

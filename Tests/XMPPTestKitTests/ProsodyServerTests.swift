@@ -1,9 +1,10 @@
 import FoundationEssentials
 import Glibc
+import TestThreads
 import Testing
 import XMPPTestKit
 
-@Suite struct ProsodyServerTests {
+@Suite(.ownThread) struct ProsodyServerTests {
     private let files: CertificateFolder
 
     init() throws { files = try CertificateFolder() }

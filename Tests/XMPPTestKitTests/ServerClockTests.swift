@@ -1,9 +1,10 @@
 import Synchronization
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPTestKit
 
-@Suite struct ServerClockTests {
+@Suite(.ownThread) struct ServerClockTests {
     @Test("W6 a virtual clock stands still until it is turned, then calls who waits, in order")
     func turning() {
         let clock = VirtualClock(wallMilliseconds: 1000)

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
 
 /// Sessions, offline store and time of a whole server, by tables.
-@Suite struct ServerDomainTests {
+@Suite(.ownThread) struct ServerDomainTests {
     var server = ServerDomainHarness()
 
     private func message(_ id: String, to: String, type: String = "chat") throws -> Element {

@@ -1,10 +1,11 @@
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Faults and scripts over real sockets. Nothing sleeps: a fault is in effect when its call returns.
-@Suite struct ServerFaultTests {
+@Suite(.ownThread) struct ServerFaultTests {
     let fixture: ServerFixture
     var server: ScriptedServer { fixture.server }
 

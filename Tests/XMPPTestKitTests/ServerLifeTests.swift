@@ -1,12 +1,13 @@
 import FoundationEssentials
 import Synchronization
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Start, stop, clock and log of a server.
-@Suite struct ServerLifeTests {
+@Suite(.ownThread) struct ServerLifeTests {
     private func message(_ id: String) throws -> Element {
         Message(to: try JID("alice@localhost"), id: id, body: "Hello").element
     }

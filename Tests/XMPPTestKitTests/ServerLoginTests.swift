@@ -1,10 +1,11 @@
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Logins good and bad over real sockets.
-@Suite struct ServerLoginTests {
+@Suite(.ownThread) struct ServerLoginTests {
     let fixture: ServerFixture
     var server: ScriptedServer { fixture.server }
 

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
 
 /// Streams until a session begins, by tables.
-@Suite struct ServerNegotiationTests {
+@Suite(.ownThread) struct ServerNegotiationTests {
     private func features(_ change: (inout ServerBehavior) -> Void, isSecure: Bool = true) -> Element? {
         var server = ServerDomainHarness(change)
         server.connect(1, isSecure: isSecure)

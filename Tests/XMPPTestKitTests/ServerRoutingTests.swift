@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
 
 /// Where stanzas go, and what the server answers itself, by tables.
-@Suite struct ServerRoutingTests {
+@Suite(.ownThread) struct ServerRoutingTests {
     var server = ServerDomainHarness()
 
     private func message(to: String, type: String? = nil) -> Element {

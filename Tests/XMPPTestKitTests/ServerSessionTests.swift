@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 import XMPPTestKit
 
 /// Stream management of one session, by tables.
-@Suite struct ServerSessionTests {
+@Suite(.ownThread) struct ServerSessionTests {
     private func session(_ change: (inout ServerBehavior) -> Void = { _ in }) throws -> ServerSession {
         var behavior = ServerBehavior()
         change(&behavior)

@@ -1,10 +1,11 @@
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// The server over real sockets: login, sessions, routing, bots, log.
-@Suite struct ServerSocketTests {
+@Suite(.ownThread) struct ServerSocketTests {
     let fixture = Result { try ServerFixture() }
 
     private func message(_ id: String, to: String) throws -> Element {

@@ -1,9 +1,10 @@
 import FoundationEssentials
 import Glibc
+import TestThreads
 import Testing
 import XMPPTestKit
 
-@Suite struct SlixmppPeerTests {
+@Suite(.ownThread) struct SlixmppPeerTests {
     private let files: CertificateFolder
     private let server: ProsodyServer
     private var soon: ContinuousClock.Instant { .now + .seconds(30) }

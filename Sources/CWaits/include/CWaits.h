@@ -24,6 +24,13 @@ int dh_lock_wait_start(
 /// Calls the wait off, unless it is over, and waits for the thread's end; `end` runs to its end if it has begun.
 void dh_lock_wait_join(pthread_t thread);
 
+// MARK: - A thread's name
+
+// In C because the function has no header that Swift imports.
+
+/// Gives the calling thread the name that debuggers and the system show; only its first 15 bytes count.
+void dh_name_thread(const char *_Nonnull name);
+
 // MARK: - A word of shared memory to wait for
 
 // In C because syscall(2) is variadic. The word may lie in a mapped file: then it is the same for all processes.

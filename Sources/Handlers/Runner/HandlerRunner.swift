@@ -136,7 +136,7 @@ public final class HandlerRunner: Sendable {
             defer { state.hasThread = true }
             return state.hasThread
         }
-        if !hasThread { try WorkerThread.start { [self] in loop() } }
+        if !hasThread { try WorkerThread.start("handler runner") { [self] in loop() } }
     }
 
     /// Calls everything that is due now; async handlers are started, not waited for.

@@ -49,7 +49,7 @@ final class OwnerSocket: Sendable {
     func answer(
         until stop: WakeSignal, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
     ) throws(HandlerError) {
-        try WorkerThread.start { [self] in
+        try WorkerThread.start("account owner") { [self] in
             var entries = [
                 pollfd(fd: stop.fileDescriptor, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0),

@@ -78,7 +78,7 @@ struct MainCommand {
         case .stopped(let error):
             Terminal.complain("\(error)")
             if error.code == .ownershipLost { exit(3) }
-        case .ignored, .handedOver: break
+        case .ignored, .handedOver, .retrying: break
         }
     }
 
@@ -96,7 +96,7 @@ private final class Steering: Sendable {
 
     /// Reads on a thread of its own, because reading blocks.
     func readInput() throws {
-        try WorkerThread.start { [self] in
+        try WorkerThread.start("steering") { [self] in
             while let line = readLine() { state.withLock { $0 = line == "settle" ? .settling : .quit } }
             state.withLock { $0 = .quit }
         }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import HandlerMacrosSupport
+import TestThreads
 import Testing
 
 @Suite("Handlers as a program writes them, stored, and called by another process", .serialized, .ownThread)

@@ -1,5 +1,6 @@
 import HandlerMacrosSupport
 import Synchronization
+import TestThreads
 import Testing
 
 private enum Till {

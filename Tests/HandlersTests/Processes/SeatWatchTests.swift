@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import Synchronization
+import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct SeatWatchTests {

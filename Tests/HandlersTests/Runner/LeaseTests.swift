@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import Synchronization
+import TestThreads
 import Testing
 
 /// Lets a test stand between the beginning and the end of an async handler.

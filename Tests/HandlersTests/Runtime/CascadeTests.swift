@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 
 /// Holds handlers in every place in which an argument may hold one.

@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 
 /// What a callback framework of this kind must do with handlers, case by case, by the names under which these cases

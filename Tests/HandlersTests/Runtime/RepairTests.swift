@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 
 @testable import struct Handlers.Mark

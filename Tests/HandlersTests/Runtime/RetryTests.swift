@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 import XMPPTestKit
 

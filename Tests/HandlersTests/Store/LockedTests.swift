@@ -1,5 +1,6 @@
 import Glibc
 import Handlers
+import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct LockedTests {

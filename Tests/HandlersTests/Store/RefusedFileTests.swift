@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Handlers
+import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct RefusedFileTests {

@@ -1,4 +1,5 @@
 import Handlers
+import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct StatementTests {

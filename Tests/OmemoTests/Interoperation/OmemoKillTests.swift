@@ -2,13 +2,14 @@ import FoundationEssentials
 import Glibc
 import Handlers
 @testable import Omemo
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// SIGKILL of our side in the middle of conversations with an independent client.
-@Suite(.serialized) struct OmemoKillTests {
+@Suite(.ownThread, .serialized) struct OmemoKillTests {
     private let ours = Interoperation.ours
     private let theirs = Interoperation.theirs
 
@@ -42,16 +43,16 @@ import XMPPTestKit
         func finish(_ peer: SlixmppPeer, heard: Int) async throws {
             let child = try start()
             do throws(ChildProcessError) {
-                _ = try child.output?.readLine(deadline: .now + .seconds(60)) { $0 == "quiet" }
+                _ = try child.output?.readLine(deadline: .now + .seconds(120)) { $0 == "quiet" }
             } catch {
                 let words =
                     (try? String(contentsOfFile: scene.folder.path + "/device.errors", encoding: .utf8)) ?? ""
                 Issue.record("\(error)\n\(words.suffix(1000))")
             }
-            try await eventually("the peer has read \(count) messages", within: .seconds(30)) {
+            try await eventually("the peer has read \(count) messages", within: .seconds(120)) {
                 try peer.received.count >= count
             }
-            try await eventually("\(heard) messages were heard", within: .seconds(30)) {
+            try await eventually("\(heard) messages were heard", within: .seconds(120)) {
                 try texts("SELECT text FROM heard").count >= heard
             }
             child.closeInput()
@@ -88,12 +89,12 @@ import XMPPTestKit
         var reached: Set<String> = []
         func run(_ place: String, _ nth: Int) throws {
             let child = try runner.start("\(place):kill:\(nth)")
-            let ending = try? child.waitUntilExit(deadline: .now + .seconds(6))
+            let ending = try? child.waitUntilExit(deadline: .now + .seconds(20))
             if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
         }
         // We begin a session; then so does the peer, which has heard nothing of ours.
         try run(OmemoFailpoint.begun.rawValue, 1)
-        try peer.sendMessages(to: ours, count: 120, rate: 2, prefix: "b")
+        try peer.sendMessages(to: ours, count: 10_000, rate: 2, prefix: "b")
         try await eventually("the peer has sent something") { try peer.log().contains { $0.kind == .sent } }
         let places =
             [OmemoFailpoint.dutiesDone, .decrypted, .delivered, .encrypted, .sealed].map(\.rawValue) + [
@@ -104,8 +105,10 @@ import XMPPTestKit
         for nth in [1, 3] { for place in places { try run(place, nth) } }
         // On a busy machine a child may not have come so far in its time.
         for _ in 0..<3 { for place in places where !reached.contains(place) { try run(place, 1) } }
-        try await runner.finish(peer, heard: 120)
-        try runner.check(peer, heard: 120)
+        try peer.stopSending()
+        let heard = try peer.waitUntilSent(prefix: "b", deadline: .now + .seconds(60))
+        try await runner.finish(peer, heard: heard)
+        try runner.check(peer, heard: heard)
         let missed = Set(places + OmemoFailpoint.allCases.map(\.rawValue)).subtracting(reached)
         #expect(missed == [], "never reached: \(missed.sorted())")
         await scene.close()

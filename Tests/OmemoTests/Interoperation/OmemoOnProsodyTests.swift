@@ -1,13 +1,14 @@
 import Handlers
 import Omemo
 import PubSub
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Device lists with a real server.
-@Suite struct OmemoOnProsodyTests {
+@Suite(.ownThread) struct OmemoOnProsodyTests {
     /// The publication is not looked at: the fetch behind it tells.
     private struct Published: Handler {
         static let id = "test.published"

@@ -1,12 +1,13 @@
 import Handlers
 @testable import Omemo
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// With an independent client on a real server.
-@Suite(.serialized) struct OmemoPeerTests {
+@Suite(.ownThread, .serialized) struct OmemoPeerTests {
     private let ours = Interoperation.ours
     private let theirs = Interoperation.theirs
 
@@ -141,7 +142,9 @@ extension OmemoPeerTests {
         // Sessions are lost, the identity is kept: the user put a copy of the keys back.
         try device.store.step { _ = try $0.execute("DELETE FROM omemo_session") }
         try peer.sendMessages(to: ours, count: 1, prefix: "lost")
-        #expect(try await device.heard(1) == ["failed no-session"])
+        // The peer's own sign that it has the session, which carries no text, may come late and fail as well.
+        let failed = "failed no-session"
+        #expect(Set(try await device.heard(1)) == [failed])
         // The repair begins a new session, in which both go on.
         try await eventually("the peer has the new session") {
             try device.store.step { step in
@@ -154,7 +157,9 @@ extension OmemoPeerTests {
         try await device.send("two", to: theirs)
         try await eventually("the peer reads the second") { try peer.received == ["one", "two"] }
         try peer.sendMessages(to: ours, count: 2, prefix: "b")
-        #expect(try await device.heard(3) == ["failed no-session", "b-1 blind", "b-2 blind"])
+        try await eventually("the peer's messages are heard") {
+            try device.notes.filter { $0 != failed } == ["b-1 blind", "b-2 blind"]
+        }
         await scene.close()
     }
 

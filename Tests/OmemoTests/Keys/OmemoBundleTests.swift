@@ -1,8 +1,9 @@
 @testable import Omemo
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct OmemoBundleTests {
+@Suite(.ownThread) struct OmemoBundleTests {
     @Test("O3 a bundle comes back from its element as it was", arguments: OmemoVersion.allCases)
     func roundTrip(_ version: OmemoVersion) throws {
         let bundle = try Device(7).bundle(version)

@@ -1,11 +1,12 @@
 import Handlers
 import Omemo
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// Asking for a list and taking the answer over: only "not found" empties it.
-@Suite struct DeviceListRefreshTests {
+@Suite(.ownThread) struct DeviceListRefreshTests {
     private let juliet = "juliet@capulet.lit"
 
     private func refresh(_ offline: OfflineAccount, _ version: OmemoVersion = .omemo2, fails: Bool = false)

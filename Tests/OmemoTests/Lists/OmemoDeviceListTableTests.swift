@@ -1,11 +1,12 @@
 import Handlers
 import Omemo
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
 /// The stored lists: marked, not deleted; each account, user and version apart.
-@Suite struct OmemoDeviceListTableTests {
+@Suite(.ownThread) struct OmemoDeviceListTableTests {
     private let juliet = "juliet@capulet.lit"
 
     @discardableResult

@@ -1,8 +1,9 @@
 import Omemo
+import TestThreads
 import Testing
 import XMPPCore
 
-@Suite struct OmemoDeviceListTests {
+@Suite(.ownThread) struct OmemoDeviceListTests {
     private typealias Device = OmemoDeviceList.Device
 
     private func id(_ number: UInt32) throws -> OmemoDeviceID {

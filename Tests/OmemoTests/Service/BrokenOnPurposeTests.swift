@@ -2,12 +2,13 @@ import Handlers
 @testable import IQTracker
 @testable import Omemo
 import PubSub
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
 
 /// What servers and peers do wrong, by accident or on purpose.
-@Suite struct BrokenOnPurposeTests {
+@Suite(.ownThread) struct BrokenOnPurposeTests {
     private let juliet = "juliet@capulet.lit"
     private let romeo = "romeo@montague.lit"
 

@@ -1,9 +1,10 @@
 @testable import Omemo
+import TestThreads
 import Testing
 import XMPPCore
 
 /// Whole conversations between devices, through a server in memory.
-@Suite struct ConversationTests {
+@Suite(.ownThread) struct ConversationTests {
     private let juliet = "juliet@capulet.lit"
     private let romeo = "romeo@montague.lit"
 

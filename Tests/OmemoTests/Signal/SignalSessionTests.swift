@@ -1,9 +1,10 @@
 import COmemo
 @testable import Omemo
+import TestThreads
 import Testing
 
 /// The double ratchet of both versions between two devices.
-@Suite struct SignalSessionTests {
+@Suite(.ownThread) struct SignalSessionTests {
     private func pair(_ version: OmemoVersion) throws -> (Device, Device) {
         let (alice, bob) = (try Device(1), try Device(2))
         try alice.begin(with: bob.bundle(version))

@@ -1,7 +1,8 @@
 import Omemo
+import TestThreads
 import Testing
 
-@Suite struct AesgcmLinkTests {
+@Suite(.ownThread) struct AesgcmLinkTests {
     private func encrypt(_ bytes: [UInt8], pieces size: Int) throws -> (AesgcmLink, [UInt8]) {
         var encryptor = try AesgcmLink.Encryptor(to: "https://upload.example/a/b.jpg?x=1")
         let link = encryptor.link

@@ -1,9 +1,10 @@
 @testable import Omemo
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 
-@Suite struct OmemoPayloadTests {
+@Suite(.ownThread) struct OmemoPayloadTests {
     @Test(
         "O1 a content comes back; a changed one, or one with another key, does not",
         arguments: OmemoVersion.allCases)
@@ -68,7 +69,7 @@ import XMPPCore
     }
 }
 
-@Suite struct OmemoEnvelopeTests {
+@Suite(.ownThread) struct OmemoEnvelopeTests {
     private let juliet: JID
     private let romeo: JID
     private let room: JID
@@ -145,7 +146,7 @@ import XMPPCore
     }
 }
 
-@Suite struct OmemoEncryptedTests {
+@Suite(.ownThread) struct OmemoEncryptedTests {
     private func id(_ number: UInt32) throws -> OmemoDeviceID {
         try #require(OmemoDeviceID(rawValue: number))
     }

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
 
-@Suite struct DelayTests {
+@Suite(.ownThread) struct DelayTests {
     private func stamped(_ message: Message) throws -> Element? {
         let xml = Delay.stamped(Serializer().bytes(message.element), milliseconds: 1_763_676_000_123)
         let parser = try StreamParser()

@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import Synchronization
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -108,7 +109,7 @@ extension Trait where Self == RealServersTrait {
 }
 
 /// Everything that is tested against Prosody and ejabberd; the suites are extensions.
-@Suite(.realServers, .serialized, .timeLimit(.minutes(5))) enum RealServerTests {}
+@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(5))) enum RealServerTests {}
 
 /// An account of its own on a shared server, and the store that every process of that account opens.
 final class RealHome: Sendable {

@@ -1,12 +1,13 @@
 import Foundation
 import Handlers
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Logins by token and in one round trip, with a server that does what real ones never do.
-@Suite(.timeLimit(.minutes(2))) struct TokenTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct TokenTests {
     static let mechanisms = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"]
     static let tokens = ["HT-SHA-256-NONE", "HT-SHA-256-ENDP", "HT-SHA-256-EXPR"]
 

@@ -1,9 +1,10 @@
 import Foundation
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
-@Suite struct ConnectTests {
+@Suite(.ownThread) struct ConnectTests {
     private func failure(
         host: String, port: UInt16, deadline: Deadline = .after(.seconds(20)), interrupt: Int32? = nil
     ) -> TransportError? {

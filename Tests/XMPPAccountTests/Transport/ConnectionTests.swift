@@ -1,11 +1,12 @@
 import Foundation
+import TestThreads
 import Testing
 import XMPPTestKit
 
 @testable import XMPPAccount
 
 /// Reading, writing and closing, in plain and under TLS: both ends are in the test's own thread.
-@Suite struct ConnectionTests {
+@Suite(.ownThread) struct ConnectionTests {
     /// Two connected ends, with TLS when asked for.
     private func makePair(isProtected: Bool) throws -> (client: Connection, server: Connection) {
         let pair = try makeConnectedPair()

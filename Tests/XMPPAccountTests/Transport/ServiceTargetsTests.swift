@@ -1,11 +1,12 @@
 import Foundation
+import TestThreads
 import Testing
 import XMPPTestKit
 
 @testable import XMPPAccount
 
 /// Where a domain's service is, as a value and by a name server.
-@Suite(.timeLimit(.minutes(2))) struct ServiceTargetsTests {
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct ServiceTargetsTests {
     private static let domain = "chat.test"
     private static let secureName = "_xmpps-client._tcp.chat.test"
     private static let plainName = "_xmpp-client._tcp.chat.test"

@@ -1,10 +1,11 @@
 import Foundation
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPTestKit
 
 /// Handshakes that do not come to their end.
-@Suite struct TLSInterruptionTests {
+@Suite(.ownThread) struct TLSInterruptionTests {
     private let folder: TemporaryFolder
     private let certificates: TestCertificates
     private let context: TLSContext

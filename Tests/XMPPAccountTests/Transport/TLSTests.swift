@@ -1,9 +1,10 @@
 import Foundation
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPTestKit
 
-@Suite struct TLSTests {
+@Suite(.ownThread) struct TLSTests {
     private let folder: TemporaryFolder
     private let certificates: TestCertificates
 

@@ -1,9 +1,10 @@
+import TestThreads
 import Testing
 
 @testable import XMPPAccount
 
 /// The transport's plain values: deadlines, output, names.
-@Suite struct TransportValueTests {
+@Suite(.ownThread) struct TransportValueTests {
     @Test("X4 a deadline passes, and never does not")
     func deadlines() {
         #expect(Deadline.after(.zero).isPassed)

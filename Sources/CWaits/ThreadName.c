@@ -1,0 +1,7 @@
+#define _GNU_SOURCE
+#include "CWaits.h"
+
+#include <sys/prctl.h>
+
+// Linux cuts a longer name itself; pthread_setname_np(3) would refuse it.
+void dh_name_thread(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
