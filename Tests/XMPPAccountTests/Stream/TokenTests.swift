@@ -42,7 +42,9 @@ import XMPPTestKit
             await events.until("resumed")
             #expect(events.seen == ["bound", "resumed"])
             #expect(logins(rig) == ["SCRAM-SHA-256-PLUS", "HT-SHA-256-EXPR"])
+            // The old connection's last word may arrive behind the mark.
             let names = rig.server.log.entries(from: mark).filter { $0.event == .received }.map(\.name)
+                .drop { $0 == "a" }
             #expect(names == ["authenticate"], "nothing else was needed")
         }
     }

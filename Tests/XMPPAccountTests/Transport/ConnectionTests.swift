@@ -113,6 +113,18 @@ import XMPPTestKit
         #expect(received == Array("<presence/>".utf8))
     }
 
+    /// What a read gives once the other side has closed. A process that is started elsewhere at this moment may hold the
+    /// other side's descriptor until it runs its program.
+    private func readEnd(_ connection: Connection, into bytes: inout [UInt8]) throws -> Connection.ReadResult {
+        let end = ContinuousClock.now + .seconds(20)
+        var result = try connection.read(into: &bytes)
+        while result == .wouldBlock, ContinuousClock.now < end {
+            usleep(1000)
+            result = try connection.read(into: &bytes)
+        }
+        return result
+    }
+
     @Test("W5 a dirty close sends neither waiting output nor close_notify", arguments: [false, true])
     func dirtyClose(isProtected: Bool) throws {
         let (client, server) = try makePair(isProtected: isProtected)
@@ -124,7 +136,7 @@ import XMPPTestKit
         #expect(!client.hasPendingOutput)
         var received: [UInt8] = []
         #expect(try server.read(into: &received) == .bytes(7))
-        #expect(try server.read(into: &received) == .closed)
+        #expect(try readEnd(server, into: &received) == .closed)
         #expect(received == Array("flushed".utf8))
         #expect(server.tls?.hasReceivedCloseNotify != true)
         #expect(try client.read(into: &received) == .closed)
@@ -142,7 +154,7 @@ import XMPPTestKit
         #expect(client.fileDescriptor == -1)
         var received: [UInt8] = []
         #expect(try server.read(into: &received) == .bytes(16))
-        #expect(try server.read(into: &received) == .closed)
+        #expect(try readEnd(server, into: &received) == .closed)
         #expect(received == Array("</stream:stream>".utf8))
         if isProtected { #expect(server.tls?.hasReceivedCloseNotify == true) }
     }
