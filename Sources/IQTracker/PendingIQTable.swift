@@ -18,6 +18,7 @@ public struct PendingIQTable: Sendable {
                 session INTEGER,
                 handler INTEGER NOT NULL REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED,
                 deadline INTEGER NOT NULL,
+                on_timeout INTEGER NOT NULL DEFAULT 0,  -- 0 call the handler, 1 invalidate it
                 PRIMARY KEY(account, stanza_id)) WITHOUT ROWID;
             CREATE INDEX request_deadline ON request(account, deadline);
             CREATE INDEX request_session ON request(account, session);
@@ -33,6 +34,16 @@ public struct PendingIQTable: Sendable {
         public let peer: JID?
         /// The handler that its answer calls.
         public let handler: HandlerID
+        /// What becomes of the handler when the time is over.
+        public var timeoutPolicy = TimeoutPolicy.call
+    }
+
+    /// What becomes of a handler whose request is not answered in time.
+    public enum TimeoutPolicy: Int64, Hashable, Sendable {
+        /// It is called with an error `remote-server-timeout` of our own making.
+        case call = 0
+        /// It is invalidated with reason `timed-out`.
+        case invalidate = 1
     }
 
     /// What an answer belongs to.
@@ -58,14 +69,17 @@ public struct PendingIQTable: Sendable {
     ///   - session: The session that may carry it; nil while there is none, so that it cannot have been sent.
     ///   - handler: The handler that its answer calls.
     ///   - deadline: When it times out, in milliseconds of the account's live time.
+    ///   - timeoutPolicy: What becomes of the handler then.
     /// - Throws: ``HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
         stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
-        in step: borrowing Step
+        timeoutPolicy: TimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
-            "INSERT INTO request(account, stanza_id, peer, session, handler, deadline) VALUES (?, ?, ?, ?, ?, ?)",
-            account, stanzaID, peer?.description, session, handler, deadline)
+            """
+            INSERT INTO request(account, stanza_id, peer, session, handler, deadline, on_timeout)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """, account, stanzaID, peer?.description, session, handler, deadline, timeoutPolicy.rawValue)
     }
 
     /// Finds and removes the request that an IQ of type `result` or `error` answers.
@@ -102,7 +116,7 @@ public struct PendingIQTable: Sendable {
     {
         let expired = try step.all(
             """
-            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND deadline <= ?
+            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND deadline <= ?
             ORDER BY deadline, stanza_id LIMIT ?
             """, account, liveTime, limit, read: Self.read)
         for request in expired { try remove(request.stanzaID, in: step) }
@@ -115,7 +129,7 @@ public struct PendingIQTable: Sendable {
     {
         let lost = try step.all(
             """
-            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND session = ?
+            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND session = ?
             ORDER BY handler LIMIT ?
             """, account, session, limit, read: Self.read)
         for request in lost { try remove(request.stanzaID, in: step) }
@@ -132,7 +146,7 @@ public struct PendingIQTable: Sendable {
     ) throws(HandlerError) -> [Request] {
         let requests = try step.all(
             """
-            SELECT stanza_id, peer, handler FROM request WHERE account = ? AND handler <= ?
+            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND handler <= ?
             ORDER BY handler LIMIT ?
             """, account, newest, limit, read: Self.read)
         for request in requests { try remove(request.stanzaID, in: step) }
@@ -157,7 +171,7 @@ public struct PendingIQTable: Sendable {
 
     private func find(_ id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
-            "SELECT stanza_id, peer, handler FROM request WHERE account = ? AND stanza_id = ?", account, id,
+            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?", account, id,
             read: Self.read)
     }
 
@@ -174,6 +188,7 @@ public struct PendingIQTable: Sendable {
                 .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)",
                 cause: error)
         }
-        return Request(stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)))
+        return Request(stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
+            timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call)
     }
 }

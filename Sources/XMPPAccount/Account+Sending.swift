@@ -1,5 +1,5 @@
 public import Handlers
-import IQTracker
+public import IQTracker
 public import XMPPCore
 
 // Sending writes rows. The loop writes what is committed to the socket, in order, now or in a later process.
@@ -13,12 +13,15 @@ extension Account {
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     /// - Throws: ``AccountError`` `invalidStanza` or `outboxFull`; ``HandlerError`` when the store fails.
     public func send(
-        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        timeoutPolicy: PendingIQTable.TimeoutPolicy = .call
     ) async throws {
         try await perform { step in
-            _ = try self.send(iq, then: then, orElse: orElse, timeout: timeout, in: step)
+            _ = try self.send(
+                iq, then: then, orElse: orElse, timeout: timeout, timeoutPolicy: timeoutPolicy, in: step)
         }
     }
 
@@ -26,7 +29,7 @@ extension Account {
     @discardableResult
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
-        in step: borrowing Step
+        timeoutPolicy: PendingIQTable.TimeoutPolicy = .call, in step: borrowing Step
     ) throws -> HandlerID {
         guard iq.type.isRequest else {
             throw AccountError(
@@ -35,10 +38,11 @@ extension Account {
         try checkRoom(in: step)
         let session = try sessions.live(in: step)
         let handler = try step.bind(then.orElse(orElse))
-        let liveTime = try liveClock.milliseconds ?? sessions.liveTime(in: step)
+        let liveTime = try currentLiveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout), in: step)
+            deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout),
+            timeoutPolicy: timeoutPolicy, in: step)
         try outbox.append(
             .request, id: iq.id, xml: Serializer().bytes(iq.element), session: session, in: step)
         try Failpoint.afterBind.hit()
@@ -50,19 +54,24 @@ extension Account {
     ///
     /// - Parameters:
     ///   - message: The message; it is given a random id when it has none.
+    ///   - key: Names it in ``AccountEvent/acknowledged(_:)`` and ``StanzaAcknowledged``, whatever its id is.
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     /// - Returns: The message's id.
+    /// - Throws: ``AccountError`` `outboxFull`; `EncodingError` for a key that cannot be encoded; ``HandlerError`` when
+    ///   the store fails.
     @discardableResult
-    public func send(_ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil) async throws
-        -> String
-    {
-        try await perform { step in try self.send(message, acknowledged: acknowledged, in: step) }
+    public func send(
+        _ message: Message, key: (any Encodable & Sendable)? = nil,
+        acknowledged: Durable<StanzaAcknowledged>? = nil
+    ) async throws -> String {
+        try await perform { step in try self.send(message, key: key, acknowledged: acknowledged, in: step) }
     }
 
     /// Sends a message from inside a step: it commits with the rest of the step.
     @discardableResult
     public func send(
-        _ message: Message, acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
+        _ message: Message, key: (any Encodable & Sendable)? = nil,
+        acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws -> String {
         try checkRoom(in: step)
         var element = message.element
@@ -70,20 +79,20 @@ extension Account {
         element["id"] = id
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
-            .message, id: id, xml: Serializer().bytes(element), session: sessions.live(in: step),
-            handler: handler,
-            in: step)
+            .message, id: id, key: AcknowledgedStanza.storing(key), xml: Serializer().bytes(element),
+            session: sessions.live(in: step), handler: handler, in: step)
         wakeAfterCommit(step)
         return id
     }
 
     /// Sends presence from inside a step. It is not sent again in a later session.
-    public func send(_ presence: Presence, in step: borrowing Step) throws {
+    public func send(
+        _ presence: Presence, key: (any Encodable & Sendable)? = nil, in step: borrowing Step
+    ) throws {
         try checkRoom(in: step)
         try outbox.append(
-            .presence, id: presence.id, xml: Serializer().bytes(presence.element),
-            session: sessions.live(in: step),
-            in: step)
+            .presence, id: presence.id, key: AcknowledgedStanza.storing(key),
+            xml: Serializer().bytes(presence.element), session: sessions.live(in: step), in: step)
         wakeAfterCommit(step)
     }
 
@@ -112,7 +121,20 @@ extension Account {
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message, inside the step that counts it.
     public func listen(as key: String, _ handler: Durable<MessageReceived>) async throws {
-        try await perform { step in try self.listeners.set("message", key: key, to: handler, in: step) }
+        try await perform { step in try self.listen(as: key, handler, in: step) }
+    }
+
+    /// Lets a stored handler receive every message, from inside a step.
+    public func listen(as key: String, _ handler: Durable<MessageReceived>, in step: borrowing Step) throws {
+        try listeners.set(ListenerTable.messages, key: key, to: handler, in: step)
+    }
+
+    /// Ends what ``listen(as:_:)`` began.
+    ///
+    /// - Returns: False when nobody listened under that key.
+    @discardableResult
+    public func stopListening(as key: String, in step: borrowing Step) throws -> Bool {
+        try listeners.remove(ListenerTable.messages, key: key, in: step)
     }
 
     // MARK: Inside
@@ -126,7 +148,13 @@ extension Account {
         }
     }
 
-    private func wakeAfterCommit(_ step: borrowing Step) {
+    /// How long the account has been connected by now, in milliseconds.
+    func currentLiveTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
+        if let milliseconds = liveClock.milliseconds { return milliseconds }
+        return try sessions.liveTime(in: step)
+    }
+
+    func wakeAfterCommit(_ step: borrowing Step) {
         let mailbox = mailbox
         step.afterCommit { mailbox.noteRows() }
     }

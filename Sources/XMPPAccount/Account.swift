@@ -8,6 +8,7 @@
 
 public import Handlers
 import IQTracker
+import Synchronization
 
 /// An XMPP account whose requests, messages and handlers survive the death of the process.
 ///
@@ -36,6 +37,9 @@ public final class Account: Sendable {
     let ownerships: OwnershipTable
     let listeners: ListenerTable
     let seen: SeenTable
+    let inboundRequests: InboundRequestTable
+    let awaited = AwaitedReplies()
+    private let policy: Mutex<AcknowledgementPolicy>
     let logins: LoginTable
     let liveClock: LiveClock
     let mailbox: Mailbox
@@ -70,6 +74,8 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         seen = SeenTable(account: id)
+        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
+        policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
         liveClock = LiveClock(time: configuration.time)
         runner = try HandlerRunner(store)
@@ -129,6 +135,7 @@ public final class Account: Sendable {
     public func close() async {
         runner.close()
         try? await ask { .close($0) }
+        awaited.endAll()
     }
 
     /// Waits until no handler is due and no async handler runs any more, or until the time is over.
@@ -156,6 +163,37 @@ public final class Account: Sendable {
     ///
     /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
     public func forgetLogin() async throws { try await perform { step in try self.logins.forget(in: step) } }
+
+    // MARK: Acknowledgements
+
+    /// When the server is asked for its count and told ours; a change counts at once.
+    public var acknowledgements: AcknowledgementPolicy {
+        get { policy.withLock { $0 } }
+        set {
+            policy.withLock { $0 = newValue }
+            mailbox.signal.raise()
+        }
+    }
+
+    /// Asks the server now how much it has handled, whatever the policy says; the answer comes as
+    /// ``AccountEvent/acknowledged(_:)``.
+    ///
+    /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
+    public func requestAcknowledgement() async throws { try await ask { .manage(.request, $0) } }
+
+    /// Tells the server now how much is handled and committed here, whatever the policy says.
+    ///
+    /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
+    public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }
+
+    /// Whether the next connection is likely to resume the session: the server keeps it, and not for a time that is over.
+    ///
+    /// Connecting always tries, as far as there is anything to resume: failing costs nothing.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails.
+    public func canResume() throws -> Bool {
+        try store.step { step in try self.sessions.load(in: step).canResume(now: step.now) }
+    }
 
     // MARK: Steps
 
@@ -200,11 +238,16 @@ extension AccountConfiguration {
                     ? "'\(jid)' has no user name; write the address as user@domain"
                     : "'\(jid)' has a user name, and so cannot log in anonymously; give the domain alone")
         }
+        let policy = acknowledgements
         guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
-            maximumOutbox > 0
+            maximumOutbox > 0,
+            [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= 0 }),
+            policy.requestsAfterStanzas >= 0, policy.acknowledgesAfterStanzas >= 0
         else {
             throw AccountError(
-                .invalidConfiguration, "timeouts and limits of an account must be greater than 0")
+                .invalidConfiguration,
+                "timeouts and limits of an account must be greater than 0, those of its acknowledgements not less than 0"
+            )
         }
     }
 }

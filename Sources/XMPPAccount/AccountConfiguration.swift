@@ -89,8 +89,13 @@ public struct AccountConfiguration: Sendable {
     public var ownerSilence: Int64 = 500
     /// How many stanzas may wait to be sent; 1 or more. More are refused with an error.
     public var maximumOutbox: Int = 100_000
-    /// The seconds for which the server is asked to keep a broken session; nil leaves it to the server.
-    public var resumptionWindow: Int?
+    /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.
+    public var acknowledgements = AcknowledgementPolicy()
+    /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
+    public var resumesSessions: Bool = true
+    /// How long the server is asked to keep a session after its stream broke, in whole seconds, what is beyond them cut
+    /// off; nil or less than a second leaves it to the server.
+    public var resumptionWindow: Duration?
     /// Whether to announce the account's availability in a new session; without it no messages arrive.
     public var sendsInitialPresence: Bool = true
     /// The monotonic clock.

@@ -34,6 +34,14 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let outboxFull = Code(rawValue: "outbox-full")
         /// What was to be sent is not a valid stanza.
         public static let invalidStanza = Code(rawValue: "invalid-stanza")
+        /// The request of somebody else's was answered before, or cannot be answered any more.
+        public static let alreadyAnswered = Code(rawValue: "already-answered")
+        /// The message is not being delivered just now, so it cannot be deferred.
+        public static let notDeferrable = Code(rawValue: "not-deferrable")
+        /// The session in which a request was sent is gone; its answer will never come.
+        public static let sessionLost = Code(rawValue: "session-lost")
+        /// What was waited for was cancelled or given up; the message says by what.
+        public static let abandoned = Code(rawValue: "abandoned")
         /// A configuration value cannot be used.
         public static let invalidConfiguration = Code(rawValue: "invalid-configuration")
     }

@@ -4,14 +4,27 @@ public import XMPPCore
 public enum AccountEvent: Sendable {
     /// A new session: roster, rooms and subscriptions must be asked for again.
     case bound(JID)
-    /// The session goes on where it was; nothing was lost and nothing need be asked for again.
+    /// The server keeps count (XEP-0198), and keeps the session for so long after the stream broke; nil when it did not
+    /// say, zero when the session cannot be resumed.
+    case enabled(window: Duration?)
+    /// The server does not keep count: what was sent may be lost with the stream. The error is why it refused; nil when it
+    /// does not offer stream management.
+    case notEnabled(StanzaError?)
+    /// The session goes on where it was; nothing was lost and nothing need be asked for again. What the server had taken
+    /// follows as ``acknowledged(_:)``.
     case resumed(JID)
     /// The stream broke; the session waits to be resumed.
     case suspended(AccountError)
     /// The stream is not open and will be tried again after this time, for this reason.
     case retrying(after: Duration, reason: any Error)
-    /// The server keeps the session no longer. Requests sent in it were invalidated; messages will be sent again.
-    case sessionLost
+    /// The server keeps the session no longer; why, if it said so. Requests sent in it were invalidated; messages will be
+    /// sent again.
+    case sessionLost(StanzaError?)
+    /// The server was asked how much it has handled.
+    case acknowledgementRequested
+    /// The server took responsibility for these stanzas, in the order in which they were sent. Only those that have an id
+    /// or a key.
+    case acknowledged([AcknowledgedStanza])
     /// A stanza was counted but could not be understood.
     case ignored(Element, reason: String)
     /// A handler was set aside; its row and what it was called with are kept.

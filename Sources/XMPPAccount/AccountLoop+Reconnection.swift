@@ -75,7 +75,7 @@ extension AccountLoop {
         case .opening: isHinted = true
         case .live(let stream):
             guard stream.isManaged else { return }
-            stream.requestAcknowledgement(now: now)
+            request(stream)
             stream.linkCheck = stream.linkCheck ?? now + Self.linkCheckTime
         }
     }

@@ -13,6 +13,7 @@ extension AccountLoop {
         var results: [Result<Void, any Error>] = []
         var stanzas: [Outbox.Stanza] = []
         var nextDeadline: Int64?
+        var hasOpenRequests = false
         var storedLiveTime: Int64?
     }
 
@@ -48,6 +49,7 @@ extension AccountLoop {
         if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
         if case .live(let stream) = phase {
             var inbound = inboundStep(stream)
+            try inbound.findDeferred(now: now, in: step)
             // 1 to 4, for each element.
             for event in uncounted { try inbound.process(event, isCounted: false, in: step) }
             for event in events where aftermath.fault == nil {
@@ -71,7 +73,7 @@ extension AccountLoop {
     private func inboundStep(_ stream: LiveStream) -> InboundStep {
         InboundStep(
             account: account, own: stream.own, session: stream.session, isManaged: stream.isManaged,
-            flushMark: stream.flushMark, handled: stream.handled, acknowledged: stream.acknowledged)
+            flushMark: stream.flushMark, now: now, management: stream.management)
     }
 
     /// Runs one command; its error is its own unless the store failed.
@@ -90,16 +92,35 @@ extension AccountLoop {
     private func finish(_ aftermath: inout Aftermath, _ stream: LiveStream, in step: borrowing Step) throws {
         let liveTime = account.liveClock.milliseconds ?? 0
         try expire(liveTime: liveTime, in: step)
-        let handled = aftermath.inbound?.handled ?? stream.handled
-        if handled != stream.handled || stream.storedLiveTime + LiveClock.storedEvery <= liveTime {
-            try account.sessions.advance(handled: handled, liveTime: liveTime, in: step)
+        var openDeadline: Int64?
+        if stream.hasOpenRequests || aftermath.inbound?.opensRequests == true {
+            openDeadline = try refuseUnanswered(liveTime: liveTime, in: step)
+            aftermath.hasOpenRequests = openDeadline != nil
+        }
+        let received = aftermath.inbound?.management.received ?? stream.management.received
+        if received != stream.management.received || stream.storedLiveTime + LiveClock.storedEvery <= liveTime
+        {
+            try account.sessions.advance(received: received, liveTime: liveTime, in: step)
             aftermath.storedLiveTime = liveTime
         }
         if stream.connection.canTakeMore {
             aftermath.stanzas = try account.outbox.next(
                 session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
         }
-        aftermath.nextDeadline = try account.requests.nextDeadline(in: step)
+        aftermath.nextDeadline = [try account.requests.nextDeadline(in: step), openDeadline]
+            .compactMap(\.self).min()
+    }
+
+    /// Answers those requests of others that nobody has answered in time.
+    ///
+    /// - Returns: When the next one is due; nil when none is open.
+    private func refuseUnanswered(liveTime: Int64, in step: borrowing Step) throws -> Int64? {
+        for error in try account.inboundRequests.takeExpired(
+            liveTime: liveTime, limit: Self.batchLimit, in: step)
+        {
+            try account.reply(error.element, in: step)
+        }
+        return try account.inboundRequests.nextDeadline(in: step)
     }
 
     /// Ends requests whose time ran out with an error of our own making, from the address that was asked.
@@ -107,6 +128,10 @@ extension AccountLoop {
         for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step)
         where try step.waits(request.handler) {
             try Failpoint.beforeTimeout.hit()
+            guard request.timeoutPolicy == .call else {
+                try step.invalidate(request.handler, reason: .timedOut, environment: account)
+                continue
+            }
             let peer = request.peer ?? account.configuration.jid
             let error = StanzaError(.remoteServerTimeout)
             let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
@@ -120,13 +145,13 @@ extension AccountLoop {
     private func follow(_ aftermath: Aftermath) {
         guard case .live(let stream) = phase, let inbound = aftermath.inbound else { return }
         do {
-            stream.handled = inbound.handled
-            stream.acknowledged = inbound.acknowledged
+            stream.management = inbound.management
             stream.nextDeadline = aftermath.nextDeadline
+            stream.hasOpenRequests = aftermath.hasOpenRequests
             stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
             try write(aftermath.stanzas, to: stream)
-            if inbound.owesAcknowledgement { try acknowledge(stream) }
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
+            if stream.isManaged, stream.management.isAcknowledgementDue(now: now) { try acknowledge(stream) }
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
@@ -139,7 +164,10 @@ extension AccountLoop {
         guard let last = stanzas.last else { return }
         for stanza in stanzas { stream.connection.write(stanza.xml) }
         stream.flushMark = last.seq
-        if stream.isManaged && stream.requestedAt == nil { stream.requestAcknowledgement(now: now) }
+        if stream.isManaged {
+            stream.management.didWrite(stanzas.count, now: now)
+            if stream.management.isRequestDue(now: now) { request(stream) }
+        }
         _ = try stream.connection.flush()
         try Failpoint.afterWrite.hit()
     }
@@ -167,13 +195,43 @@ extension AccountLoop {
         try Failpoint.afterAcknowledge.hit()
     }
 
+    func request(_ stream: LiveStream) {
+        stream.requestAcknowledgement(now: now)
+        account.hub.send(.acknowledgementRequested)
+    }
+
+    /// What the policy says is due by now.
+    func tellAndAsk(_ stream: LiveStream) {
+        guard stream.isManaged else { return }
+        if stream.management.isRequestDue(now: now) { request(stream) }
+        guard stream.management.isAcknowledgementDue(now: now) else { return }
+        do {
+            try acknowledge(stream)
+        } catch {
+            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        }
+    }
+
+    /// What the program asked for, whatever the policy says.
+    func manage(_ action: ManagementAction) throws {
+        guard case .live(let stream) = phase, stream.isManaged else {
+            throw AccountError(
+                .connectionFailed,
+                "there is no stream with stream management; connect to a server that has it")
+        }
+        switch action {
+        case .request: request(stream)
+        case .acknowledge: try acknowledge(stream)
+        }
+    }
+
     private func caughtUp(_ stream: LiveStream) {
-        stream.requestedAt = nil
+        stream.management.didReceiveAnswer()
         let waiting = stream.barriers
         (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }
         // Stanzas written since the request was: ask about them too.
-        if stream.hasUnasked || !stream.barriers.isEmpty { stream.requestAcknowledgement(now: now) }
+        if !stream.barriers.isEmpty || stream.management.isRequestDue(now: now) { request(stream) }
     }
 
     private func end(_ stream: LiveStream, _ fault: StreamFault) {
@@ -224,10 +282,10 @@ extension AccountLoop {
             if case .element(let element) = $0 { Stanza.isStanza(element) } else { false }
         }
         guard stanzas > 0 else { return }
-        let count = stream.handled + stanzas
+        let count = stream.management.received + stanzas
         try account.store.step { step in
             try account.sessions.advance(
-                handled: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
+                received: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
         }
     }
 }

@@ -78,8 +78,8 @@ extension AccountLoop {
         let state =
             switch opened.outcome {
             case .resumed(let handled): try resume(handled, learned: opened.learned)
-            case .bound(let session, let failedCount):
-                try bind(session, failedCount: failedCount, learned: opened.learned)
+            case .bound(let session, let failed):
+                try bind(session, failed: failed, learned: opened.learned)
             }
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
@@ -89,14 +89,11 @@ extension AccountLoop {
         try? account.runner.startLiveTime(of: account.scope)
         reconnection.trusted()
         isHinted = false
-        let stream = LiveStream(opened, state: state, own: own, now: now)
+        let stream = LiveStream(
+            opened, state: state, own: own, policy: account.acknowledgements, now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
-        if case .resumed = opened.outcome {
-            account.hub.send(.resumed(own))
-        } else {
-            account.hub.send(.bound(own))
-        }
+        announce(opened.outcome, own)
         isEstablished = true
         let waiting = connecting
         connecting = []
@@ -108,6 +105,20 @@ extension AccountLoop {
         runStep(opened.early, [], uncounted: opened.uncounted)
     }
 
+    private func announce(_ outcome: StreamOpener.Outcome, _ own: JID) {
+        switch outcome {
+        case .resumed:
+            account.hub.send(.resumed(own))
+            arrivals.forEach(account.hub.send)
+            arrivals = []
+        case .bound(let session, _):
+            account.hub.send(.bound(own))
+            guard session.isManaged else { return account.hub.send(.notEnabled(session.refusal)) }
+            let window = session.window.map { Duration.seconds($0) }
+            account.hub.send(.enabled(window: session.resumptionID == nil ? .zero : window))
+        }
+    }
+
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
     private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> SessionTable.State {
         let state = try fenced { step in
@@ -115,7 +126,8 @@ extension AccountLoop {
             let state = try account.sessions.load(in: step)
             var inbound = InboundStep(
                 account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
-                isManaged: true, flushMark: .max, handled: state.handled, acknowledged: state.acknowledged)
+                isManaged: true, flushMark: .max, now: now,
+                management: state.management(account.acknowledgements))
             do {
                 try inbound.acknowledge(handled, in: step)
             } catch let fault as StreamFault {
@@ -125,6 +137,7 @@ extension AccountLoop {
             }
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
+            arrivals = inbound.events
             return .success(try account.sessions.load(in: step))
         }.get()
         try Failpoint.afterResumed.hit()
@@ -132,9 +145,9 @@ extension AccountLoop {
     }
 
     private func bind(
-        _ session: BoundSession, failedCount: HandledCount?, learned: LearnedLogin
+        _ session: BoundSession, failed: StreamOpener.FailedResumption?, learned: LearnedLogin
     ) throws -> SessionTable.State {
-        try settleLostSession(failedCount: failedCount)
+        try settleLostSession(failed)
         let state = try fenced { step in
             try account.logins.learn(learned, in: step)
             try account.sessions.begin(session, in: step)
@@ -164,13 +177,17 @@ extension AccountLoop {
 
     /// Ends what belonged to a session that cannot be resumed, in short steps: a kill in between leaves the rest for
     /// the next process, which finds the same rows.
-    private func settleLostSession(failedCount: HandledCount?) throws {
+    private func settleLostSession(_ failed: StreamOpener.FailedResumption?) throws {
         let state = try fenced { step in
             let state = try account.sessions.load(in: step)
-            if let failedCount, state.resumptionID != nil { try creditFailed(failedCount, state, in: step) }
+            if let count = failed?.count, state.resumptionID != nil {
+                try creditFailed(count, state, in: step)
+            }
             try account.sessions.lose(in: step)
+            try forgetDeliveries(in: step)
             return state
         }
+        let reason: InvalidationReason = state.wasResumable ? .sessionLost : .bound
         var hasLostAnything = state.resumptionID != nil
         var isDone = false
         while !isDone {
@@ -181,11 +198,11 @@ extension AccountLoop {
                 {
                     settled += 1
                     guard try step.waits(request.handler) else { continue }
-                    try step.invalidate(request.handler, reason: .sessionLost, environment: account)
+                    try step.invalidate(request.handler, reason: reason, environment: account)
                 }
                 for row in try account.outbox.takeVoid(limit: Self.settleLimit, in: step) {
                     if let handler = row.handler, try step.waits(handler) {
-                        try step.invalidate(handler, reason: .sessionLost, environment: account)
+                        try step.invalidate(handler, reason: reason, environment: account)
                     }
                     settled += 1
                 }
@@ -195,7 +212,15 @@ extension AccountLoop {
             if !isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
         }
-        if hasLostAnything { account.hub.send(.sessionLost) }
+        if hasLostAnything { account.hub.send(.sessionLost(failed?.error)) }
+    }
+
+    /// What was to be handled or answered later in a session that is gone: messages come again in another way, which must
+    /// not take them for copies; whoever asked has nobody to wait for any more.
+    private func forgetDeliveries(in step: borrowing Step) throws {
+        try account.sessions.forgetDeferred(in: step)
+        try account.seen.forgetPostponed(in: step)
+        try account.inboundRequests.forgetAll(in: step)
     }
 
     /// XEP-0198 section 5: `<failed/>` may say how much had been handled; that much need not be sent again.
@@ -204,8 +229,8 @@ extension AccountLoop {
     {
         var inbound = InboundStep(
             account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
-            isManaged: true,
-            flushMark: .max, handled: state.handled, acknowledged: state.acknowledged)
+            isManaged: true, flushMark: .max, now: now, management: state.management(account.acknowledgements)
+        )
         do {
             try inbound.acknowledge(count, in: step)
         } catch is StreamFault {
@@ -304,6 +329,7 @@ extension AccountLoop {
         // What an invalidation sends in answer to this belongs to the next login.
         let newest = try fenced { step in
             try account.sessions.lose(in: step)
+            try forgetDeliveries(in: step)
             try account.logins.forgetToken(in: step)
             return try account.outbox.newest(in: step)
         }

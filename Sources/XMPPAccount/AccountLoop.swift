@@ -33,6 +33,8 @@ final class AccountLoop {
     /// Whether the network changed while a stream was being opened.
     var isHinted = false
     var attempts = 0
+    /// What the last resumption acknowledged, to be told behind it.
+    var arrivals: [AccountEvent] = []
     var isClosed = false
     /// When a step that could not be committed is tried again; until then no step is due.
     var stepRetry: Int64?
@@ -48,7 +50,10 @@ final class AccountLoop {
             ownership?.takeLockIfFree()
             let events = receive()
             let (commands, hasNewRows) = account.mailbox.takeAll()
-            if hasNewRows, case .live(let stream) = phase { stream.hasMore = true }
+            if case .live(let stream) = phase {
+                if hasNewRows { stream.hasMore = true }
+                stream.management.policy = account.acknowledgements
+            }
             takeTurn(events, commands)
         }
     }
@@ -106,10 +111,11 @@ final class AccountLoop {
         case .idle, .opening: break
         case .waiting(let until): due.append(until - now)
         case .live(let stream):
-            if let requestedAt = stream.requestedAt {
+            if let requestedAt = stream.management.requestedAt {
                 due.append(
                     TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) - now)
             }
+            if stream.isManaged, let next = stream.management.nextDue { due.append(next - now) }
             if let linkCheck = stream.linkCheck { due.append(linkCheck - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
@@ -147,9 +153,10 @@ final class AccountLoop {
                 break
             }
             guard !bytes.isEmpty || !isOpen else { return [] }
-            // Whoever sends is alive, however long its answer takes behind a backlog.
-            if !bytes.isEmpty && stream.requestedAt != nil { stream.requestedAt = now }
-            if !bytes.isEmpty { stream.linkCheck = nil }
+            if !bytes.isEmpty {
+                stream.management.didHear(now: now)
+                stream.linkCheck = nil
+            }
             let events = try stream.parser.parse(bytes)
             if events.contains(where: { $0 != .closed }) { try Failpoint.afterRead.hit() }
             // The end of the connection is met again at the next read, once these events are committed.
@@ -177,6 +184,7 @@ final class AccountLoop {
         case .suspend(let completion): completion(suspend())
         case .logOut(let completion): completion(Result { try logOut() })
         case .catchUp(let completion): catchUp(completion)
+        case .manage(let action, let completion): completion(Result { try manage(action) })
         case .handOver:
             guard ownership != nil else { return }
             suspend()
@@ -196,8 +204,7 @@ final class AccountLoop {
         case .step(let step): step.finish(.failure(error))
         case .handOver, .networkChanged: break
         case .connect(let completion), .suspend(let completion), .logOut(let completion),
-            .catchUp(let completion),
-            .close(let completion):
+            .catchUp(let completion), .manage(_, let completion), .close(let completion):
             completion(.failure(error))
         case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
         }
@@ -219,8 +226,8 @@ final class AccountLoop {
                         "the server has no stream management; there is nothing to wait for")))
         }
         // An answer that is under way already says nothing about what comes behind it: ask again after it.
-        guard stream.requestedAt == nil else { return stream.nextBarriers.append(completion) }
-        stream.requestAcknowledgement(now: now)
+        guard stream.management.requestedAt == nil else { return stream.nextBarriers.append(completion) }
+        request(stream)
         stream.barriers.append(completion)
     }
 
@@ -242,14 +249,16 @@ final class AccountLoop {
         case .waiting(let until) where until <= now: openStream()
         case .live(let stream):
             if let linkCheck = stream.linkCheck, linkCheck <= now { return dropSilent(stream) }
-            guard let requestedAt = stream.requestedAt,
+            if let requestedAt = stream.management.requestedAt,
                 TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) <= now
-            else { return }
-            drop(
-                AccountError(
-                    .timedOut,
-                    "\(stream.connection.peer) has not answered for \(account.configuration.acknowledgementTimeout / 1000) s; the connection counts as dead"
-                ))
+            {
+                return drop(
+                    AccountError(
+                        .timedOut,
+                        "\(stream.connection.peer) has not answered for \(account.configuration.acknowledgementTimeout / 1000) s; the connection counts as dead"
+                    ))
+            }
+            tellAndAsk(stream)
         default: break
         }
     }

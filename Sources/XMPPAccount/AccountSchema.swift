@@ -19,8 +19,9 @@ extension Account {
                 epoch INTEGER NOT NULL,
                 owner TEXT);
 
-            -- The session of XEP-0198. `handled` is our h, `acknowledged` the server's; `live` is the number of the
-            -- session that carries new stanzas, NULL while there is no stream. Times in milliseconds.
+            -- The session of XEP-0198. `handled` counts the stanzas taken in, of which those in `deferred` are not handled
+            -- yet; `acknowledged` is the server's h; `live` is the number of the session that carries new stanzas, NULL
+            -- while there is no stream. `max` in seconds, times in milliseconds.
             CREATE TABLE session(
                 account INTEGER PRIMARY KEY REFERENCES account(id),
                 number INTEGER NOT NULL DEFAULT 0,
@@ -28,12 +29,30 @@ extension Account {
                 managed INTEGER NOT NULL DEFAULT 0,
                 resumption_id TEXT,
                 location TEXT,
+                resumable INTEGER NOT NULL DEFAULT 0,
+                max INTEGER,
+                alive_at INTEGER,
                 full_jid TEXT,
                 handled INTEGER NOT NULL DEFAULT 0,
                 acknowledged INTEGER NOT NULL DEFAULT 0,
                 live_time INTEGER NOT NULL DEFAULT 0,
                 bound_count INTEGER NOT NULL DEFAULT 0,
                 resumed_count INTEGER NOT NULL DEFAULT 0);
+
+            -- Stanzas that a handler wants to count as handled later only.
+            CREATE TABLE deferred(
+                account INTEGER NOT NULL REFERENCES account(id),
+                session INTEGER NOT NULL,
+                number INTEGER NOT NULL,
+                PRIMARY KEY(account, session, number)) WITHOUT ROWID;
+
+            -- Requests of others that a handler has taken and not answered. `deadline` in live time.
+            CREATE TABLE inbound_request(
+                account INTEGER NOT NULL REFERENCES account(id),
+                peer TEXT NOT NULL,
+                stanza_id TEXT NOT NULL,
+                deadline INTEGER NOT NULL,
+                PRIMARY KEY(account, peer, stanza_id)) WITHOUT ROWID;
 
             -- Stanzas to send, whole, in order. A row without a session has never been written to a socket.
             CREATE TABLE outbox(
@@ -42,20 +61,24 @@ extension Account {
                 session INTEGER,
                 kind INTEGER NOT NULL,
                 stanza_id TEXT,
+                key TEXT,
                 xml BLOB NOT NULL,
                 handler INTEGER REFERENCES handler(id) DEFERRABLE INITIALLY DEFERRED,
                 created_at INTEGER NOT NULL);
             CREATE INDEX outbox_account ON outbox(account, seq);
             CREATE INDEX outbox_handler ON outbox(handler) WHERE handler IS NOT NULL;
 
-            -- Messages that were handled, to recognize copies from a lost session, offline storage or the archive.
+            -- Messages that were handled, to recognize copies from a lost session, offline storage or the archive. One with
+            -- a number is not handled yet; see `deferred`.
             CREATE TABLE seen(
                 account INTEGER NOT NULL,
                 peer TEXT NOT NULL,
                 stanza_id TEXT NOT NULL,
                 digest INTEGER NOT NULL,
                 seen_at INTEGER NOT NULL,
+                number INTEGER,
                 PRIMARY KEY(account, peer, stanza_id, digest)) WITHOUT ROWID;
+            CREATE INDEX seen_number ON seen(account, number) WHERE number IS NOT NULL;
 
             -- Standing handlers by what they listen to.
             CREATE TABLE listener(
@@ -65,5 +88,5 @@ extension Account {
                 handler INTEGER NOT NULL REFERENCES handler(id),
                 PRIMARY KEY(account, event, key)) WITHOUT ROWID;
             """
-        ])
+        ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

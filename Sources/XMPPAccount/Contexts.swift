@@ -58,6 +58,18 @@ public struct MessageReceived: Sendable {
     public let account: Account
     /// The message, seen for the first time.
     public let message: Message
+    /// While it is being delivered.
+    let delivery: Delivery?
+
+    package init(account: Account, message: Message) {
+        self.init(account: account, message: message, delivery: nil)
+    }
+
+    init(account: Account, message: Message, delivery: Delivery?) {
+        self.account = account
+        self.message = message
+        self.delivery = delivery
+    }
 }
 
 extension MessageReceived: RestorableContext {
@@ -86,21 +98,29 @@ extension MessageReceived: RestorableContext {
 public struct StanzaAcknowledged: Sendable {
     /// The account that sent it.
     public let account: Account
+    /// The names under which it was sent.
+    public let stanza: AcknowledgedStanza
     /// The stanza's id.
-    public let id: String?
+    public var id: String? { stanza.id }
 }
 
 extension StanzaAcknowledged: RestorableContext {
-    private struct Stored: Codable { var id: String? }
+    private struct Stored: Codable {
+        var id: String?
+        var key: String?
+    }
 
     public var environment: (any HandlerEnvironment)? { account }
 
-    public func stored() throws -> [UInt8] { try [UInt8](JSONEncoder().encode(Stored(id: id))) }
+    public func stored() throws -> [UInt8] {
+        try [UInt8](JSONEncoder().encode(Stored(id: stanza.id, key: stanza.storedKey)))
+    }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment),
-            id: try JSONDecoder().decode(Stored.self, from: Data(bytes)).id)
+            stanza: AcknowledgedStanza(id: stored.id, storedKey: stored.key))
     }
 }
 
@@ -109,8 +129,7 @@ extension Account: HandlerEnvironment {
     public var scope: HandlerScope { HandlerScope("account-\(id)") }
 
     /// The account as which a stored call is made again.
-    fileprivate static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account
-    {
+    static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account {
         guard let account = environment as? Account else {
             throw HandlerError(
                 .missingInstance,
@@ -124,6 +143,8 @@ extension Account: HandlerEnvironment {
 extension InvalidationReason {
     /// The server has no stream management, so it never says which stanzas it has taken.
     public static let neverAcknowledged = InvalidationReason(rawValue: "never-acknowledged")
+    /// A new session was bound, and the old one could not have been resumed: the answer will never come.
+    public static let bound = InvalidationReason(rawValue: "bound")
 }
 
 extension TimerFired {

@@ -8,17 +8,12 @@ final class LiveStream {
     let own: JID
     let isManaged: Bool
 
-    /// Committed counts; see ``SessionTable``.
-    var handled: HandledCount
-    var acknowledged: HandledCount
+    /// What is counted, and when to ask and to tell. Its counts are committed.
+    var management: StreamManagement
     /// The last outbox row written to this connection.
     var flushMark: Int64 = 0
     /// Whether rows may wait behind the flush mark because the connection could not take more.
     var hasMore = false
-    /// The flush mark when an `<r/>` was written last: rows behind it have not been asked about.
-    private var requestMark: Int64 = 0
-    /// When the oldest unanswered `<r/>` was written, in milliseconds of the monotonic clock.
-    var requestedAt: Int64?
     /// When a connection that has been silent since the network changed counts as dead, in milliseconds of the monotonic
     /// clock.
     var linkCheck: Int64?
@@ -34,26 +29,28 @@ final class LiveStream {
     var parserError: StreamParserError?
     /// The live time that was stored last.
     var storedLiveTime: Int64
+    /// Whether requests of others may wait for an answer of ours.
+    var hasOpenRequests = true
     /// The earliest deadline of a request, in milliseconds of live time.
     var nextDeadline: Int64?
 
-    init(_ opened: OpenedStream, state: SessionTable.State, own: JID, now: Int64) {
+    init(
+        _ opened: OpenedStream, state: SessionTable.State, own: JID, policy: AcknowledgementPolicy, now: Int64
+    ) {
         connection = opened.connection
         parser = opened.parser
         session = state.number
         self.own = own
         isManaged = state.isManaged
         openedAt = now
-        handled = state.handled
-        acknowledged = state.acknowledged
+        management = state.management(policy)
         storedLiveTime = state.liveTime
     }
 
     /// Asks the server how much it has handled.
     func requestAcknowledgement(now: Int64) {
         connection.write(Self.request)
-        requestedAt = requestedAt ?? now
-        requestMark = flushMark
+        management.didRequest(now: now)
     }
 
     /// Those who wait, for whom this connection is of no use any more.
@@ -62,12 +59,10 @@ final class LiveStream {
         return barriers + nextBarriers
     }
 
-    /// Whether stanzas were written since the server was asked last.
-    var hasUnasked: Bool { flushMark > requestMark }
-
     /// Tells the server how much is handled: the committed count and no other.
     func acknowledge() {
-        connection.write(Array("<a xmlns='\(Namespaces.sm)' h='\(handled)'/>".utf8))
+        connection.write(Array("<a xmlns='\(Namespaces.sm)' h='\(management.handled)'/>".utf8))
+        management.didAcknowledge()
     }
 
     private static let request = Array("<r xmlns='\(Namespaces.sm)'/>".utf8)

@@ -14,6 +14,8 @@ enum Command: Sendable {
     case logOut(Completion)
     /// Resolve once everything the server sent before now has been committed.
     case catchUp(Completion)
+    /// Say something about counts at once, whatever the policy says.
+    case manage(ManagementAction, Completion)
     /// Look after the connection: the network is not what it was.
     case networkChanged
     /// Suspend, because another process asked for the stream.
@@ -22,6 +24,14 @@ enum Command: Sendable {
     case close(Completion)
     /// The opening thread is done.
     case opened(Result<OpenedStream, any Error>, attempt: Int)
+}
+
+/// What a program may want said about counts (XEP-0198 section 4).
+enum ManagementAction: Sendable {
+    /// Ask the server for its count.
+    case request
+    /// Tell it ours.
+    case acknowledge
 }
 
 typealias Completion = @Sendable (Result<Void, any Error>) -> Void

@@ -29,7 +29,7 @@ import XMPPTestKit
             let port = security == .directTLS ? rig.server.directTLSPort : rig.server.startTLSPort
             let account = try rig.account {
                 $0.server = .init(host: rig.server.host, port: port, security: security)
-                $0.resumptionWindow = 77
+                $0.resumptionWindow = .milliseconds(77_900)
             }
             let events = EventReader(account)
             try await account.connect()

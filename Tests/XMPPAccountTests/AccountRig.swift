@@ -175,7 +175,7 @@ func eventually(
 /// The events of an account, one after the other.
 final class EventReader {
     private var iterator: AsyncStream<AccountEvent>.Iterator
-    /// What came so far, but for the attempts to connect again, of which there may be any number.
+    /// What came so far, but for what there may be any number of.
     private(set) var seen: [String] = []
 
     init(_ account: Account) { iterator = account.events.makeAsyncIterator() }
@@ -184,7 +184,7 @@ final class EventReader {
     @discardableResult
     func until(_ name: String) async -> AccountEvent? {
         while let event = await iterator.next() {
-            if case .retrying = event {} else { seen.append(event.name) }
+            if !event.isFrequent { seen.append(event.name) }
             if event.name == name || event.name.hasPrefix(name + " ") { return event }
         }
         return nil
@@ -192,6 +192,14 @@ final class EventReader {
 }
 
 extension AccountEvent {
+    /// Whether there may be any number of them between others.
+    var isFrequent: Bool {
+        switch self {
+        case .retrying, .enabled, .notEnabled, .acknowledgementRequested, .acknowledged: true
+        default: false
+        }
+    }
+
     /// The case, with the code of an error.
     var name: String {
         switch self {
@@ -199,6 +207,10 @@ extension AccountEvent {
         case .resumed: "resumed"
         case .suspended(let error): "suspended \(error.code)"
         case .retrying: "retrying"
+        case .enabled: "enabled"
+        case .notEnabled: "notEnabled"
+        case .acknowledgementRequested: "acknowledgementRequested"
+        case .acknowledged: "acknowledged"
         case .sessionLost: "sessionLost"
         case .ignored: "ignored"
         case .setAside: "setAside"

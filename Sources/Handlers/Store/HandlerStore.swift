@@ -73,6 +73,7 @@ public final class HandlerStore: Sendable {
         synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system
     ) throws {
         self.path = path
+        for handler in schemas.flatMap(\.handlers) { registry.register(handler) }
         self.registry = registry
         self.role = role
         self.time = time

@@ -9,10 +9,13 @@ public struct Schema: Sendable {
     public let module: String
     /// SQL scripts; the one at index `n` leads from version `n` to `n + 1`. A released script never changes.
     public let migrations: [String]
+    /// The module's own handlers; every store that has its tables knows them.
+    public let handlers: [any DurableHandler.Type]
 
-    public init(module: String, migrations: [String]) {
+    public init(module: String, migrations: [String], handlers: [any DurableHandler.Type] = []) {
         self.module = module
         self.migrations = migrations
+        self.handlers = handlers
     }
 
     /// The runtime's own tables.

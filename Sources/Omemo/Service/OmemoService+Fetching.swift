@@ -181,7 +181,7 @@ struct FetchAbandoned: Handler {
     func run(_ call: borrowing Call<Invalidation>) throws {
         let omemo = try call.context.account.omemo
         try omemo.fetches.stop(subject, in: call.step)
-        guard call.reason == .sessionLost else { return }
+        guard call.reason == .sessionLost || call.reason == .bound else { return }
         // Only what somebody still waits for is asked for again, by the one that waits.
         if subject.jid == omemo.ownJID && subject.device == nil { try omemo.fetch(subject, in: call.step) }
         try omemo.advance(in: call.step)

@@ -233,7 +233,7 @@ struct PublicationAbandoned: Handler {
 
     func run(_ call: borrowing Call<Invalidation>) throws {
         let omemo = try call.context.account.omemo
-        guard call.reason == .sessionLost else {
+        guard call.reason == .sessionLost || call.reason == .bound else {
             return try omemo.failPublication(call.reason.rawValue, version, isList: isList, in: call.step)
         }
         try omemo.publications.change(version, in: call.step) { state in

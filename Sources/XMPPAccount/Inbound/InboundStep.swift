@@ -15,14 +15,15 @@ struct InboundStep {
     /// The last outbox row that may have been written to the socket.
     let flushMark: Int64
 
-    /// Our handled count.
-    var handled: HandledCount
-    /// The server's.
-    var acknowledged: HandledCount
-    /// Whether the server asked for our count.
-    var owesAcknowledgement = false
+    /// The time of the loop's clock, in milliseconds.
+    let now: Int64
+
+    /// The counts of both sides.
+    var management: StreamManagement
     /// How many times the server told its count.
     var acknowledgementsReceived = 0
+    /// Whether a handler took a request that it may answer later.
+    var opensRequests = false
     /// What to tell listeners after the commit.
     var events: [AccountEvent] = []
 
@@ -39,8 +40,14 @@ struct InboundStep {
         }
         if Stanza.isStanza(element) {
             // 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
-            if isManaged && isCounted { handled = handled + 1 }
-            try processStanza(element, in: step)
+            guard isManaged && isCounted else { return try processStanza(element, nil, in: step) }
+            switch management.arrive(now: now) {
+            case .new(let number): try processStanza(element, number, in: step)
+            case .again(let number):
+                _ = try account.sessions.settle(receipt(number), in: step)
+                try processStanza(element, number, in: step)
+            case .copy: break
+            }
         } else if element.namespace == Namespaces.sm {
             try processManagement(element, in: step)
         } else if let error = StreamError(element) {
@@ -54,14 +61,27 @@ struct InboundStep {
     /// No stream error is sent: it would end the session. What was damaged comes again intact after resuming; what is
     /// larger or deeper than anyone may send us would come again for ever, so it is counted and not taken in.
     mutating func meetEndOfReading(_ error: StreamParserError) -> StreamFault {
-        if error.code == .limitExceeded && isManaged { handled = handled + 1 }
+        if error.code == .limitExceeded && isManaged { _ = management.arrive(now: now) }
         return StreamFault(
             AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
     }
 
     // MARK: Stanzas
 
-    private mutating func processStanza(_ element: Element, in step: borrowing Step) throws {
+    private func receipt(_ number: HandledCount) -> DeferredStanza {
+        DeferredStanza(session: session, number: number.rawValue)
+    }
+
+    /// Takes note of deferred stanzas that were handled since, by whatever process.
+    mutating func findDeferred(now: Int64, in step: borrowing Step) throws {
+        guard management.hasDeferred else { return }
+        management.setDeferred(try account.sessions.deferred(session: session, in: step), now: now)
+    }
+
+    /// - Parameter number: The stanza's place among all that arrived in this session; nil when they are not counted.
+    private mutating func processStanza(
+        _ element: Element, _ number: HandledCount?, in step: borrowing Step
+    ) throws {
         let stanza: Stanza?
         do throws(StanzaFormatError) {
             stanza = try Stanza(element)
@@ -76,7 +96,7 @@ struct InboundStep {
         switch stanza {
         case .iq(let iq) where iq.type.isRequest: try answer(iq, in: step)
         case .iq(let iq): try match(iq, in: step)
-        case .message(let message): try deliver(message, in: step)
+        case .message(let message): try deliver(message, number, in: step)
         case .presence, nil: break
         }
     }
@@ -93,21 +113,52 @@ struct InboundStep {
     }
 
     /// 3. Invoke the listeners, unless the message is a copy.
-    private mutating func deliver(_ message: Message, in step: borrowing Step) throws {
+    private mutating func deliver(
+        _ message: Message, _ number: HandledCount?, in step: borrowing Step
+    ) throws {
         guard try account.seen.isNew(message, own: own, in: step) else { return }
-        let context = MessageReceived(account: account, message: message)
-        for handler in try account.listeners.handlers(of: "message", in: step) {
+        let delivery = number.map { Delivery(receipt($0)) }
+        let context = MessageReceived(account: account, message: message, delivery: delivery)
+        for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
             let disposition = try step.call(handler, with: context)
             note(disposition, of: "message \(message.id ?? "")")
         }
+        // A handler that threw after it had asked for that has not.
+        guard let number, let delivery, delivery.mayBeDeferred,
+            try account.sessions.isDeferred(delivery.receipt, in: step)
+        else { return }
+        management.postpone(number)
+        try account.seen.postpone(message, own: own, number: number.rawValue, in: step)
     }
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
-    /// answered with service-unavailable).
-    private func answer(_ iq: IQ, in step: borrowing Step) throws {
+    /// answered with service-unavailable), unless a handler answers.
+    private mutating func answer(_ iq: IQ, in step: borrowing Step) throws {
+        if let handler = try account.listeners.handler(for: iq, in: step) {
+            return try serve(iq, with: handler, in: step)
+        }
         let isPing = iq.type == .get && iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true
         let reply = isPing ? iq.result() : iq.errorReply(StanzaError(.serviceUnavailable))
         if let reply { try account.reply(reply.element, in: step) }
+    }
+
+    /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
+    private mutating func serve(_ iq: IQ, with handler: HandlerID, in step: borrowing Step) throws {
+        guard try account.inboundRequests.open(iq, liveTime: account.currentLiveTime(in: step), in: step)
+        else {
+            // The sender has used the id of a request that is not answered yet: the answers could not be told apart.
+            if let reply = iq.errorReply(StanzaError(.conflict)) {
+                try account.reply(reply.element, in: step)
+            }
+            return
+        }
+        opensRequests = true
+        let request = IQRequest(account: account, iq: iq)
+        let disposition = try step.call(handler, with: request)
+        note(disposition, of: "request \(iq.id) of \(iq.from?.description ?? "the server")")
+        guard case .quarantined = disposition, try account.inboundRequests.close(iq, in: step) else { return }
+        let error = StanzaError(.internalServerError)
+        try account.reply(InboundRequestTable.refusal(to: iq.from, id: iq.id, error).element, in: step)
     }
 
     private mutating func note(_ disposition: Disposition, of what: String) {
@@ -122,7 +173,7 @@ struct InboundStep {
 
     private mutating func processManagement(_ element: Element, in step: borrowing Step) throws {
         switch element.name {
-        case "r": owesAcknowledgement = true
+        case "r": management.receiveRequest(now: now)
         case "a":
             guard let claimed = HandledCount(element["h"]) else {
                 throw StreamFault(AccountError(.protocolViolation, "the server acknowledged without a count"))
@@ -135,23 +186,25 @@ struct InboundStep {
 
     /// Removes what the server took responsibility for and calls the handlers that wait for that.
     mutating func acknowledge(_ claimed: HandledCount, in step: borrowing Step) throws {
-        let rows: [Outbox.Acknowledged]
+        let rows: [Outbox.Removed]
         do {
             rows = try account.outbox.acknowledge(
-                claimed, after: acknowledged, session: session, upTo: flushMark, in: step)
+                claimed, session: session, upTo: flushMark, &management, in: step)
         } catch let error as HandledCountError {
             throw StreamFault(
                 AccountError(.protocolViolation, error.description, cause: error), endsSession: true)
         }
-        guard claimed != acknowledged else { return }
-        acknowledged = claimed
+        guard !rows.isEmpty else { return }
         try account.sessions.setAcknowledged(claimed, in: step)
         for row in rows {
             guard let handler = row.handler, try step.waits(handler) else { continue }
-            let context = StanzaAcknowledged(account: account, id: row.stanzaID)
+            let context = StanzaAcknowledged(account: account, stanza: row.stanza)
             note(
-                try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanzaID ?? "")")
+                try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanza.id ?? "")"
+            )
         }
+        let stanzas = rows.map(\.stanza).filter { $0.id != nil || $0.storedKey != nil }
+        if !stanzas.isEmpty { events.append(.acknowledged(stanzas)) }
     }
 }
 

@@ -1,21 +1,48 @@
 import Handlers
+import XMPPCore
 
 /// Standing handlers of an account by what they listen to.
 struct ListenerTable {
     let account: Int64
 
+    /// Listeners to every message.
+    static let messages = "message"
+    /// Those that answer requests, by the payload.
+    static let requests = "iq"
+
+    /// The key of a payload.
+    static func key(_ name: String, _ namespace: String) -> String { "{\(namespace)}\(name)" }
+
     /// Puts a handler in the place of the one with that key.
     func set<Context>(
         _ event: String, key: String, to handler: Durable<Context>, in step: borrowing Step
     ) throws(HandlerError) {
+        try remove(event, key: key, in: step)
+        let id = try step.bindStanding(handler)
+        try step.execute(
+            "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
+    }
+
+    /// - Returns: False when nobody listened under that key.
+    @discardableResult
+    func remove(_ event: String, key: String, in step: borrowing Step) throws(HandlerError) -> Bool {
         let old = try step.first(
             "DELETE FROM listener WHERE account = ? AND event = ? AND key = ? RETURNING handler", account,
             event, key
         ) { (row) throws(HandlerError) in row.integer(0) }
-        if let old { try step.execute("DELETE FROM handler WHERE id = ? AND kind = 1", old) }
-        let id = try step.bindStanding(handler)
-        try step.execute(
-            "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
+        guard let old else { return false }
+        try step.execute("DELETE FROM handler WHERE id = ? AND kind = 1", old)
+        return true
+    }
+
+    /// The handler that answers a request.
+    func handler(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> HandlerID? {
+        guard let payload = iq.payload else { return nil }
+        return try step.first(
+            "SELECT handler FROM listener WHERE account = ? AND event = ? AND key = ?", account,
+            Self.requests,
+            Self.key(payload.name, payload.namespace)
+        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
     }
 
     /// The handlers that listen to an event, in the order of their keys.

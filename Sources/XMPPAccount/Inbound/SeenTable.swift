@@ -13,23 +13,63 @@ struct SeenTable {
     ///
     /// - Returns: False when it was noted before: it is a copy.
     func isNew(_ message: Message, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        var isNew = true
-        if let stanzaID = Self.stanzaID(of: message, own: own) {
-            isNew = try note(peer: own.bare, id: "stanza-id " + stanzaID, digest: 0, in: step)
-        }
-        if isNew, let from = message.from, let id = message.id {
-            isNew = try note(peer: from, id: id, digest: Self.digest(of: message), in: step)
-        }
-        return isNew
+        for mark in Self.marks(of: message, own: own) where try !note(mark, in: step) { return false }
+        return true
     }
 
-    private func note(peer: JID, id: String, digest: Int64, in step: borrowing Step) throws(HandlerError)
-        -> Bool
+    /// The message is not handled yet: a copy of it counts as new.
+    func postpone(_ message: Message, own: JID, number: UInt32, in step: borrowing Step) throws(HandlerError)
     {
-        try step.execute(
-            "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, ?, ?)",
-            account,
-            peer.description, id, digest, step.now) == 1
+        for mark in Self.marks(of: message, own: own) {
+            try step.execute(
+                "UPDATE seen SET number = ? WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?",
+                number, account, mark.peer.description, mark.id, mark.digest)
+        }
+    }
+
+    /// The message with that number in the session is handled now.
+    func settle(number: UInt32, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE seen SET number = NULL WHERE account = ? AND number = ?", account, number)
+    }
+
+    /// What is not handled comes again in another session, and is then new.
+    func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
+    }
+
+    /// What a message is recognized by.
+    private struct Mark {
+        let peer: JID
+        let id: String
+        let digest: Int64
+    }
+
+    private static func marks(of message: Message, own: JID) -> [Mark] {
+        var marks: [Mark] = []
+        if let stanzaID = stanzaID(of: message, own: own) {
+            marks.append(Mark(peer: own.bare, id: "stanza-id " + stanzaID, digest: 0))
+        }
+        if let from = message.from, let id = message.id {
+            marks.append(Mark(peer: from, id: id, digest: digest(of: message)))
+        }
+        return marks
+    }
+
+    /// - Returns: Whether it was not noted before, or only for a message that is not handled yet.
+    private func note(_ mark: Mark, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let peer = mark.peer.description
+        let isNoted =
+            try step.execute(
+                "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, ?, ?)",
+                account, peer, mark.id, mark.digest, step.now) == 1
+        if isNoted { return true }
+        let isPostponed =
+            try step.execute(
+                """
+                UPDATE seen SET number = NULL
+                WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ? AND number IS NOT NULL
+                """, account, peer, mark.id, mark.digest) == 1
+        return isPostponed
     }
 
     /// The id that the own server gave the message. Anyone may write such an element; only the own server's counts

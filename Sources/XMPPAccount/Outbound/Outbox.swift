@@ -20,20 +20,22 @@ struct Outbox {
         let xml: [UInt8]
     }
 
-    struct Acknowledged {
+    /// A row that is removed.
+    struct Removed {
         let seq: Int64
-        let stanzaID: String?
+        let stanza: AcknowledgedStanza
         let handler: HandlerID?
     }
 
     func append(
-        _ kind: Kind, id: String?, xml: [UInt8], session: Int64?, handler: HandlerID? = nil,
-        in step: borrowing Step
+        _ kind: Kind, id: String?, key: String? = nil, xml: [UInt8], session: Int64?,
+        handler: HandlerID? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
-            INSERT INTO outbox(account, session, kind, stanza_id, xml, handler, created_at) VALUES (?, ?, ?, ?, ?, ?, ?)
-            """, account, session, kind.rawValue, id, xml, handler, step.now)
+            INSERT INTO outbox(account, session, kind, stanza_id, key, xml, handler, created_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            """, account, session, kind.rawValue, id, key, xml, handler, step.now)
     }
 
     /// The next stanzas of a session after the flush mark, in order.
@@ -50,27 +52,22 @@ struct Outbox {
     ///
     /// - Parameters:
     ///   - claimed: The server's `h`.
-    ///   - last: Its `h` before.
     ///   - mark: The last row that may have been written to the socket.
+    ///   - management: The counts so far; they take the new one over.
     /// - Returns: The removed rows in the order in which they were sent.
     /// - Throws: ``HandledCountError`` when more is acknowledged than was sent; nothing is removed.
     func acknowledge(
-        _ claimed: HandledCount, after last: HandledCount, session: Int64, upTo mark: Int64,
+        _ claimed: HandledCount, session: Int64, upTo mark: Int64, _ management: inout StreamManagement,
         in step: borrowing Step
-    ) throws -> [Acknowledged] {
-        let distance = Int(claimed.distance(from: last))
+    ) throws -> [Removed] {
+        let distance = Int(claimed.distance(from: management.acknowledged))
         guard distance > 0 else { return [] }
         let rows = try step.all(
             """
-            SELECT seq, stanza_id, handler FROM outbox
+            SELECT seq, stanza_id, handler, key FROM outbox
             WHERE account = ? AND session = ? AND seq <= ? ORDER BY seq LIMIT ?
-            """, account, session, mark, distance
-        ) { (row) throws(HandlerError) in
-            Acknowledged(
-                seq: row.integer(0), stanzaID: row.optionalText(1),
-                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
-        }
-        _ = try Acknowledgement.covered(by: claimed, after: last, outstanding: rows.count)
+            """, account, session, mark, distance, read: Self.readRemoved)
+        _ = try management.acknowledge(claimed, waiting: rows.count)
         if let newest = rows.last {
             try step.execute(
                 "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ?", account, session,
@@ -105,17 +102,12 @@ struct Outbox {
     }
 
     /// Removes and returns presence, requests and replies of a lost session: they meant a resource that is gone.
-    func takeVoid(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Acknowledged] {
+    func takeVoid(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
         let rows = try step.all(
             """
-            SELECT seq, stanza_id, handler FROM outbox
+            SELECT seq, stanza_id, handler, key FROM outbox
             WHERE account = ? AND session IS NOT NULL AND kind <> 0 ORDER BY seq LIMIT ?
-            """, account, limit
-        ) { (row) throws(HandlerError) in
-            Acknowledged(
-                seq: row.integer(0), stanzaID: row.optionalText(1),
-                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
-        }
+            """, account, limit, read: Self.readRemoved)
         for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
         return rows
     }
@@ -149,16 +141,11 @@ struct Outbox {
 
     /// Removes and returns everything up to a row: the account is logged out.
     func takeAll(upTo newest: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
-        -> [Acknowledged]
+        -> [Removed]
     {
         let rows = try step.all(
-            "SELECT seq, stanza_id, handler FROM outbox WHERE account = ? AND seq <= ? ORDER BY seq LIMIT ?",
-            account, newest, limit
-        ) { (row) throws(HandlerError) in
-            Acknowledged(
-                seq: row.integer(0), stanzaID: row.optionalText(1),
-                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
-        }
+            "SELECT seq, stanza_id, handler, key FROM outbox WHERE account = ? AND seq <= ? ORDER BY seq LIMIT ?",
+            account, newest, limit, read: Self.readRemoved)
         for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
         return rows
     }
@@ -180,5 +167,12 @@ struct Outbox {
             (row) throws(HandlerError) in Int(row.integer(0))
         }
         return (count ?? 0) < limit
+    }
+
+    private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
+        Removed(
+            seq: row.integer(0),
+            stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
+            handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
     }
 }

@@ -23,7 +23,10 @@ struct StoredLogin: LoginKeeping {
     func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws {
         try fenced { step in
             let state = try account.sessions.load(in: step)
-            try use(state.resumptionID.map { .init(id: $0, handled: state.handled) })
+            try use(
+                state.resumptionID.map {
+                    .init(id: $0, handled: state.management(account.acknowledgements).handled)
+                })
         }
     }
 

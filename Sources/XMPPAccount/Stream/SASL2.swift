@@ -18,9 +18,8 @@ struct SASL2Request {
     struct Bind {
         /// The beginning of the resource.
         var tag: String
-        var enablesManagement: Bool
-        /// The seconds for which the server is asked to keep a broken session.
-        var window: Int?
+        /// The `<enable/>` of stream management, if the server offers it.
+        var enable: Element?
     }
 
     var element: Element {
@@ -52,7 +51,7 @@ extension SASL2Request.Bind {
     fileprivate var element: Element {
         var element = Element("bind", namespace: Namespaces.bind2)
         element.append(Element("tag", namespace: Namespaces.bind2, text: tag))
-        if enablesManagement { element.append(StreamOpener.enableElement(window: window)) }
+        if let enable { element.append(enable) }
         return element
     }
 }
@@ -65,10 +64,15 @@ extension StreamOpener.Resumption {
 }
 
 extension StreamOpener {
-    static func enableElement(window: Int?) -> Element {
-        Element(
+    /// XEP-0198 section 3: `max` is in whole seconds and, when there is one, greater than zero.
+    static func enableElement(_ configuration: AccountConfiguration) -> Element {
+        let seconds = configuration.resumptionWindow?.components.seconds ?? 0
+        let resumes = configuration.resumesSessions
+        return Element(
             "enable", namespace: Namespaces.sm,
-            attributes: ["resume": "true", "max": window.map(String.init)])
+            attributes: [
+                "resume": resumes ? "true" : nil, "max": resumes && seconds > 0 ? String(seconds) : nil,
+            ])
     }
 }
 

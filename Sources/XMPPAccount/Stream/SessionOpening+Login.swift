@@ -62,9 +62,9 @@ extension SessionOpening {
             mechanism: exchange.mechanismName, initialResponse: exchange.initialResponse, agent: known.agent,
             tokenMechanism: attempt.requested?.name, tokenCount: spent?.count)
         if configuration.bindsInline, let features = offer.bindFeatures {
+            let canManage = features.contains(Namespaces.sm)
             request.bind = .init(
-                tag: opener.resource, enablesManagement: features.contains(Namespaces.sm),
-                window: configuration.resumptionWindow)
+                tag: opener.resource, enable: canManage ? StreamOpener.enableElement(configuration) : nil)
         }
         guard offer.canResume else {
             try stream.send(request.element)

@@ -10,15 +10,15 @@ extension SessionOpening {
 
     mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) throws -> StreamOpener.Outcome {
         try check(success.address)
-        var failedCount: HandledCount?
+        var failed: StreamOpener.FailedResumption?
         if let answer = success.resumption, let asked = attempt.resumption {
             // No features follow a resumption.
             if answer.name == "resumed" { return try resumed(answer, asked) }
-            failedCount = HandledCount(answer["h"])
+            failed = StreamOpener.FailedResumption(answer)
         }
         guard let binding = success.binding else {
             return try beginClassicSession(
-                isNewStream: false, hasAskedToResume: success.resumption != nil, failedCount: failedCount)
+                isNewStream: false, hasAskedToResume: success.resumption != nil, failed: failed)
         }
         guard binding.name == "bound", let address = success.address, address.isFull else {
             throw AccountError(.bindFailed, "\(domain) gave no resource; it is tried again")
@@ -27,7 +27,7 @@ extension SessionOpening {
             BoundSession(fullJID: address, isManaged: false, resumptionID: nil, location: nil),
             binding.child("enabled", Namespaces.sm))
         learned.isManaging = session.isManaged
-        return .bound(session, failedCount: failedCount)
+        return .bound(session, failed: failed)
     }
 
     /// Who logged in must be who was meant to.
@@ -61,7 +61,7 @@ extension SessionOpening {
     ///   - isNewStream: Whether a stream header has just been written and not been sent.
     ///   - hasAskedToResume: Whether the server has already refused to resume.
     mutating func beginClassicSession(
-        isNewStream: Bool, hasAskedToResume: Bool, failedCount: HandledCount?
+        isNewStream: Bool, hasAskedToResume: Bool, failed: StreamOpener.FailedResumption?
     ) throws -> StreamOpener.Outcome {
         var asked: StreamOpener.Resumption?
         // A session that can be resumed had stream management, so the server most likely still has it.
@@ -71,7 +71,7 @@ extension SessionOpening {
         learned.isManaging = canManage
         // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
         if asked == nil, !hasAskedToResume, canManage { asked = try askToResume() }
-        var failedCount = failedCount
+        var failed = failed
         if let asked {
             try Failpoint.afterResumeSent.hit()
             let answer = try stream.element()
@@ -79,9 +79,9 @@ extension SessionOpening {
             guard answer.has(name: "failed", namespace: Namespaces.sm) else {
                 throw AccountError(.protocolViolation, "the server answered <resume/> with <\(answer.name)/>")
             }
-            failedCount = HandledCount(answer["h"])
+            failed = StreamOpener.FailedResumption(answer)
         }
-        return .bound(try bind(canManage: canManage), failedCount: failedCount)
+        return .bound(try bind(canManage: canManage), failed: failed)
     }
 
     /// Asking to resume tells the server our count, so it is an acknowledgement. A process that was frozen while it
@@ -103,7 +103,7 @@ extension SessionOpening {
             children: [Element("resource", namespace: Namespaces.bind, text: opener.resource)])
         let id = StanzaID.random()
         stream.write(IQ(type: .set, id: id, payload: payload).element)
-        if canManage { stream.write(StreamOpener.enableElement(window: configuration.resumptionWindow)) }
+        if canManage { stream.write(StreamOpener.enableElement(configuration)) }
         try stream.flush()
         let answer = try stream.element()
         guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
@@ -123,7 +123,11 @@ extension SessionOpening {
             uncounted.append(.element(answer))
             answer = try stream.element()
         }
-        if answer.has(name: "failed", namespace: Namespaces.sm) { return session }
+        if answer.has(name: "failed", namespace: Namespaces.sm) {
+            var session = session
+            session.refusal = StanzaError(failed: answer) ?? StanzaError(.undefinedCondition)
+            return session
+        }
         guard answer.has(name: "enabled", namespace: Namespaces.sm) else {
             throw AccountError(.protocolViolation, "the server answered <enable/> with <\(answer.name)/>")
         }
@@ -137,6 +141,7 @@ extension SessionOpening {
         // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
         if let flag = enabled["resume"], flag == "true" || flag == "1" {
             session.resumptionID = enabled["id"]
+            session.window = enabled["max"].flatMap { UInt32($0) }.map(Int64.init)
         }
         session.location = enabled["location"]
         return session

@@ -86,7 +86,7 @@ struct SessionOpening {
     ) throws -> StreamOpener.Outcome {
         guard attempt.isExtensible else {
             try stream.begin(to: domain, from: from)
-            return try beginClassicSession(isNewStream: true, hasAskedToResume: false, failedCount: nil)
+            return try beginClassicSession(isNewStream: true, hasAskedToResume: false, failed: nil)
         }
         let success = try SASL2Success(success)
         if let requested = attempt.requested ?? attempt.spent?.mechanism, let token = success.token {

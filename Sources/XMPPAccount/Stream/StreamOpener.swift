@@ -20,8 +20,21 @@ struct StreamOpener: Sendable {
     enum Outcome: Sendable {
         /// The session goes on; the server handled that many of our stanzas.
         case resumed(HandledCount)
-        /// A new session. If a resumption failed and the server said what it had handled, that count.
-        case bound(BoundSession, failedCount: HandledCount?)
+        /// A new session, and how a resumption failed that was tried before.
+        case bound(BoundSession, failed: FailedResumption?)
+    }
+
+    /// `<failed/>` in answer to `<resume/>` (XEP-0198 section 5).
+    struct FailedResumption: Sendable {
+        /// What the server had handled, if it still knows.
+        var count: HandledCount?
+        /// Why it does not resume, if it says so.
+        var error: StanzaError?
+
+        init(_ element: Element) {
+            count = HandledCount(element["h"])
+            error = StanzaError(failed: element)
+        }
     }
 
     let configuration: AccountConfiguration
@@ -124,6 +137,20 @@ final class OpenedStream: @unchecked Sendable {
         early = Array(stream.events)
         parserError = stream.parserError
         self.outcome = outcome
+    }
+}
+
+extension StanzaError {
+    /// The condition that `<failed/>` of stream management names (XEP-0198 section 3).
+    init?(failed element: Element) {
+        guard
+            let child = element.elements.first(where: {
+                $0.namespace == Namespaces.stanzas && $0.name != "text"
+            })
+        else { return nil }
+        self.init(
+            Condition(rawValue: child.name),
+            text: element.child("text", Namespaces.stanzas)?.text)
     }
 }
 

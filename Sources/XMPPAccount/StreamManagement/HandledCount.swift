@@ -36,26 +36,3 @@ package struct HandledCountError: Error, Hashable, Sendable, CustomStringConvert
         "the server acknowledged \(claimed) stanzas, but \(sent) were sent and \(acknowledged) already acknowledged; the session is given up and a new one begun"
     }
 }
-
-/// The acknowledgement arithmetic of XEP-0198: the rows that wait and the last acknowledged count are all there is;
-/// everything else is derived from them.
-package enum Acknowledgement {
-    /// How many of the waiting stanzas, oldest first, an acknowledgement covers.
-    ///
-    /// A count lower than the last one looks like a huge distance and is refused by the same comparison.
-    ///
-    /// - Parameters:
-    ///   - claimed: The `h` that the server sent.
-    ///   - acknowledged: The `h` it sent before.
-    ///   - outstanding: How many stanzas wait.
-    /// - Throws: ``HandledCountError`` when more is acknowledged than waits.
-    package static func covered(
-        by claimed: HandledCount, after acknowledged: HandledCount, outstanding: Int
-    ) throws(HandledCountError) -> Int {
-        let distance = claimed.distance(from: acknowledged)
-        guard Int(distance) <= outstanding else {
-            throw HandledCountError(claimed: claimed, acknowledged: acknowledged, outstanding: outstanding)
-        }
-        return Int(distance)
-    }
-}

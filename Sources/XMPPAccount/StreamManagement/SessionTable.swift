@@ -14,12 +14,32 @@ struct SessionTable {
         var resumptionID: String?
         /// The address bound in this session.
         var fullJID: JID?
-        /// Inbound stanzas handled, our `h`.
-        var handled: HandledCount
+        /// Inbound stanzas that were taken in. Our `h` is this, or ends before the first one in ``deferred``.
+        var received: HandledCount
+        /// The numbers of those that are not handled yet.
+        var deferred: [HandledCount]
         /// The server's last `h`.
         var acknowledged: HandledCount
         /// Milliseconds this account has been connected, in all processes together.
         var liveTime: Int64
+        /// Whether the session could be resumed when it began.
+        var wasResumable: Bool
+        /// How long the server said it keeps the session after its connection broke, in seconds.
+        var window: Int64?
+        /// When a process last noted that it was connected, in milliseconds since 1970.
+        var aliveAt: Int64?
+
+        func management(_ policy: AcknowledgementPolicy) -> StreamManagement {
+            StreamManagement(
+                received: received, deferred: deferred, acknowledged: acknowledged, policy: policy)
+        }
+
+        /// Whether the session is likely to be resumed. A clock that was set back says nothing.
+        func canResume(now: Int64) -> Bool {
+            guard resumptionID != nil else { return false }
+            guard let window, let aliveAt, now > aliveAt else { return true }
+            return (now - aliveAt) / 1000 <= window
+        }
     }
 
     func create(in step: borrowing Step) throws(HandlerError) {
@@ -29,22 +49,24 @@ struct SessionTable {
     func load(in step: borrowing Step) throws(HandlerError) -> State {
         let state = try step.first(
             """
-            SELECT number, managed, resumption_id, full_jid, handled, acknowledged, live_time
+            SELECT number, managed, resumption_id, full_jid, handled, acknowledged, live_time, resumable, max, alive_at
             FROM session WHERE account = ?
             """, account
         ) { (row) throws(HandlerError) in
             State(
                 number: row.integer(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
-                handled: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))),
+                received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
-                liveTime: row.integer(6))
+                liveTime: row.integer(6), wasResumable: row.integer(7) != 0, window: row.optionalInteger(8),
+                aliveAt: row.optionalInteger(9))
         }
-        guard let state else {
+        guard var state else {
             throw HandlerError(
                 .databaseCorrupt,
                 "the account \(account) has no session row; restore the database from a copy")
         }
+        state.deferred = try deferred(session: state.number, in: step)
         return state
     }
 
@@ -53,9 +75,11 @@ struct SessionTable {
         try step.execute(
             """
             UPDATE session SET number = number + 1, live = number + 1, managed = ?, resumption_id = ?, location = ?,
-                full_jid = ?, handled = 0, acknowledged = 0, bound_count = bound_count + 1
+                full_jid = ?, handled = 0, acknowledged = 0, bound_count = bound_count + 1, resumable = ?, max = ?,
+                alive_at = ?
             WHERE account = ?
-            """, bound.isManaged, bound.resumptionID, bound.location, bound.fullJID.description, account)
+            """, bound.isManaged, bound.resumptionID, bound.location, bound.fullJID.description,
+            bound.resumptionID != nil, bound.window, step.now, account)
     }
 
     /// The session goes on over a new connection.
@@ -66,7 +90,10 @@ struct SessionTable {
 
     /// The connection is gone; the session may be resumed.
     func suspend(liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE session SET live = NULL, live_time = ? WHERE account = ?", liveTime, account)
+        try step.execute(
+            "UPDATE session SET live = NULL, live_time = ?, alive_at = ? WHERE account = ?", liveTime,
+            step.now,
+            account)
     }
 
     /// The session cannot be resumed any more.
@@ -76,14 +103,49 @@ struct SessionTable {
             account)
     }
 
-    func advance(handled: HandledCount, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func advance(received: HandledCount, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET handled = ?, live_time = ? WHERE account = ?", handled.rawValue, liveTime,
-            account)
+            "UPDATE session SET handled = ?, live_time = ?, alive_at = ? WHERE account = ?",
+            received.rawValue,
+            liveTime, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE session SET acknowledged = ? WHERE account = ?", count.rawValue, account)
+    }
+
+    // MARK: Stanzas that are handled later
+
+    func deferred(session: Int64, in step: borrowing Step) throws(HandlerError) -> [HandledCount] {
+        try step.all("SELECT number FROM deferred WHERE account = ? AND session = ?", account, session) {
+            (row) throws(HandlerError) in
+            HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(0)))
+        }
+    }
+
+    func `defer`(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR IGNORE INTO deferred(account, session, number) VALUES (?, ?, ?)", account,
+            stanza.session, stanza.number)
+    }
+
+    func isDeferred(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM deferred WHERE account = ? AND session = ? AND number = ?", account,
+            stanza.session, stanza.number
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
+    /// - Returns: False when it was handled before, or its session is lost.
+    func settle(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "DELETE FROM deferred WHERE account = ? AND session = ? AND number = ?", account, stanza.session,
+            stanza.number) > 0
+    }
+
+    /// Whatever was to be handled later comes again, in a way that has nothing to do with this session.
+    func forgetDeferred(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM deferred WHERE account = ?", account)
     }
 
     /// The session that may carry a stanza committed now; nil while there is no stream.
@@ -110,4 +172,8 @@ struct BoundSession: Hashable, Sendable {
     var resumptionID: String?
     /// Where the server wants the session to be resumed.
     var location: String?
+    /// How long the server keeps the session after its connection broke, in seconds; nil when it did not say.
+    var window: Int64?
+    /// Why the server did not enable stream management although it offers it.
+    var refusal: StanzaError?
 }

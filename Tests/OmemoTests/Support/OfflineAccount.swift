@@ -45,7 +45,7 @@ final class OfflineAccount {
         try store.step { step in
             var inbound = InboundStep(
                 account: account, own: try JID("alice@example.test/phone"), session: 1, isManaged: true,
-                flushMark: 0, handled: HandledCount(rawValue: 0), acknowledged: HandledCount(rawValue: 0))
+                flushMark: 0, now: 0, management: StreamManagement())
             try inbound.process(.element(element), in: step)
         }
     }

@@ -160,7 +160,7 @@ final class World {
         try client.step { step in
             var inbound = InboundStep(
                 account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
-                handled: HandledCount(rawValue: 0), acknowledged: HandledCount(rawValue: 0))
+                now: 0, management: StreamManagement())
             try inbound.process(.element(element), in: step)
             for event in inbound.events { Issue.record("\(event)") }
         }

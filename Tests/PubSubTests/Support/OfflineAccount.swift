@@ -39,7 +39,7 @@ final class OfflineAccount {
         return try store.step { step in
             var inbound = InboundStep(
                 account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
-                flushMark: 0, handled: HandledCount(rawValue: 0), acknowledged: HandledCount(rawValue: 0))
+                flushMark: 0, now: 0, management: StreamManagement())
             try inbound.process(.element(element), in: step)
             return inbound.events
         }

@@ -12,10 +12,10 @@ import Testing
             (UInt32.max, 1, 0, 1),
         ] as [(UInt32, Int, UInt32, Int)])
     func covered(last: UInt32, outstanding: Int, claimed: UInt32, expected: Int) throws {
-        let covered = try Acknowledgement.covered(
-            by: HandledCount(rawValue: claimed), after: HandledCount(rawValue: last), outstanding: outstanding
-        )
+        var management = StreamManagement(acknowledged: HandledCount(rawValue: last))
+        let covered = try management.acknowledge(HandledCount(rawValue: claimed), waiting: outstanding)
         #expect(covered == expected)
+        #expect(management.acknowledged.rawValue == claimed)
     }
 
     @Test(
@@ -25,10 +25,9 @@ import Testing
             (0, 2, UInt32.max),
         ] as [(UInt32, Int, UInt32)])
     func refused(last: UInt32, outstanding: Int, claimed: UInt32) {
+        var management = StreamManagement(acknowledged: HandledCount(rawValue: last))
         #expect {
-            try Acknowledgement.covered(
-                by: HandledCount(rawValue: claimed), after: HandledCount(rawValue: last),
-                outstanding: outstanding)
+            try management.acknowledge(HandledCount(rawValue: claimed), waiting: outstanding)
         } throws: { error in
             guard let error = error as? HandledCountError else { return false }
             return error.claimed.rawValue == claimed && error.sent.rawValue == last &+ UInt32(outstanding)

@@ -115,7 +115,8 @@ import XMPPTestKit
 
     /// What a read gives once the other side has closed. A process that is started elsewhere at this moment may hold the
     /// other side's descriptor until it runs its program.
-    private func readEnd(_ connection: Connection, into bytes: inout [UInt8]) throws -> Connection.ReadResult {
+    private func readEnd(_ connection: Connection, into bytes: inout [UInt8]) throws -> Connection.ReadResult
+    {
         let end = ContinuousClock.now + .seconds(20)
         var result = try connection.read(into: &bytes)
         while result == .wouldBlock, ContinuousClock.now < end {

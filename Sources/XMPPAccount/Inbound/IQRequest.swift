@@ -1,0 +1,80 @@
+public import Handlers
+public import XMPPCore
+
+/// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:)-swift.method``.
+public struct IQRequest: Sendable {
+    /// The account that was asked.
+    public let account: Account
+    /// The request, of type `get` or `set`.
+    public let iq: IQ
+
+    /// Answers with a result, once (RFC 6120 section 8.2.3).
+    ///
+    /// - Parameter payload: What the result carries; nil for nothing.
+    /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
+    public func reply(_ payload: Element? = nil, in step: borrowing Step) throws {
+        try close(with: IQ(type: .result, to: iq.from, id: iq.id, payload: payload), in: step)
+    }
+
+    /// Answers with an error, once.
+    ///
+    /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
+    public func refuse(_ error: StanzaError, in step: borrowing Step) throws {
+        try close(with: InboundRequestTable.refusal(to: iq.from, id: iq.id, error), in: step)
+    }
+
+    private func close(with answer: IQ, in step: borrowing Step) throws {
+        guard try account.inboundRequests.close(iq, in: step) else {
+            throw AccountError(
+                .alreadyAnswered,
+                "the request '\(iq.id)' was answered before, its time is over or its session is lost; answer each request once"
+            )
+        }
+        try account.reply(answer.element, in: step)
+        account.wakeAfterCommit(step)
+    }
+}
+
+extension IQRequest: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] { Serializer().bytes(iq.element) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let element = try Element(
+            parsing: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
+        self.init(account: try Account.serving(environment), iq: try IQ(element: element))
+    }
+}
+
+extension Account {
+    /// Lets a stored handler answer requests with this payload, in whatever process receives them.
+    ///
+    /// The handler calls ``IQRequest/reply(_:in:)`` or ``IQRequest/refuse(_:in:)``, now or later, also as an
+    /// `AsyncHandler`: each request is answered once. When it fails for good, or nobody has answered within
+    /// ``AccountConfiguration/requestTimeout``, the answer is `internal-server-error`. Who asks for anything else gets
+    /// `service-unavailable`.
+    ///
+    /// ```swift
+    /// try await account.answer("query", in: "jabber:iq:version", with: Version.Asked().durable)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - name: The payload's name.
+    ///   - namespace: The payload's namespace.
+    ///   - handler: Takes the place of the one that answered such requests before.
+    /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
+    public func answer(
+        _ name: String, in namespace: String, with handler: Durable<IQRequest>
+    ) async throws {
+        try await perform { step in try self.answer(name, in: namespace, with: handler, in: step) }
+    }
+
+    /// Lets a stored handler answer requests, from inside a step.
+    public func answer(
+        _ name: String, in namespace: String, with handler: Durable<IQRequest>, in step: borrowing Step
+    ) throws {
+        try listeners.set(
+            ListenerTable.requests, key: ListenerTable.key(name, namespace), to: handler, in: step)
+    }
+}

@@ -1,0 +1,30 @@
+import FoundationEssentials
+
+/// A stanza of ours that the server has taken responsibility for (XEP-0198 section 4), by the names it was sent under.
+public struct AcknowledgedStanza: Hashable, Sendable {
+    /// The element's id; nil when it has none.
+    public let id: String?
+    /// The key under which it was sent, as JSON.
+    let storedKey: String?
+
+    /// The key under which it was sent; nil when it was sent without one.
+    ///
+    /// ```swift
+    /// try await account.send(message, key: MessageKey(chat: "juliet", row: 17))
+    /// for await case .acknowledged(let stanzas) in account.events {
+    ///     for stanza in stanzas { try markSent(stanza.key(as: MessageKey.self)) }
+    /// }
+    /// ```
+    ///
+    /// - Throws: `DecodingError` when it is of another type.
+    public func key<Key: Decodable>(as type: Key.Type = Key.self) throws -> Key? {
+        try storedKey.map { try JSONDecoder().decode(type, from: Data($0.utf8)) }
+    }
+
+    static func storing(_ key: (any Encodable)?) throws -> String? {
+        guard let key else { return nil }
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(key), as: UTF8.self)
+    }
+}

@@ -1,0 +1,131 @@
+import Handlers
+import Synchronization
+public import XMPPCore
+
+// Requests for code that need not survive: on the same table as all others, ended by a handler that wakes whoever waits.
+extension Account {
+    /// Sends a request and waits for its answer here.
+    ///
+    /// For code that has nothing to do any more once its process has ended: the answer then ends the request all the same,
+    /// and wakes nobody. Cancelling the task cancels the request.
+    ///
+    /// ```swift
+    /// let version = try await account.request(
+    ///     IQ(type: .get, to: juliet, payload: Element("query", namespace: "jabber:iq:version")))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - iq: An IQ of type `get` or `set`.
+    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    /// - Returns: The result.
+    /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned` when
+    ///   none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was
+    ///   sent; `CancellationError`; ``HandlerError`` when the store fails.
+    public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
+        let token = StanzaID.random()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                guard awaited.add(token, continuation) else { return }
+                let command = StepCommand(
+                    run: { step in
+                        try self.send(
+                            iq, then: Durable(AwaitedReply(token: token)),
+                            orElse: Durable(AwaitedInvalidation(token: token)), timeout: timeout, in: step)
+                    },
+                    finish: { result in
+                        if case .failure(let error) = result { self.awaited.end(token, .failure(error)) }
+                    })
+                if !mailbox.post(.step(command)) {
+                    awaited.end(
+                        token, .failure(AccountError(.closed, "the account was closed; make a new one")))
+                }
+            }
+        } onCancel: {
+            awaited.end(token, .failure(CancellationError()))
+            let command = StepCommand(
+                run: { step in _ = try self.cancelRequest(id: iq.id, in: step) }, finish: { _ in })
+            _ = mailbox.post(.step(command))
+        }
+    }
+}
+
+/// Those who wait for answers in this process.
+final class AwaitedReplies: Sendable {
+    typealias Continuation = CheckedContinuation<IQ, any Error>
+
+    private struct State {
+        var waiting: [String: Continuation] = [:]
+        /// Those that were ended before they began to wait.
+        var ended: Set<String> = []
+        var isClosed = false
+    }
+
+    private let state = Mutex(State())
+
+    /// - Returns: False when nobody is to wait any more; the continuation was resumed.
+    func add(_ token: String, _ continuation: Continuation) -> Bool {
+        let refusal = state.withLock { state -> (any Error)? in
+            if state.isClosed { return AccountError(.closed, "the account was closed; make a new one") }
+            if state.ended.remove(token) != nil { return CancellationError() }
+            state.waiting[token] = continuation
+            return nil
+        }
+        if let refusal { continuation.resume(throwing: refusal) }
+        return refusal == nil
+    }
+
+    func end(_ token: String, _ result: Result<IQ, any Error>) {
+        let continuation = state.withLock { state in
+            let continuation = state.waiting.removeValue(forKey: token)
+            if continuation == nil, case .failure(is CancellationError) = result { state.ended.insert(token) }
+            return continuation
+        }
+        continuation?.resume(with: result)
+    }
+
+    func endAll() {
+        let waiting = state.withLock { state in
+            state.isClosed = true
+            defer { state.waiting = [:] }
+            return state.waiting.values.map(\.self)
+        }
+        let error = AccountError(.closed, "the account was closed before the answer came")
+        waiting.forEach { $0.resume(throwing: error) }
+    }
+}
+
+/// Ends an awaited request in the store and wakes whoever waits for it, if anybody does.
+struct AwaitedReply: Handler {
+    static let id = "xmpp.awaited-reply"
+    var token: String
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let (token, awaited, iq) = (token, call.account.awaited, call.iq)
+        let result: Result<IQ, any Error> =
+            switch call.outcome {
+            case .result: .success(iq)
+            case .error(let error): .failure(error)
+            case .timeout:
+                .failure(
+                    AccountError(
+                        .timedOut,
+                        "\(iq.from?.description ?? "the server") has not answered '\(iq.id)' in time"))
+            }
+        call.step.afterCommit { awaited.end(token, result) }
+    }
+}
+
+/// Tells whoever waits that the answer will never come.
+struct AwaitedInvalidation: Handler {
+    static let id = "xmpp.awaited-invalidation"
+    var token: String
+
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let (token, awaited) = (token, try call.context.account.awaited)
+        let isLost = [.sessionLost, .bound].contains(call.reason)
+        let error = AccountError(
+            isLost ? .sessionLost : .abandoned,
+            "the answer will never come: the request was given up (\(call.reason))")
+        call.step.afterCommit { awaited.end(token, .failure(error)) }
+    }
+}

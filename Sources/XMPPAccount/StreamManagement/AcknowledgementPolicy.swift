@@ -1,0 +1,34 @@
+/// When an account asks its server for the count of XEP-0198, and when it tells its own.
+///
+/// Of two triggers the one that comes first counts; 0 turns a trigger off. The rules apply to the stream that is open
+/// from the moment they are changed, and times that run already are measured from where they began.
+///
+/// ```swift
+/// account.acknowledgements.requestsAfterStanzas = 5
+/// account.acknowledgements.requestsAfter = 2_000
+/// ```
+public struct AcknowledgementPolicy: Hashable, Sendable {
+    /// The server is asked after this many stanzas; 0 or more. Stanzas that are written together are asked about once.
+    public var requestsAfterStanzas = 1
+    /// The server is asked this long after the first stanza that it was not asked about, in milliseconds; 0 or more.
+    public var requestsAfter: Int64 = 0
+    /// The server is told our count without having asked after this many handled stanzas; 0 or more.
+    public var acknowledgesAfterStanzas = 0
+    /// The server is told our count without having asked this long after the first handled stanza that it was not told
+    /// of, in milliseconds; 0 or more.
+    public var acknowledgesAfter: Int64 = 0
+    /// How long the answer to a question of the server's is held back, in milliseconds; 0 or more. More questions
+    /// meanwhile get the same answer. XEP-0198 section 4 recommends 0.
+    public var responseDelay: Int64 = 0
+
+    public init(
+        requestsAfterStanzas: Int = 1, requestsAfter: Int64 = 0, acknowledgesAfterStanzas: Int = 0,
+        acknowledgesAfter: Int64 = 0, responseDelay: Int64 = 0
+    ) {
+        self.requestsAfterStanzas = requestsAfterStanzas
+        self.requestsAfter = requestsAfter
+        self.acknowledgesAfterStanzas = acknowledgesAfterStanzas
+        self.acknowledgesAfter = acknowledgesAfter
+        self.responseDelay = responseDelay
+    }
+}
