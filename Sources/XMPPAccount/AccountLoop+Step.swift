@@ -221,7 +221,10 @@ extension AccountLoop {
         }
         switch action {
         case .request: request(stream)
-        case .acknowledge: try acknowledge(stream)
+        case .acknowledge:
+            // Another process may have marked deferred stanzas.
+            if stream.management.hasDeferred { runStep([], []) }
+            try acknowledge(stream)
         }
     }
 

@@ -3,6 +3,7 @@ import Handlers
 import Omemo
 import PubSub
 import Testing
+import XMPPAccount
 
 @testable import pushwake
 
@@ -10,7 +11,7 @@ import Testing
 @Suite struct HandlersLockTests {
     /// Listed, not discovered: this program holds the handlers of all other tests too.
     private static let handlers: [any DurableHandler.Type] =
-        OmemoService.handlers + PubSubService.handlers + SimulationApp.handlers + [
+        Account.schemas.flatMap(\.handlers) + OmemoService.handlers + PubSubService.handlers + SimulationApp.handlers + [
             SimulationApp.Handler_received.self, SimulationApp.Handler_answered.self,
             SimulationApp.Handler_abandoned.self, SimulationApp.Handler_acknowledged.self,
         ]

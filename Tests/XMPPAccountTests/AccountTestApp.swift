@@ -1,3 +1,4 @@
+import Foundation
 import Handlers
 import XMPPAccount
 import XMPPCore
@@ -22,6 +23,7 @@ enum TestApp {
     static var registry: HandlerRegistry {
         HandlerRegistry([
             Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
+            Deferring.self, Served.self, ServedLater.self,
         ])
     }
 
@@ -83,6 +85,52 @@ enum TestApp {
         var name: String
         func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
             try note("acknowledged", name, call.context.id ?? "-", in: call.step)
+        }
+    }
+
+    /// Notes every message, and leaves those with the body "later" to be handled later; "throw" asks for that and throws.
+    struct Deferring: Handler {
+        static let id = "test.deferring"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            let id = call.message.id ?? "-"
+            try note("message", id, call.message.body ?? "", in: call.step)
+            guard ["later", "throw"].contains(call.message.body) else { return }
+            let receipt = try call.context.deferHandled(in: call.step)
+            if call.message.body == "throw" { throw Refusal() }
+            let text = String(decoding: try JSONEncoder().encode(receipt), as: UTF8.self)
+            try note("receipt", id, text, in: call.step)
+        }
+    }
+
+    /// Answers requests as they want it.
+    struct Served: Handler {
+        static let id = "test.served"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<IQRequest>) throws {
+            try note("served", call.iq.id, call.iq.from?.description ?? "-", in: call.step)
+            switch call.iq.payload?["want"] {
+            case "result":
+                try call.context.reply(Element("answer", namespace: namespace), in: call.step)
+            case "error": try call.context.refuse(StanzaError(.itemNotFound), in: call.step)
+            case "twice":
+                try call.context.reply(in: call.step)
+                try call.context.reply(in: call.step)
+            case "throw": throw Refusal()
+            default: break
+            }
+        }
+    }
+
+    /// Answers requests outside of the step that took them in.
+    struct ServedLater: AsyncHandler {
+        static let id = "test.served-later"
+        func run(_ call: AsyncCall<IQRequest>) async throws {
+            try await Task.sleep(for: .milliseconds(1))
+            try call.end { step in
+                try note("served", call.context.iq.id, "later", in: step)
+                try call.context.reply(in: step)
+            }
         }
     }
 
