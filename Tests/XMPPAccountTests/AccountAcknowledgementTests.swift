@@ -162,6 +162,7 @@ import XMPPTestKit
             try await eventually { try account.store.outboxCount == 0 }
             account.acknowledgements = .init(requestsAfterStanzas: 0)
             try await tell(7...20)
+            try await account.perform { _ in }
             clock.advance(by: .seconds(3600))
             try await account.perform { _ in }
             #expect(count("r", rig, from: mark) == 2)
