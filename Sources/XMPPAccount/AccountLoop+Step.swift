@@ -10,6 +10,8 @@ extension AccountLoop {
     private struct Aftermath {
         var inbound: InboundStep?
         var fault: StreamFault?
+        /// How many of the events were taken in.
+        var taken = 0
         var results: [Result<Void, any Error>] = []
         var stanzas: [Outbox.Stanza] = []
         var nextDeadline: Int64?
@@ -17,6 +19,12 @@ extension AccountLoop {
         var storedLiveTime: Int64?
     }
 
+    /// How long a step may take things in before it commits them, in milliseconds: what one slow handler took must not wait
+    /// for the next one.
+    private static let longStep: Int64 = 20
+
+    /// Takes in what arrived and was asked, in one step, or in several when handlers are slow.
+    ///
     /// - Parameter uncounted: What came before stream management began, ahead of `events`.
     func runStep(
         _ events: [StreamParser.Event], _ commands: [StepCommand], uncounted: [StreamParser.Event] = []
@@ -25,6 +33,29 @@ extension AccountLoop {
             let error = fencedError
             return commands.forEach { $0.finish(.failure(error)) }
         }
+        var rest = answerAhead(events[...])
+        var taken = runOneStep(rest, commands, uncounted)
+        while let count = taken, count < rest.count, case .live = phase {
+            rest = answerAhead(rest.dropFirst(count))
+            taken = runOneStep(rest, [], [])
+        }
+    }
+
+    /// A question for our count that comes before any stanza is answered at once: it asks about what is committed already.
+    private func answerAhead(_ events: ArraySlice<StreamParser.Event>) -> ArraySlice<StreamParser.Event> {
+        guard case .live(let stream) = phase, stream.isManaged, events.count > 1,
+            case .element(let element) = events.first, element.has(name: "r", namespace: Namespaces.sm)
+        else { return events[...] }
+        stream.management.receiveRequest(now: now)
+        tellAndAsk(stream)
+        return events.dropFirst()
+    }
+
+    /// - Returns: How many of the events were taken in; nil when the step was given up.
+    private func runOneStep(
+        _ events: ArraySlice<StreamParser.Event>, _ commands: [StepCommand],
+        _ uncounted: [StreamParser.Event]
+    ) -> Int? {
         do {
             if Mutation.splitCommit.isOn { try countApart(events) }
             let aftermath = try account.store.step { step in
@@ -33,16 +64,18 @@ extension AccountLoop {
             stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
+            return aftermath.taken
         } catch {
             for command in commands { command.finish(.failure(error)) }
             giveUp(error, hasArrivals: !events.isEmpty || !uncounted.isEmpty)
+            return nil
         }
     }
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.
     private func work(
-        _ uncounted: [StreamParser.Event], _ events: [StreamParser.Event], _ commands: [StepCommand],
-        in step: borrowing Step
+        _ uncounted: [StreamParser.Event], _ events: ArraySlice<StreamParser.Event>,
+        _ commands: [StepCommand], in step: borrowing Step
     ) throws -> Aftermath {
         var aftermath = Aftermath()
         // 0. Fence.
@@ -52,6 +85,7 @@ extension AccountLoop {
             try inbound.findDeferred(now: now, in: step)
             // 1 to 4, for each element.
             for event in uncounted { try inbound.process(event, isCounted: false, in: step) }
+            let begin = now
             for event in events where aftermath.fault == nil {
                 do {
                     try inbound.process(event, in: step)
@@ -59,8 +93,11 @@ extension AccountLoop {
                     // What was taken in before the fault stands and is committed.
                     aftermath.fault = fault
                 }
+                aftermath.taken += 1
+                if now - begin >= Self.longStep { break }
             }
-            if aftermath.fault == nil, let error = stream.parserError {
+            let isAtEnd = aftermath.taken == events.count
+            if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
                 aftermath.fault = inbound.meetEndOfReading(error)
             }
             aftermath.inbound = inbound
@@ -206,7 +243,13 @@ extension AccountLoop {
         if stream.management.isRequestDue(now: now) { request(stream) }
         guard stream.management.isAcknowledgementDue(now: now) else { return }
         do {
+            // Outside of a step nothing else says whether this process may still speak for the account.
+            try fenced { _ in }
             try acknowledge(stream)
+        } catch let error as AccountError where error.code == .ownershipLost {
+            loseOwnership(error)
+        } catch is HandlerError {
+            // Told with the next step.
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }
@@ -224,6 +267,7 @@ extension AccountLoop {
         case .acknowledge:
             // Another process may have marked deferred stanzas.
             if stream.management.hasDeferred { runStep([], []) }
+            try fenced { _ in }
             try acknowledge(stream)
         }
     }
@@ -279,7 +323,7 @@ extension AccountLoop {
 
     /// `Mutation.splitCommit`: commits, and acknowledges, the count before the handlers ran. A kill in between loses
     /// what was counted, which the kill tests must notice.
-    private func countApart(_ events: [StreamParser.Event]) throws {
+    private func countApart(_ events: ArraySlice<StreamParser.Event>) throws {
         guard case .live(let stream) = phase, stream.isManaged else { return }
         let stanzas = events.count {
             if case .element(let element) = $0 { Stanza.isStanza(element) } else { false }

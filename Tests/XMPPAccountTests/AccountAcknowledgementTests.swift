@@ -244,6 +244,39 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "S4 a slow handler delays neither the acknowledgement of what was committed before it nor that of its neighbors"
+    )
+    func slowHandler() async throws {
+        try await withRig({ $0.behavior.asksForAcknowledgements = false }) { rig in
+            let account = try await rig.connected()
+            try await account.listen()
+            try await settle(account)
+            rig.bot.send(rig.messageToAlice("m1", "hello"))
+            try await eventually { try account.store.notes("message").count == 1 }
+            let name = rig.folder.path
+            rig.server.setScript { element, _ in
+                if element.name == "a" { TestApp.told.withLock { $0[name] = element["h"] } }
+                return .pass
+            }
+            // All in one piece, so that it is taken in together. Each handler waits until the server was told of what
+            // comes before it.
+            rig.server.pause(.writing)
+            rig.server.send(Element("r", namespace: Namespaces.sm), to: .everyone)
+            for number in 2...6 {
+                let message = Message(
+                    to: AccountRig.alice, from: AccountRig.peer, id: "m\(number)",
+                    body: "slow \(name) \(number - 1)")
+                rig.server.send(message.element, to: .everyone)
+                rig.server.send(Element("r", namespace: Namespaces.sm), to: .everyone)
+            }
+            rig.server.unpause(.writing)
+            try await eventually { TestApp.told.withLock { $0[name] } == "6" }
+            #expect(try account.store.setAside == 0)
+            #expect(try account.store.notes("message").count == 6)
+        }
+    }
+
     // MARK: Names of stanzas
 
     private struct Key: Codable, Hashable {

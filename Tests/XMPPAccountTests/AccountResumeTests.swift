@@ -306,7 +306,7 @@ import XMPPTestKit
             try await account.connect()
             await events.until("bound")
             #expect(!rig.server.log.entries.contains { $0.name == "resume" })
-            #expect(try account.store.notes("abandoned") == ["q1: session-lost"])
+            #expect(try account.store.notes("abandoned") == ["q1: bound"])
         }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
@@ -26,6 +27,9 @@ enum TestApp {
             Deferring.self, Served.self, ServedLater.self,
         ])
     }
+
+    /// What servers were told to be handled last, by names of tests.
+    static let told = Kept<[String: String]>([:])
 
     struct Refusal: Error, CustomStringConvertible {
         let description = "this handler was asked to fail"
@@ -69,11 +73,23 @@ enum TestApp {
         func run(_ call: borrowing Call<MessageReceived>) throws {
             try note("message", call.message.id ?? "-", call.message.body ?? "", in: call.step)
             if call.message.body == "throw" { throw Refusal() }
+            if call.message.body?.hasPrefix("slow ") == true { try waitSlowly(call.message) }
             if call.message.body == "orphan" {
                 try call.step.execute("INSERT INTO child(parent) VALUES (4711)")
             }
             if call.message.body == "fill" {
                 try call.step.execute("INSERT INTO filler(bytes) VALUES (zeroblob(1000000))")
+            }
+        }
+
+        /// Takes its time, and then more until the server was told that everything before this message is handled.
+        private func waitSlowly(_ message: Message) throws {
+            let words = (message.body ?? "").split(separator: " ").map(String.init)
+            let end = ContinuousClock.now + .seconds(20)
+            usleep(30_000)
+            while told.withLock({ $0[words[1]] }) != words[2] {
+                guard ContinuousClock.now < end else { throw Refusal() }
+                usleep(1000)
             }
         }
     }
