@@ -145,7 +145,9 @@ let package = Package(
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["TestThreads", "XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["TestThreads", "XMPPTestKit", "pushwake"]),
-        .testTarget(name: "HandlersLockTests", dependencies: ["Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),
+        .testTarget(
+            name: "HandlersLockTests",
+            dependencies: ["Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -171,7 +171,8 @@ public struct PendingIQTable: Sendable {
 
     private func find(_ id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
-            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?", account, id,
+            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?",
+            account, id,
             read: Self.read)
     }
 
@@ -188,7 +189,8 @@ public struct PendingIQTable: Sendable {
                 .databaseCorrupt, "the request '\(row.text(0))' is stored with a broken address: \(error)",
                 cause: error)
         }
-        return Request(stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
+        return Request(
+            stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
             timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call)
     }
 }

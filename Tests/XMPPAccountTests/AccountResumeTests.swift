@@ -125,6 +125,33 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "S2 B21 the session is resumed where the server wants it, or in the usual place when nobody is there",
+        arguments: [true, false])
+    func location(isAlive: Bool) async throws {
+        try await withRig(reconnects: false) { rig in
+            let home = try LoopbackProxy(to: rig.server.directTLSPort)
+            let elsewhere = try LoopbackProxy(to: rig.server.directTLSPort)
+            let place = isAlive ? elsewhere.port : try LoopbackPort().number
+            rig.server.update { $0.resumptionLocation = "127.0.0.1:\(place)" }
+            let account = try rig.account {
+                $0.server = .init(host: "127.0.0.1", port: home.port, security: .directTLS)
+            }
+            let events = EventReader(account)
+            try await account.connect()
+            try await settle(account)
+            #expect(home.records.count == 1)
+            rig.server.dropConnections()
+            await events.until("suspended")
+            try await account.connect()
+            await events.until("resumed")
+            #expect(home.records.count == (isAlive ? 1 : 2))
+            #expect(elsewhere.records.count == (isAlive ? 1 : 0))
+            home.close()
+            elsewhere.close()
+        }
+    }
+
     @Test("S8 stanzas of a dead process are sent again by the next one, once")
     func secondProcess() async throws {
         try await withRig { rig in

@@ -118,6 +118,7 @@ package struct ServerSession: Sendable {
             answer["id"] = offeredID
             answer["resume"] = "true"
             answer["max"] = String(seconds)
+            answer["location"] = behavior.resumptionLocation
         }
         return [.send(answer), .enabled]
     }

@@ -78,7 +78,8 @@ struct MainCommand {
         case .stopped(let error):
             Terminal.complain("\(error)")
             if error.code == .ownershipLost { exit(3) }
-        case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .acknowledgementRequested, .acknowledged:
+        case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .acknowledgementRequested,
+            .acknowledged:
             break
         }
     }
