@@ -6,17 +6,49 @@ extension JIDPreparation {
         if text.utf8.last == UInt8(ascii: ".") { text = text[..<text.utf8.index(before: text.endIndex)] }
         try checkLength(text, .domainpart)
         if text.utf8.first == UInt8(ascii: "[") { return try address(text) }
-        if text.utf8.allSatisfy(isPlainDomain) {
+        if text.utf8.allSatisfy(isPlainDomain), !mayHoldALabel(text) {
             try checkLabels(text, of: text)
             return String(text)
         }
-        let mapped = String(
-            String.UnicodeScalarView(
-                foldWidth(text).lowercased().unicodeScalars.map { $0 == "\u{3002}" ? "." : $0 }))
+        let dotted = foldWidth(text).lowercased().unicodeScalars.map {
+            "\u{3002}\u{FF61}".unicodeScalars.contains($0) ? "." : $0
+        }
+        let mapped = String(String.UnicodeScalarView(dotted))
         try checkScalars(mapped, of: text)
-        try checkLength(mapped[...], .domainpart)
-        try checkLabels(mapped[...], of: text)
-        return mapped
+        let composed = try unicodeForm(composed(mapped), of: text)
+        try checkLength(composed[...], .domainpart)
+        try checkLabels(composed[...], of: text)
+        return composed
+    }
+
+    /// Every label as people write it: an A-label as the U-label that it stands for (RFC 7622 section 3.2.2).
+    private static func unicodeForm(_ domain: String, of text: Substring) throws(JIDError) -> String {
+        guard domain.contains(Punycode.prefix) else { return domain }
+        var labels: [String] = []
+        for label in domain.split(separator: ".", omittingEmptySubsequences: false) {
+            labels.append(label.hasPrefix(Punycode.prefix) ? try decode(label, of: text) : String(label))
+        }
+        return labels.joined(separator: ".")
+    }
+
+    /// RFC 5891 section 5.4: what it stands for must be a U-label, written as that U-label is written.
+    private static func decode(_ label: Substring, of text: Substring) throws(JIDError) -> String {
+        guard let decoded = Punycode.decode(label.dropFirst(Punycode.prefix.count)),
+            !decoded.utf8.allSatisfy({ $0 < 0x80 }), decoded == decoded.lowercased(),
+            Array(composed(decoded).utf8) == Array(decoded.utf8),
+            decoded.unicodeScalars.allSatisfy(isAllowedInDomain),
+            Punycode.prefix + Punycode.encode(decoded.unicodeScalars) == label
+        else {
+            throw JIDError(
+                .invalidLabel, .domainpart, text,
+                "Correct the label '\(label.prefix(64))'; it is not the encoded form of any name.")
+        }
+        return decoded
+    }
+
+    /// Few domains have an `x` and two hyphens.
+    private static func mayHoldALabel(_ domain: Substring) -> Bool {
+        domain.utf8.contains(UInt8(ascii: "x")) && domain.contains(Punycode.prefix)
     }
 
     private static func isPlainDomain(_ byte: UInt8) -> Bool {
@@ -48,24 +80,46 @@ extension JIDPreparation {
         switch scalar {
         case "a"..."z", "0"..."9", "-", "_", ".": true
         case "\u{0}"..."\u{7F}": false
-        default: isLetterOrDigit(scalar)
+        default: isIdentifier(scalar)
         }
     }
 
     private static func checkLabels(_ domain: Substring, of text: Substring) throws(JIDError) {
-        for label in domain.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false) {
+        for label in domain.split(separator: ".", omittingEmptySubsequences: false) {
             if label.isEmpty {
                 throw JIDError(
                     .invalidLabel, .domainpart, text, "Remove the empty label (two dots, or one in front).")
             }
-            if label.count > 63 {
-                throw JIDError(
-                    .invalidLabel, .domainpart, text, "Shorten the label of \(label.count) octets to 63.")
-            }
-            if label.first == UInt8(ascii: "-") || label.last == UInt8(ascii: "-") {
+            if label.utf8.first == UInt8(ascii: "-") || label.utf8.last == UInt8(ascii: "-") {
                 throw JIDError(.invalidLabel, .domainpart, text, "Remove the '-' from the end of the label.")
             }
+            let isPlain = label.utf8.allSatisfy { $0 < 0x80 }
+            if !isPlain { try checkUnicodeLabel(label, of: text) }
+            let count =
+                isPlain
+                ? label.utf8.count
+                : Punycode.prefix.utf8.count + Punycode.encode(label.unicodeScalars).utf8.count
+            if count > 63 {
+                throw JIDError(
+                    .invalidLabel, .domainpart, text, "Shorten the label of \(count) octets to 63.")
+            }
         }
+    }
+
+    /// RFC 5891 section 4.2.3.
+    private static func checkUnicodeLabel(_ label: Substring, of text: Substring) throws(JIDError) {
+        let isMark = label.unicodeScalars.first.map {
+            [.nonspacingMark, .spacingMark].contains($0.properties.generalCategory)
+        }
+        if isMark == true {
+            throw JIDError(
+                .invalidLabel, .domainpart, text, "Remove the combining mark from the start of the label.")
+        }
+        if label.unicodeScalars.dropFirst(2).starts(with: "--".unicodeScalars) {
+            throw JIDError(
+                .invalidLabel, .domainpart, text, "Remove the '--' from the third place of the label.")
+        }
+        try checkCompany(String(label), .domainpart, text)
     }
 
     // MARK: IPv6

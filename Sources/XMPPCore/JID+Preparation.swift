@@ -1,32 +1,37 @@
 /// Preparation of the three parts of a JID (RFC 7622 sections 3.2 to 3.4). Pure functions.
 enum JIDPreparation {
-    /// UsernameCaseMapped (RFC 8265 section 3.3) in the subset that `JID` documents.
+    /// UsernameCaseMapped (RFC 8265 section 3.3), in the order of its section 3.3.3.
     static func local(_ text: Substring) throws(JIDError) -> String {
         try checkLength(text, .localpart)
-        let mapped = text.utf8.allSatisfy(isPlainLocal) ? String(text) : foldWidth(text).lowercased()
+        if text.utf8.allSatisfy(isPlainLocal) { return String(text) }
+        let mapped = foldWidth(text).lowercased()
         if let bad = mapped.unicodeScalars.first(where: isForbiddenInLocal) {
             throw JIDError(
                 .forbiddenCharacter, .localpart, text,
                 "Remove \(name(of: bad)) from the name before the '@'; RFC 7622 section 3.3.1 forbids it.")
         }
-        try checkLength(mapped[...], .localpart)
-        return mapped
+        let composed = composed(mapped)
+        try checkCompany(composed, .localpart, text)
+        try checkLength(composed[...], .localpart)
+        return composed
     }
 
-    /// OpaqueString (RFC 8265 section 4.2) in the subset that `JID` documents.
+    /// OpaqueString (RFC 8265 section 4.2), lenient: invisible characters, of which emoji are made, pass.
     static func resource(_ text: Substring) throws(JIDError) -> String {
         try checkLength(text, .resourcepart)
         if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return String(text) }
         var mapped = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
-            if scalar.properties.generalCategory == .control || scalar.properties.isNoncharacterCodePoint {
+            if isForbiddenInResource(scalar) {
                 throw JIDError(
                     .forbiddenCharacter, .resourcepart, text,
                     "Remove \(name(of: scalar)) from the resource; control characters cannot stand in a JID.")
             }
             mapped.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar)
         }
-        return String(mapped)
+        let composed = composed(String(mapped))
+        try checkLength(composed[...], .resourcepart)
+        return composed
     }
 
     // MARK: Characters
@@ -45,38 +50,36 @@ enum JIDPreparation {
         switch scalar {
         case "\"", "&", "'", "/", ":", "<", ">", "@": true
         case "!"..."~": false
-        default: !isLetterOrDigit(scalar)
+        case "\0"..."\u{7F}": true
+        default: !isIdentifier(scalar)
         }
     }
 
-    /// LetterDigits of RFC 8264 section 9.1, what RFC 5892 appendix A allows in context (without the context), and
-    /// code points that this Unicode version does not know.
-    static func isLetterOrDigit(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar {
-        case "\u{200C}", "\u{200D}", "\u{B7}", "\u{375}", "\u{5F3}", "\u{5F4}", "\u{30FB}": return true
-        default: break
-        }
-        if scalar.properties.isDefaultIgnorableCodePoint { return false }
+    private static func isForbiddenInResource(_ scalar: Unicode.Scalar) -> Bool {
         switch scalar.properties.generalCategory {
-        case .lowercaseLetter, .uppercaseLetter, .otherLetter, .modifierLetter, .nonspacingMark, .spacingMark,
-            .decimalNumber:
-            return true
-        case .unassigned: return !scalar.properties.isNoncharacterCodePoint
-        default: return false
+        case .control, .lineSeparator, .paragraphSeparator, .privateUse: true
+        default: scalar.properties.isNoncharacterCodePoint
         }
-    }
-
-    /// Fullwidth ASCII to ASCII (RFC 8265 section 3.3.1, the width mapping rule).
-    static func foldWidth(_ text: Substring) -> String {
-        var folded = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
-            let isFullwidth = (0xFF01...0xFF5E).contains(scalar.value)
-            folded.append(isFullwidth ? Unicode.Scalar(UInt8(scalar.value - 0xFEE0)) : scalar)
-        }
-        return String(folded)
     }
 
     // MARK: Checks
+
+    /// What the characters are to each other.
+    static func checkCompany(
+        _ mapped: String, _ part: JIDError.Part, _ text: Substring
+    ) throws(JIDError) {
+        if let bad = contextFault(mapped) {
+            throw JIDError(
+                .forbiddenCharacter, part, text,
+                "Remove \(name(of: bad)); it may only stand beside certain letters (RFC 5892 appendix A).")
+        }
+        guard isDirected(mapped) else {
+            throw JIDError(
+                .mixedDirection, part, text,
+                "Write it in one direction: begin and end with a letter that runs to the left, and use no others (RFC 5893)."
+            )
+        }
+    }
 
     static func checkLength(_ text: Substring, _ part: JIDError.Part) throws(JIDError) {
         let count = text.utf8.count

@@ -11,17 +11,21 @@
 /// `evil.org/x@victim.com` is the domain `evil.org` with the resource `x@victim.com`. A part that cannot be
 /// prepared is an error; no other JID is ever put in its place.
 ///
-/// What is prepared, a subset of PRECIS that needs no tables of its own (RFC 8264, RFC 8265):
-/// - localpart: lower case, fullwidth ASCII to ASCII; letters, digits and marks of any script and ASCII without
-///   `" & ' / : < > @` and space. Symbols, other spaces, control, format and private-use characters are refused.
-///   Unassigned code points pass, so that a peer with newer Unicode tables is still understood.
-/// - domainpart: lower case, fullwidth ASCII to ASCII, `。` to `.`, one trailing dot removed; labels of letters,
-///   digits, `-` and `_`, at most 63 octets each; or an IPv6 address in brackets. A-labels (`xn--…`) stay as
-///   they are.
-/// - resourcepart: Unicode spaces to the ASCII space; control characters and noncharacters are refused.
-/// - Not done: the contextual rules of RFC 5892, the Bidi rule, and the refusal of compatibility characters.
-/// - Normalization: parts keep the form they came in. Comparing and hashing follow canonical equivalence, as
-///   Swift's `String` does, so NFC and NFD of one address are the same JID; their texts differ in bytes.
+/// What is prepared (RFC 8264, RFC 8265, RFC 5891):
+/// - localpart: usual width, lower case, NFC; letters, digits and marks of any script and ASCII without
+///   `" & ' / : < > @` and space. Symbols, other spaces, control, format, private-use and compatibility characters
+///   are refused.
+/// - domainpart: the same with `。` as `.` and one trailing dot removed; labels of letters, digits, `-` and `_`, at
+///   most 63 octets each as DNS writes them. An A-label (`xn--…`) becomes the U-label that it stands for. Or an IPv6
+///   address in brackets.
+/// - resourcepart: Unicode spaces to the ASCII space, NFC; control and private-use characters, separators of lines and
+///   noncharacters are refused.
+/// - In the first two, what may stand only beside certain letters is refused elsewhere (RFC 5892 appendix A), as are
+///   letters that run to the left mixed with others (RFC 5893).
+///
+/// Where this is more lenient than those documents: code points that this version of Unicode does not know pass
+/// everywhere, and invisible characters in resources, since emoji are made of them; the zero width non-joiner passes
+/// between any two letters of scripts that join. That way a peer with newer tables is still understood.
 ///
 /// Source: RFC 7622 section 3.
 public struct JID: Hashable, Sendable {

@@ -10,7 +10,10 @@ public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
         public static let tooLong = Code(description: "tooLong")
         /// The part holds a character that its profile forbids.
         public static let forbiddenCharacter = Code(description: "forbiddenCharacter")
-        /// The domain has an empty label, one longer than 63 octets, or one with a hyphen at an end.
+        /// The part holds letters that run to the left in a way in which it could be taken for another.
+        public static let mixedDirection = Code(description: "mixedDirection")
+        /// The domain has an empty label, one that is longer than 63 octets in DNS, one with a hyphen or a combining mark
+        /// where none may be, or one that begins with `xn--` and is not what it should be.
         public static let invalidLabel = Code(description: "invalidLabel")
         /// The domain is in brackets but no IPv6 address.
         public static let invalidAddress = Code(description: "invalidAddress")
