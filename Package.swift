@@ -119,6 +119,7 @@ let package = Package(
             name: "benchmarks", dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),
 
+        .target(name: "ParserVerifier", dependencies: ["XMPPCore"], path: "Tests/ParserVerifier"),
         .target(name: "TestThreads", path: "Tests/TestThreads"),
         // Processes for the tests below to kill.
         .executableTarget(
@@ -135,9 +136,11 @@ let package = Package(
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
-        .testTarget(name: "XMPPCoreTests", dependencies: ["XMPPCore"]),
+        .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "XMPPCore"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
-        .testTarget(name: "XMPPAccountTests", dependencies: ["TestThreads", "XMPPAccount", "XMPPTestKit"]),
+        .testTarget(
+            name: "XMPPAccountTests",
+            dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
         .testTarget(
             name: "OmemoTests",

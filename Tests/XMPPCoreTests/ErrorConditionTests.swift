@@ -1,4 +1,5 @@
 import Testing
+import ParserVerifier
 import XMPPCore
 
 /// The tables of RFC 6120, compared with the RFC's own words.

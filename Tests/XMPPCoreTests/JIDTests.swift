@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import ParserVerifier
 import XMPPCore
 
 /// RFC 7622, by table.

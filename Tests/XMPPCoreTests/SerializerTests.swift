@@ -1,4 +1,5 @@
 import Testing
+import ParserVerifier
 import XMPPCore
 
 @Suite struct SerializerTests {

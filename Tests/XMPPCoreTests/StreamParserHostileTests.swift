@@ -1,4 +1,5 @@
 import Testing
+import ParserVerifier
 import XMPPCore
 
 /// What no sane peer sends. Everything ends with the right stream error, never with a crash or with growing memory.
@@ -50,7 +51,36 @@ import XMPPCore
         Attack("undeclared entity in a value", "<message id='&evil;'/>", .restrictedXML),
         Attack("HTML entity", "<message><body>&nbsp;</body></message>", .restrictedXML),
 
+        Attack(
+            "entities that grow",
+            "<?xml version='1.0'?><!DOCTYPE l [<!ENTITY a 'ha'><!ENTITY b '&a;&a;&a;&a;&a;&a;&a;&a;'>"
+                + "<!ENTITY c '&b;&b;&b;&b;&b;&b;&b;&b;'>]><l>&c;</l>", .restrictedXML, bare: true),
+        Attack(
+            "entities that grow, in a stanza", "<message><!DOCTYPE l [<!ENTITY a '&a;&a;'>]>&a;</message>",
+            .restrictedXML),
+        Attack(
+            "parameter entity", "<message>%a;<!ENTITY % a SYSTEM 'file:///etc/passwd'></message>",
+            .restrictedXML),
+
+        // Namespaces redeclared (Namespaces in XML 1.0, section 3).
+        Attack(
+            "prefix declared twice in a tag", "<presence/><a xmlns:x='u' xmlns:x='v'/>", .notWellFormed,
+            elements: 1),
+        Attack("default namespace declared twice in a tag", "<a xmlns='u' xmlns='v'/>", .notWellFormed),
+        Attack("prefix xml bound to another", "<a xmlns:xml='urn:x'/>", .notWellFormed),
+        Attack("prefix xmlns bound", "<a xmlns:xmlns='urn:x'/>", .notWellFormed),
+        Attack(
+            "another prefix for xml", "<a xmlns:x='http://www.w3.org/XML/1998/namespace'/>", .notWellFormed),
+        Attack(
+            "xml as default namespace", "<a xmlns='http://www.w3.org/XML/1998/namespace'/>", .notWellFormed),
+        Attack("another prefix for xmlns", "<a xmlns:x='http://www.w3.org/2000/xmlns/'/>", .notWellFormed),
+        Attack("xmlns as default namespace", "<a xmlns='http://www.w3.org/2000/xmlns/'/>", .notWellFormed),
+        Attack(
+            "end tag whose prefix was redeclared inside", "<x:a xmlns:x='u'><y:b xmlns:y='u'></x:b></x:a>",
+            .notWellFormed),
+
         // Not well-formed.
+        Attack("second root with a declaration", "</stream:stream>" + testHeader, .restrictedXML),
         Attack("second root", "</stream:stream><stream:stream/>", .notWellFormed),
         Attack("text after the root", "</stream:stream>x", .notWellFormed),
         Attack("text before the root", "hello", .notWellFormed, bare: true),
@@ -163,6 +193,25 @@ import XMPPCore
         let outcome = try ParserVerifier.verify(bytes: [attack.stream])
         #expect(outcome.condition == attack.condition)
         #expect(outcome.elements.count == attack.elements)
+    }
+
+    @Test("X3 a namespace that is declared anew counts where it is declared and nowhere else")
+    func redeclared() throws {
+        let outcome = try ParserVerifier.verify([
+            testHeader,
+            "<stream:a xmlns:stream='urn:not:streams'><stream:b xmlns='urn:d'><c/></stream:b><c/></stream:a>",
+            "<stream:error/><message xmlns='jabber:server'/><message/><a xmlns=''><b/></a>",
+        ])
+        #expect(outcome.code == nil)
+        let elements = outcome.elements
+        #expect(
+            elements.map(\.namespace) == [
+                "urn:not:streams", Namespaces.stream, "jabber:server", Namespaces.client, "",
+            ])
+        let inner = try #require(elements.first?.elements.first)
+        #expect(inner.namespace == "urn:not:streams" && inner.elements.first?.namespace == "urn:d")
+        #expect(elements.first?.elements.last?.namespace == Namespaces.client)
+        #expect(elements.last?.elements.first?.namespace == "")
     }
 
     @Test(

@@ -1,4 +1,5 @@
 import Testing
+import ParserVerifier
 import XMPPCore
 
 #if canImport(Glibc)
@@ -129,6 +130,15 @@ import XMPPCore
         _ = try parser.parse(testHeader + "<message id='")
         let fed = feed(parser, upTo: 100_000_000, [UInt8](repeating: 0x78, count: 64 << 10))
         #expect(fed <= 1 << 20)
+        let whole = try StreamParser()
+        let attribute = [UInt8](repeating: 0x78, count: 100_000_000)
+        do {
+            _ = try whole.parse(Array((testHeader + "<presence/><message id='").utf8) + attribute)
+            Issue.record("100 MB were accepted")
+        } catch {
+            #expect(error.streamError.condition == .policyViolation)
+            #expect(error.events.count == 2)
+        }
     }
 
     @Test("X3 endless text, names, CDATA and declarations are refused near their limits")
@@ -140,6 +150,49 @@ import XMPPCore
                 feed(parser, upTo: 100_000_000, [UInt8](repeating: 0x78, count: 64 << 10)) <= 1 << 20,
                 "\(start)")
         }
+    }
+
+    /// What is fed without end behind the header, each 100 MB.
+    static let floods: [(name: String, start: String, piece: String)] = [
+        ("one attribute", "<message id='", "x"), ("one text", "<message>", "x"), ("one name", "<", "x"),
+        ("one end tag", "<message></", "x"), ("one CDATA section", "<message><![CDATA[", "x"),
+        ("references", "<message>", "&amp;"), ("elements inside each other", "", "<a>"),
+        ("elements beside each other", "<message>", "<a/>"),
+        ("namespaces inside each other", "", "<a xmlns:x='urn:x' xmlns='urn:y' y='z'>"),
+        ("attributes", "<message ", "a='1' "), ("white space in a tag", "<message ", " "),
+        ("texts beside each other", "<message>", "x<a/>"),
+    ]
+
+    @Test("X3 a flood of 100 MB ends in policy-violation and costs no more memory than the limits allow")
+    func floods() throws {
+        for flood in Self.floods {
+            // Other tests of the same process need memory too: what the parser needs, it needs every time.
+            var least = Int.max
+            for _ in 0..<5 where least > 8 << 20 { least = min(least, try growth(flood.start, flood.piece)) }
+            #expect(least <= 8 << 20, "\(flood.name)")
+        }
+    }
+
+    /// Feeds the piece until it is refused.
+    /// - Returns: by how much the process had grown then.
+    private func growth(_ start: String, _ piece: String) throws -> Int {
+        let piece = [UInt8](String(repeating: piece, count: (64 << 10) / piece.utf8.count).utf8)
+        let before = residentBytes()
+        let parser = try StreamParser()
+        _ = try parser.parse(testHeader + start)
+        var fed = 0
+        while fed < 100_000_000 {
+            do {
+                _ = try parser.parse(piece)
+            } catch {
+                #expect(error.streamError.condition == .policyViolation)
+                #expect(fed < 2 << 20)
+                return residentBytes() - before
+            }
+            fed += piece.count
+        }
+        Issue.record("100 MB were accepted")
+        return .max
     }
 
     @Test("X3 keep-alives without end cost no memory")

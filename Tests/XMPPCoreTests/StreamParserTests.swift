@@ -1,4 +1,5 @@
 import Testing
+import ParserVerifier
 import XMPPCore
 
 /// Streams that look as servers send them, each through the verifier.

@@ -1,3 +1,4 @@
+import ParserVerifier
 import XMPPCore
 
 /// Elements of any shape that can be written and read back exactly.
