@@ -46,7 +46,7 @@ public final class Account: Sendable {
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
     /// handlers. It runs from the first ``connect()`` on.
     public let runner: HandlerRunner
-    let hub = EventHub()
+    let hub: EventHub
 
     /// Makes an account; it does not connect yet.
     ///
@@ -58,6 +58,7 @@ public final class Account: Sendable {
         try configuration.validate()
         self.configuration = configuration
         self.store = store
+        hub = EventHub(configuration)
         mailbox = try Mailbox()
         id = try store.step { step in
             try Self.checkTables(in: step)

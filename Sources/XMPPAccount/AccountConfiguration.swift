@@ -98,6 +98,8 @@ public struct AccountConfiguration: Sendable {
     public var resumptionWindow: Duration?
     /// Whether to announce the account's availability in a new session; without it no messages arrive.
     public var sendsInitialPresence: Bool = true
+    /// Where the account tells what it does; nil for nowhere.
+    public var log: AccountLog?
     /// The monotonic clock.
     public var time: TimeSource = .system
 

@@ -110,6 +110,9 @@ final class EventHub: Sendable {
     }
 
     private let state = Mutex(State())
+    private let configuration: AccountConfiguration
+
+    init(_ configuration: AccountConfiguration) { self.configuration = configuration }
 
     func listen() -> AsyncStream<AccountEvent> {
         AsyncStream { continuation in
@@ -127,6 +130,7 @@ final class EventHub: Sendable {
     }
 
     func send(_ event: AccountEvent) {
+        configuration.note(event)
         let listeners = state.withLock { Array($0.listeners.values) }
         for listener in listeners { listener.yield(event) }
     }

@@ -74,6 +74,8 @@ struct Pushwake {
         main and worker take
             --store FILE --jid USER@DOMAIN --peer FULLJID
             --host HOST --port PORT [--direct-tls] [--ca FILE]
+            --log-xml                   show on standard error what the account decides, sends and receives; secrets
+                                        are masked
           and the password from the environment variable PUSHWAKE_PASSWORD; worker also takes
             --linger MS                 how long to wait for more once nothing waits (default 0)
 

@@ -24,7 +24,7 @@ struct BadInputTests {
     /// Runs a worker, or another command, to its end.
     private func run(
         _ command: String = "worker", on world: EmbeddedWorld? = nil, port: UInt16? = nil,
-        password: String? = nil
+        password: String? = nil, options: [String] = []
     ) throws -> Ending {
         let process = try ChildProcess(
             BuiltProduct.path("pushwake"),
@@ -32,7 +32,7 @@ struct BadInputTests {
                 command, "--store", store, "--jid", "alice@localhost", "--peer", "bob@localhost/peer",
                 "--host", "127.0.0.1",
                 "--port", String(port ?? world?.port ?? 1), "--ca", world?.authorityFile ?? "none",
-            ],
+            ] + options,
             environment: .inheriting(["PUSHWAKE_PASSWORD": password ?? world?.password ?? "none"]),
             input: .pipe,
             errors: .pipe)
@@ -78,6 +78,28 @@ struct BadInputTests {
         expect(
             try run(on: world, password: "wrong"), says: "refused the login of alice@localhost",
             "check the address and the password")
+    }
+
+    @Test(
+        "X16 with --log-xml a command shows what it decides and the XML in both directions, without the password"
+    )
+    func logsXML() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let ending = try run(on: world, options: ["--log-xml"])
+        #expect(ending.status == 0)
+        for words in [
+            "info connection alice@localhost: connected to ",
+            "info login alice@localhost: logged in by SCRAM-",
+            "trace xml alice@localhost: sent <auth ", "received <success ",
+            "info session alice@localhost: bound ",
+        ] {
+            #expect(ending.complaint.contains(words), "\(words)")
+        }
+        let password = Data(world.password.utf8)
+        #expect(!ending.complaint.contains(world.password))
+        #expect(!ending.complaint.contains(password.base64EncodedString()))
+        #expect(!ending.complaint.contains(">bixhPWFsaWNl") && !ending.complaint.contains("v="))
     }
 
     @Test("X4 an unreachable server is named")

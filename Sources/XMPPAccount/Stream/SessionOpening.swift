@@ -57,9 +57,13 @@ struct SessionOpening {
         while true {
             switch try converse(&attempt, offer) {
             case .success(let success):
+                configuration.note(
+                    .info, .login,
+                    "logged in by \(attempt.exchange.mechanismName)\(attempt.isExtensible ? " (SASL2)" : "")")
                 note(attempt)
                 return try begin(after: success, attempt)
             case .failure(let failure):
+                configuration.note(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
                 if let spent = attempt.spent {
                     // XEP-0484 section 4.1: discard it and log in otherwise.
                     try opener.login.discard(spent)

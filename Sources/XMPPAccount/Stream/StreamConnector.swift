@@ -58,6 +58,7 @@ struct StreamConnector {
             } catch let error as AccountError where error.code == .closed || redirection(error) != nil {
                 throw error
             } catch {
+                configuration.note(.verbose, .connection, "\(target.host) port \(target.port): \(error)")
                 failures.append(error)
             }
             if deadline.isPassed { break }
@@ -93,8 +94,12 @@ struct StreamConnector {
             try connection.startTLS(
                 context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
         }
+        if let log = configuration.log { connection.transcript = Transcript(log, configuration.jid) }
         let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
         if !target.isDirectTLS { try startTLS(stream, context) }
+        configuration.note(
+            .info, .connection,
+            "connected to \(connection.peer) by \(connection.tls?.protocolVersion ?? "TLS")")
         // The login may take what the other hosts would have had.
         stream.deadline = self.deadline
         return stream

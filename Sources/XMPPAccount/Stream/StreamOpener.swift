@@ -64,6 +64,7 @@ struct StreamOpener: Sendable {
                 return OpenedStream(
                     stream, outcome: outcome, uncounted: opening.uncounted, learned: opening.learned)
             } catch is StaleOffer where mayBeStale {
+                configuration.note(.verbose, .login, "the server offers something else than last time")
                 // What was sent ahead of the features did not suit the server; it is asked again, at leisure.
                 mayBeStale = false
                 try login.forgetOffer()
@@ -73,6 +74,7 @@ struct StreamOpener: Sendable {
                 guard let target = connector.redirection(error), visited.count < Self.redirectionLimit,
                     visited.insert(target).inserted
                 else { throw error }
+                configuration.note(.info, .connection, "sent on to \(target.host) port \(target.port)")
                 next = target
             }
         }

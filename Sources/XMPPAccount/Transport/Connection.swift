@@ -52,6 +52,8 @@ package final class Connection {
     /// An error met after bytes had been read; the next read throws it.
     private var parkedError: TransportError?
     private var isAtEnd = false
+    /// Shows a log what is read and written.
+    var transcript: Transcript?
 
     package init(socket: Socket) { self.socket = socket }
 
@@ -117,6 +119,7 @@ package final class Connection {
             isInputLeft = true
         }
         if bytes.count > before {
+            transcript?.received(bytes[before...])
             isInputLeft = isInputLeft || isAtEnd
             return .bytes(bytes.count - before)
         }
@@ -163,9 +166,15 @@ package final class Connection {
     // MARK: - Writing
 
     /// Appends to the output; ``flush()`` sends it.
-    package func write(_ bytes: UnsafeRawBufferPointer) { output.append(bytes) }
+    package func write(_ bytes: UnsafeRawBufferPointer) {
+        transcript?.sent(bytes)
+        output.append(bytes)
+    }
     /// Appends to the output; ``flush()`` sends it.
-    package func write(_ bytes: some Sequence<UInt8>) { output.append(bytes) }
+    package func write(_ bytes: some Collection<UInt8>) {
+        transcript?.sent(bytes)
+        output.append(bytes)
+    }
 
     /// How many bytes wait in this process (what the kernel has taken does not count).
     package var pendingOutput: Int { output.count + ciphertext.count }

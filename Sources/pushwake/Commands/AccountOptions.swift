@@ -7,7 +7,7 @@ import XMPPCore
 /// The options that `main` and `worker` share: which store, which account, which server.
 struct AccountOptions {
     static let names: Set<String> = ["--store", "--jid", "--peer", "--host", "--port", "--ca"]
-    static let flags: Set<String> = ["--direct-tls"]
+    static let flags: Set<String> = ["--direct-tls", "--log-xml"]
 
     let store: String
     let peer: JID
@@ -31,7 +31,16 @@ struct AccountOptions {
         if let file = arguments.value("--ca") { configuration.trust = .file(path: file) }
         configuration.role = role
         configuration.resourcePrefix = "pushwake"
+        if arguments.has("--log-xml") { configuration.log = Self.xmlLog() }
         self.configuration = configuration
+    }
+
+    /// Everything the account decides and the XML in both directions, secrets masked, on standard error.
+    private static func xmlLog() -> AccountLog {
+        let log = AccountLog { Terminal.writeError("\($0)\n") }
+        log.showsSentXML = true
+        log.showsReceivedXML = true
+        return log
     }
 
     private static func address(_ arguments: Arguments, _ name: String) throws -> JID {

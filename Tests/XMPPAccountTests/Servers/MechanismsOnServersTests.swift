@@ -65,6 +65,7 @@ extension RealServerTests {
                     try await account.caughtUp()
                     await account.close()
                 }
+                #expect(home.log.logins == ["PLAIN (SASL2)", "PLAIN"])
             }
         }
 
@@ -93,6 +94,8 @@ extension RealServerTests {
                 anonymousAt: try JID(host),
                 server: .init(host: server.host, port: server.directTLSPort, security: .directTLS))
             configuration.trust = .file(path: try servers.certificates.authorityFile)
+            let kept = KeptLog()
+            configuration.log = kept.log
             let account = try Account(configuration, store: store)
             func address() throws -> JID {
                 try JID(
@@ -110,6 +113,7 @@ extension RealServerTests {
             // Somebody else each time, whom the server does not let resume what is not theirs.
             #expect(try address() != jid)
             #expect(try store.number("SELECT bound_count FROM session") == 2)
+            #expect(kept.logins.allSatisfy { $0.hasPrefix("ANONYMOUS") } && kept.logins.count == 2)
             await account.close()
         }
 
@@ -132,6 +136,8 @@ extension RealServerTests {
                     try await account.caughtUp()
                     await account.close()
                 }
+                #expect(home.log.logins == ["EXTERNAL", "EXTERNAL (SASL2)"])
+                #expect(!home.log.holds(Secrets.base64("holder@localhost")))
                 let other = try home.account {
                     $0.authentication = .certificate(file: files.certificateFile, keyFile: files.keyFile)
                 }

@@ -121,6 +121,8 @@ final class RealHome: Sendable {
     let store: HandlerStore
     static let password = "correct horse battery staple"
     private let accounts = Kept<[Account]>([])
+    /// What every account of this home logged, the XML in both directions with it.
+    let log = KeptLog()
 
     init(_ kind: ServerKind, server: (any TestServer)? = nil, certificates: TestCertificates? = nil) throws {
         let servers = try #require(RealServers.current, "the test stands outside of RealServerTests")
@@ -150,6 +152,7 @@ final class RealHome: Sendable {
             jid: jid, password: Self.password,
             server: .init(host: server.host, port: port ?? self.port(security), security: security))
         configuration.trust = .file(path: certificates.authorityFile)
+        configuration.log = log.log
         change(&configuration)
         let account = try Account(configuration, store: store)
         accounts.withLock { $0.append(account) }
@@ -168,6 +171,9 @@ final class RealHome: Sendable {
 
     func close() async {
         for account in accounts.withLock({ $0 }) { await account.close() }
+        for secret in Secrets.forms(of: Self.password, user: jid.local ?? "") + Secrets.tokens(in: store) {
+            #expect(!log.holds(secret), "a secret is in the log: \(secret)")
+        }
     }
 
     /// An independent client on the same server.
