@@ -7,7 +7,19 @@ extension AccountConfiguration {
         case .suspended(let error): note(.info, .session, "suspended: \(error)")
         case .retrying(let wait, let reason):
             note(.info, .session, "trying again in \(wait / .milliseconds(1)) ms: \(reason)")
-        case .sessionLost: note(.warning, .session, "the server keeps the last session no longer")
+        case .enabled(let window):
+            let time = window.map { " for \($0 / .seconds(1)) s" } ?? ""
+            note(.verbose, .session, "the server counts and keeps a broken session\(time)")
+        case .notEnabled(let error):
+            note(
+                .warning, .session,
+                "the server does not count: \(error.map { "\($0)" } ?? "it does not offer to")")
+        case .acknowledgementRequested: note(.trace, .session, "asked how much the server has handled")
+        case .acknowledged(let stanzas): note(.trace, .session, "the server took \(stanzas.count) stanzas")
+        case .sessionLost(let error):
+            note(
+                .warning, .session,
+                "the server keeps the last session no longer\(error.map { ": \($0)" } ?? "")")
         case .ignored(let element, let reason):
             note(.warning, .handlers, "ignored <\(element.name)/>: \(reason)")
         case .setAside(let handler, let reason): note(.warning, .handlers, "set aside \(handler): \(reason)")
