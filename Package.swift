@@ -111,12 +111,16 @@ let package = Package(
             ],
             resources: [.embedInCode("Resources/slixmpp_peer.py")]),
 
-        .target(name: "CFloor", dependencies: ["CSQLite"], path: "Benchmarks/CFloor"),
+        .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
         .executableTarget(
             name: "cold-start", dependencies: ["BenchmarkHandlers", "Handlers"], path: "Benchmarks/ColdStart"),
         .executableTarget(
-            name: "benchmarks", dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPTestKit"],
+            name: "session-start", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            path: "Benchmarks/SessionStart"),
+        .executableTarget(
+            name: "benchmarks",
+            dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPCore", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),
 
         .target(name: "ParserVerifier", dependencies: ["XMPPCore"], path: "Tests/ParserVerifier"),

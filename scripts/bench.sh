@@ -9,12 +9,15 @@ cd "$(dirname "$0")/.."
 others() {
     scripts/setup.sh build
     scripts/setup.sh bench || echo "bench: the peers are not there; their lines are left out" >&2
-    for product in pushwake cold-start benchmarks; do
+    for product in pushwake cold-start session-start benchmarks; do
         swift build -c release --static-swift-stdlib --product "$product" >&2
     done
     # Not by swift build, which would link Swift's libraries to it.
     clang -O2 -I Benchmarks/CFloor/include Benchmarks/ColdFloor/main.c Benchmarks/CFloor/floor.c \
         $(pkg-config --cflags --libs sqlite3) -o .build/release/cold-floor
+    if pkg-config --exists libstrophe; then
+        clang -O2 Benchmarks/StrophePeer/main.c $(pkg-config --cflags --libs libstrophe) -o .build/release/strophe-peer
+    fi
     .build/release/benchmarks "$@"
 }
 

@@ -22,7 +22,7 @@ fail() {
 case $purpose in
     build) packages=("${libraries[@]}") ;;
     test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv) ;;
-    bench) packages=("${libraries[@]}" python3-venv) ;;
+    bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
 esac
 
@@ -221,7 +221,7 @@ command -v swift >/dev/null || fail "there is no swift on PATH: install the Swif
 missing=()
 for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
 want_servers=''
-[ "$purpose" = test ] && ! servers_installed && want_servers=yes
+[ "$purpose" != build ] && ! servers_installed && want_servers=yes
 missing_peers=()
 for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
 

@@ -18,6 +18,8 @@ struct BenchmarkCommand {
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
         WakeBenchmark(),
+        ParserBenchmark(),
+        SessionStartBenchmark(),
     ]
 
     static func main() {

@@ -32,4 +32,10 @@ void floor_trace_begin(void);
 /// Stops recording on new connections and returns what was recorded, one statement a line; the caller frees it.
 char *floor_trace_end(void);
 
+// The floor of client/parse: libxml2's push parser with its own tree builder.
+
+/// Reads a whole document into libxml2's tree, in chunks of 64 KiB, and frees it. Returns the number of elements, or -1
+/// when it is not well-formed.
+long long floor_parse_tree(const char *bytes, long long length);
+
 #endif

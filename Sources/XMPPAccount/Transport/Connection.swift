@@ -90,6 +90,7 @@ package final class Connection {
         // poll(2) would ignore the descriptor of a closed connection and wait for nothing; a read says
         // .closed.
         guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
+        socket.acknowledgeAtOnce()
         var entries = [pollfd(fd: fileDescriptor, events: pollEvents, revents: 0)]
         return try Poll.wait(&entries, until: deadline, interrupt: interrupt)
     }

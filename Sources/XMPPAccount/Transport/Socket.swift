@@ -101,6 +101,16 @@ package final class Socket {
         return recv(fileDescriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
     }
 
+    /// Acknowledges what has arrived at once, where the system would wait up to 40 ms for something to send with it.
+    ///
+    /// A peer with Nagle's algorithm (RFC 896), such as Prosody, keeps the rest of its answer back until then. The system
+    /// forgets the wish, so it is made before each wait (tcp(7)).
+    func acknowledgeAtOnce() {
+        var on: Int32 = 1
+        _ = setsockopt(
+            fileDescriptor, Int32(IPPROTO_TCP), TCP_QUICKACK, &on, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     /// Says that nothing more will be written; reading goes on.
     func shutdownWriting() { _ = shutdown(fileDescriptor, Int32(SHUT_WR)) }
 
