@@ -119,6 +119,9 @@ let package = Package(
             name: "session-start", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
             path: "Benchmarks/SessionStart"),
         .executableTarget(
+            name: "stream-client", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            path: "Benchmarks/StreamClient"),
+        .executableTarget(
             name: "benchmarks",
             dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPCore", "XMPPTestKit"],
             path: "Benchmarks/benchmarks"),

@@ -17,6 +17,8 @@ struct BenchmarkCommand {
         ColdStartBenchmark(),
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
+        RoundTripBenchmark(),
+        InboundBenchmark(),
         WakeBenchmark(),
         ParserBenchmark(),
         SessionStartBenchmark(),

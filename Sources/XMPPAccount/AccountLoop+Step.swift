@@ -186,8 +186,15 @@ extension AccountLoop {
             stream.nextDeadline = aftermath.nextDeadline
             stream.hasOpenRequests = aftermath.hasOpenRequests
             stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
-            try write(aftermath.stanzas, to: stream)
+            // Before anything is written, so that the next question goes out together with what it asks about.
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
+            try write(aftermath.stanzas, to: stream)
+            // Stanzas written since the last question was, and those who came after it: ask about them too.
+            if stream.isManaged, stream.management.requestedAt == nil,
+                !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
+            {
+                request(stream)
+            }
             if stream.isManaged, stream.management.isAcknowledgementDue(now: now) { try acknowledge(stream) }
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
@@ -277,8 +284,6 @@ extension AccountLoop {
         let waiting = stream.barriers
         (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }
-        // Stanzas written since the request was: ask about them too.
-        if !stream.barriers.isEmpty || stream.management.isRequestDue(now: now) { request(stream) }
     }
 
     private func end(_ stream: LiveStream, _ fault: StreamFault) {
