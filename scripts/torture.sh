@@ -1,16 +1,29 @@
 #!/usr/bin/env bash
-# The long kill tests: random kills against the embedded server and against Prosody, seed after seed.
+# The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
+# sessions expire, processes freeze and the server restarts besides. Then a million handlers through two workers.
+#
 #   KILLS=10000 SEED=1 make torture
+#
+# KILLS is the sum over the servers. A run that fails says its seed, and keeps its database and logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-kills=${KILLS:-2000}
+kills=${KILLS:-10000}
 seed=${SEED:-$RANDOM}
 scripts/setup.sh test
 swift build -c release --static-swift-stdlib --product pushwake
-for server in embedded prosody; do
-    echo "$server: $kills kills, seed $seed"
-    .build/release/pushwake simulate --server "$server" --rounds $((kills / 5 + 1)) --kills "$kills" --seed "$seed"
-done
+simulate() {
+    local server=$1 share=$2
+    shift 2
+    echo "$server: $share kills, seed $seed"
+    if ! .build/release/pushwake simulate --server "$server" --rounds $((share / 3 + 1)) --kills "$share" \
+        --seed "$seed" "$@"; then
+        echo "repeat it with: KILLS=$kills SEED=$seed make torture" >&2
+        exit 1
+    fi
+}
+simulate embedded $((kills * 5 / 10)) --faults
+simulate prosody $((kills * 3 / 10)) --faults
+simulate ejabberd $((kills * 2 / 10))
 echo "handlers: 1000000, $kills kills"
 swift build --build-tests
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers

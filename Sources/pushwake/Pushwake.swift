@@ -56,7 +56,9 @@ struct Pushwake {
 
         commands
           simulate    run main, a worker and a peer, kill them at random, and prove what happened
-            --server embedded|prosody   the server between them (default embedded)
+            --server NAME               the server between them: embedded, prosody or ejabberd (default embedded)
+            --faults                    let lines break, sessions expire, main freeze and the server restart, too
+                                        (not with ejabberd; docs/servers.md says why)
             --rounds N                  how many times main and worker take turns (default 20)
             --kills N                   how many SIGKILLs in all (default: one a round)
             --seed N                    repeats a run's choices (default: random, printed)

@@ -211,7 +211,9 @@ struct BadInputTests {
         arguments: [
             (["frobnicate"], "there is no command 'frobnicate'"),
             (["simulate", "--rounds", "x"], "--rounds must be"),
-            (["simulate", "--server", "sendmail"], "--server must be"), (["worker"], "is missing"),
+            (["simulate", "--server", "sendmail"], "--server must be"),
+            (["simulate", "--server", "ejabberd", "--faults"], "--faults cannot be had with ejabberd"),
+            (["worker"], "is missing"),
             (["inspect", "--stoer"], "there is no option --stoer"),
             (["simulate", "extra"], "'extra' is no option"),
         ])

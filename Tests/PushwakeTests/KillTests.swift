@@ -58,7 +58,7 @@ struct KillTests {
         arguments: [AccountRole.main, .worker])
     func everyFailpointOnProsody(role: AccountRole) throws {
         // Short, so that Prosody forgets sessions while the test waits.
-        let world = try ProsodyWorld(folder: folder.path, hibernation: .seconds(2))
+        let world = try RealServerWorld(.prosody, folder: folder.path, hibernation: .seconds(2))
         defer { world.close() }
         let (verdict, unreached) = try simulation(world, seed: 2).run(killingAt: Self.targets(role))
         #expect(unreached.isEmpty, "never reached: \(unreached)")
@@ -79,10 +79,36 @@ struct KillTests {
 
     @Test("W6 random kills of main and worker lose and repeat nothing: Prosody")
     func randomKillsOnProsody() throws {
-        let world = try ProsodyWorld(folder: folder.path)
+        let world = try RealServerWorld(.prosody, folder: folder.path)
         defer { world.close() }
         let verdict = try simulation(world, rounds: 10, kills: 30, seed: 4).run { _, _ in }
         #expect(verdict.kills.main + verdict.kills.worker == 30)
+        expectGood(verdict)
+    }
+
+    @Test("W6 random kills of main and worker lose and repeat nothing: ejabberd")
+    func randomKillsOnEjabberd() throws {
+        let world = try RealServerWorld(.ejabberd, folder: folder.path)
+        defer { world.close() }
+        let verdict = try simulation(world, rounds: 12, kills: 36, seed: 11).run { _, _ in }
+        #expect(verdict.kills.main + verdict.kills.worker == 36)
+        expectGood(verdict)
+    }
+
+    @Test(
+        "W6 S13 kills while lines break, main freezes, sessions expire and the server restarts: nothing lost, nothing repeated"
+    )
+    func faults() throws {
+        let world = try RealServerWorld(.prosody, folder: folder.path, hibernation: .seconds(2))
+        defer { world.close() }
+        let simulation = Simulation(
+            .init(rounds: 20, kills: 35, seed: 10, hasFaults: true), world: world, folder: folder.path,
+            program: try BuiltProduct.path("pushwake"))
+        let verdict = try simulation.run { _, _ in }
+        #expect(verdict.kills.main + verdict.kills.worker >= 35)
+        let faults = verdict.faults
+        #expect(faults.resets > 0 && faults.halfOpen > 0 && faults.frozen > 0, "\(faults)")
+        #expect(faults.expired > 0 && faults.restarts > 0 && verdict.rebound > 0, "\(faults)")
         expectGood(verdict)
     }
 
@@ -108,7 +134,7 @@ struct KillTests {
         "W4 a frozen main is passed over, and thawed it can neither commit nor acknowledge: Prosody",
         arguments: [Failpoint.afterRead, .afterCommit])
     func frozenOwnerOnProsody(place: Failpoint) throws {
-        let world = try ProsodyWorld(folder: folder.path)
+        let world = try RealServerWorld(.prosody, folder: folder.path)
         defer { world.close() }
         let (verdict, status) = try simulation(world, seed: 6).run(freezingAt: place)
         #expect(status == 3, "main did not notice that it had lost the stream")

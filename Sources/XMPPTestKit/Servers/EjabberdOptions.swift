@@ -31,7 +31,7 @@ package struct EjabberdOptions: Hashable, Sendable {
             ("mod_roster", "{versioning: true}"),
             (
                 "mod_stream_mgmt",
-                "{max_ack_queue: infinity, resume_timeout: \(hibernation.components.seconds)}"
+                "{max_ack_queue: infinity, resend_on_timeout: true, resume_timeout: \(hibernation.components.seconds)}"
             ),
             ("mod_time", "{}"), ("mod_vcard", "{}"), ("mod_version", "{}"),
         ]

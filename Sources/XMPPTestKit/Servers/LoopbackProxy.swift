@@ -44,6 +44,10 @@ package final class LoopbackProxy: Sendable {
     /// Breaks all connections as a dead line does: both sides get a reset.
     package func cut() { shared.change { $0.cuts += 1 } }
 
+    /// Makes the connections that exist half-open: they stay open and carry nothing any more, as behind a router that
+    /// has forgotten them. New ones work.
+    package func strand() { shared.change { $0.strandings += 1 } }
+
     /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
@@ -60,6 +64,7 @@ final class ProxyState: Sendable {
         var records: [LoopbackProxy.Record] = []
         var isClosed = false
         var cuts = 0
+        var strandings = 0
         var isSilent = false
         var target: UInt16
     }

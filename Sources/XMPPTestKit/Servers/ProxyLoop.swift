@@ -37,7 +37,10 @@ final class ProxyLoop: @unchecked Sendable {
     private let shared: ProxyState
     private let delay: Int64
     private var links: [Link] = []
+    /// Those that are open and carry nothing.
+    private var stranded: [Link] = []
     private var cuts = 0
+    private var strandings = 0
 
     init(_ shared: ProxyState, delay: Int64) {
         self.shared = shared
@@ -46,7 +49,7 @@ final class ProxyLoop: @unchecked Sendable {
 
     func run() {
         while turn() {}
-        for link in links { reset(link) }
+        for link in links + stranded { reset(link) }
     }
 
     /// One turn; false when the proxy is closed.
@@ -62,11 +65,19 @@ final class ProxyLoop: @unchecked Sendable {
         let due = links.flatMap { $0.up.held.prefix(1) + $0.down.held.prefix(1) }.map(\.due).min()
         _ = poll(&entries, nfds_t(entries.count), due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
         shared.signal.clear()
-        let orders = shared.state.withLock { (isClosed: $0.isClosed, cuts: $0.cuts, isSilent: $0.isSilent) }
+        let orders = shared.state.withLock {
+            (isClosed: $0.isClosed, cuts: $0.cuts, strandings: $0.strandings, isSilent: $0.isSilent)
+        }
         guard !orders.isClosed else { return false }
         if orders.cuts != cuts {
             cuts = orders.cuts
-            links.forEach(reset)
+            (links + stranded).forEach(reset)
+            (links, stranded) = ([], [])
+            return true
+        }
+        if orders.strandings != strandings {
+            strandings = orders.strandings
+            stranded += links
             links = []
             return true
         }

@@ -36,6 +36,7 @@ struct MainCommand {
         while steering.mode != .quit {
             switch steering.mode {
             case .sending:
+                settled = false
                 try await account.perform {
                     try SimulationApp.sendNext(to: options.peer, from: account, in: $0)
                 }
@@ -96,10 +97,18 @@ private final class Steering: Sendable {
 
     var mode: Mode { state.withLock { $0 } }
 
+    private static func mode(_ line: String) -> Mode {
+        switch line {
+        case "settle": .settling
+        case "go on": .sending
+        default: .quit
+        }
+    }
+
     /// Reads on a thread of its own, because reading blocks.
     func readInput() throws {
         try WorkerThread.start("steering") { [self] in
-            while let line = readLine() { state.withLock { $0 = line == "settle" ? .settling : .quit } }
+            while let line = readLine() { state.withLock { $0 = Self.mode(line) } }
             state.withLock { $0 = .quit }
         }
     }

@@ -10,14 +10,21 @@ struct SimulateCommand {
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(
-            words, options: ["--server", "--rounds", "--kills", "--seed", "--keep"], flags: ["--json"])
+            words, options: ["--server", "--rounds", "--kills", "--seed", "--keep"],
+            flags: ["--json", "--faults"])
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
-        plan = Simulation.Plan(rounds: rounds, kills: kills, seed: UInt64(seed))
+        plan = Simulation.Plan(
+            rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"))
         server = arguments.value("--server") ?? "embedded"
-        guard ["embedded", "prosody"].contains(server) else {
-            throw UsageError("--server must be embedded or prosody, not '\(server)'")
+        guard server == "embedded" || RealServerWorld.Kind(rawValue: server) != nil else {
+            throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
+        }
+        guard !plan.hasFaults || server != "ejabberd" else {
+            throw UsageError(
+                "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/servers.md says when. Leave it out, or choose prosody or embedded"
+            )
         }
         isJSON = arguments.has("--json")
         folder = arguments.value("--keep")
@@ -27,8 +34,7 @@ struct SimulateCommand {
         let workFolder = try makeFolder()
         var keepsFolder = folder != nil
         defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
-        let world: any SimulationWorld =
-            server == "prosody" ? try ProsodyWorld(folder: workFolder) : try EmbeddedWorld(folder: workFolder)
+        let world = try makeWorld(workFolder)
         defer { world.close() }
         if !isJSON {
             Terminal.writeError(
@@ -49,6 +55,15 @@ struct SimulateCommand {
         return 0
     }
 
+    private func makeWorld(_ folder: String) throws -> any SimulationWorld {
+        guard let kind = RealServerWorld.Kind(rawValue: server) else {
+            return try EmbeddedWorld(folder: folder)
+        }
+        // With faults sessions expire too, which a real server lets them do in their own time.
+        return try RealServerWorld(
+            kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600))
+    }
+
     private func makeFolder() throws -> String {
         let path =
             folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
@@ -66,12 +81,21 @@ struct SimulateCommand {
         return String(decoding: try encoder.encode(verdict), as: UTF8.self)
     }
 
+    private func faults(_ faults: Verdict.Faults) -> String {
+        guard plan.hasFaults else { return "" }
+        return """
+
+            Besides, main was frozen \(faults.frozen) times, \(faults.resets) connections were reset, \(faults.halfOpen) left \
+            half-open, \(faults.expired) sessions expired, and the server was restarted \(faults.restarts) times.
+            """
+    }
+
     private func summary(_ verdict: Verdict) -> String {
         let handlers = verdict.handlers
         let messages = verdict.messages
         return """
             \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
-            the worker \(verdict.kills.worker) times.
+            the worker \(verdict.kills.worker) times.\(faults(verdict.faults))
             \(handlers.bound) handlers were bound. Ended: \(handlers.result) with a result, \(handlers.error) with an error, \
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.

@@ -55,6 +55,17 @@ final class EmbeddedWorld: SimulationWorld {
         return true
     }
 
+    func awaitDeparture() {}
+
+    func suffer(_ fault: NetworkFault) -> Bool {
+        switch fault {
+        case .reset: server.dropConnections(.reset)
+        case .halfOpen: server.pause()
+        case .restart: return false
+        }
+        return true
+    }
+
     func sightings() -> PeerSightings { notebook.sightings }
 
     /// Stanzas that the server took from a connection although a later one had resumed its session: must be none.

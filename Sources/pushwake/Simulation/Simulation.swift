@@ -11,6 +11,8 @@ final class Simulation {
         var rounds: Int
         var kills: Int
         var seed: UInt64
+        /// Whether the line breaks, the server restarts, sessions expire and main is frozen besides.
+        var hasFaults = false
     }
 
     let plan: Plan
@@ -67,14 +69,19 @@ final class Simulation {
     func round(kills: Int) throws {
         pause(milliseconds: 20...100)
         if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
+        if plan.hasFaults { try sufferBesideMain() }
         var left = kills
         if left > 0, Bool.random(using: &random) {
             try killMain()
             left -= 1
+        } else if plan.hasFaults, Int.random(in: 0..<3, using: &random) == 0 {
+            try freezeMain()
         } else {
             try quitMain()
         }
-        if Int.random(in: 0..<8, using: &random) == 0 { _ = try world.expireSession() }
+        if Int.random(in: 0..<8, using: &random) == 0, try world.expireSession() {
+            verdict.faults.expired += 1
+        }
         while left > 0 {
             if Int.random(in: 0..<4, using: &random) == 0 {
                 try startMain(untilConnected: false)
@@ -115,6 +122,7 @@ final class Simulation {
 
     func count(_ role: AccountRole) {
         if role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
+        world.awaitDeparture()
     }
 
     func killMain() throws {
@@ -134,9 +142,10 @@ final class Simulation {
         try process.write("quit\n")
         let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
         guard ending.status == 0 else { throw CommandFailure("main failed when told to quit: \(ending)") }
+        world.awaitDeparture()
     }
 
-    private func startWorker() throws -> ChildProcess {
+    func startWorker() throws -> ChildProcess {
         try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
             endsWithParent: false)
@@ -176,6 +185,7 @@ final class Simulation {
         while let line = try process.output?.readLine(deadline: .now + .seconds(5)) {
             if let peak = line.split(separator: "peak-kib=").last.flatMap({ Int($0) }) { peaks.append(peak) }
         }
+        world.awaitDeparture()
     }
 
     func arguments(_ command: String) -> [String] {

@@ -20,9 +20,23 @@ protocol SimulationWorld: AnyObject {
     func stopSending() throws
     /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
     func expireSession() throws -> Bool
+    /// Waits until the server has seen the end of the account's last connection, where the next one must not come before.
+    func awaitDeparture()
+    /// Does something to the network or the server; false when this world cannot.
+    func suffer(_ fault: NetworkFault) throws -> Bool
     /// What the peer saw and sent.
     func sightings() throws -> PeerSightings
     func close()
+}
+
+/// What happens to connections and servers without anybody's fault.
+enum NetworkFault: CaseIterable {
+    /// Every connection of the account ends with a TCP reset.
+    case reset
+    /// Every connection of the account stays open and carries nothing any more.
+    case halfOpen
+    /// The server ends in good order and starts again: it keeps no session.
+    case restart
 }
 
 /// What the peer wrote down.

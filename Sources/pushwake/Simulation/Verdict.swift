@@ -7,6 +7,20 @@ struct Verdict: Codable {
         var worker = 0
     }
 
+    /// What happened without anybody being killed.
+    struct Faults: Codable {
+        var resets = 0
+        var halfOpen = 0
+        var frozen = 0
+        var expired = 0
+        var restarts = 0
+
+        enum CodingKeys: String, CodingKey {
+            case resets, frozen, expired, restarts
+            case halfOpen = "half_open"
+        }
+    }
+
     struct HandlerCounts: Codable {
         var bound = 0
         var result = 0
@@ -40,6 +54,7 @@ struct Verdict: Codable {
     var seed: UInt64
     var rounds: Int
     var kills = Kills()
+    var faults = Faults()
     var handlers = HandlerCounts()
     var messages = MessageCounts()
     var resumed = 0
@@ -48,7 +63,7 @@ struct Verdict: Codable {
     var workerPeakMebibytes = 0.0
 
     enum CodingKeys: String, CodingKey {
-        case server, seed, rounds, kills, handlers, messages, resumed, rebound
+        case server, seed, rounds, kills, faults, handlers, messages, resumed, rebound
         case wakeMilliseconds = "wake_ms"
         case workerPeakMebibytes = "worker_peak_rss_mib"
     }

@@ -1,0 +1,140 @@
+import FoundationEssentials
+import Glibc
+import XMPPCore
+import XMPPTestKit
+
+/// A real server behind a line that can fail, and a slixmpp client as the peer: neither shares code with us.
+final class RealServerWorld: SimulationWorld {
+    /// Which server.
+    enum Kind: String, CaseIterable {
+        case prosody
+        case ejabberd
+    }
+
+    private let kind: Kind
+    let name: String
+    let account: JID
+    let password = "correct horse battery staple"
+    let peer: JID
+    let host = "127.0.0.1"
+    let authorityFile: String
+    private let server: any TestServer
+    private let client: SlixmppPeer
+    /// Between the account and the server; the peer has a line of its own.
+    private let line: LoopbackProxy
+    private let hibernation: Duration
+    /// The prefixes of what the peer was told to send.
+    private var senders: [String] = []
+    private var isSending = false
+
+    /// - Parameter hibernation: How long the server keeps a session without a stream, in whole seconds.
+    init(_ kind: Kind, folder: String, hibernation: Duration = .seconds(600)) throws {
+        self.kind = kind
+        self.hibernation = hibernation
+        let certificates = try TestCertificates(in: folder)
+        let certificate = try certificates.makeServerCertificate(for: ["localhost"])
+        server = try Self.makeServer(kind, folder: folder + "/server", certificate, hibernation)
+        try server.start()
+        name = server.version.lowercased()
+        account = try JID("alice@localhost")
+        authorityFile = certificates.authorityFile
+        try server.addAccount("alice", password: password)
+        try server.addAccount("bob", password: password)
+        line = try LoopbackProxy(to: server.startTLSPort)
+        client = try SlixmppPeer(
+            script: PackageResources.slixmpp_peer_py, folder: folder + "/peer", jid: "bob@localhost/peer",
+            password: password, port: server.startTLSPort, trustFile: certificates.authorityFile)
+        try client.start()
+        peer = try JID(client.fullJID ?? "bob@localhost/peer")
+    }
+
+    private static func makeServer(
+        _ kind: Kind, folder: String, _ certificate: TestCertificates.ServerCertificate,
+        _ hibernation: Duration
+    ) throws -> any TestServer {
+        let (file, key) = (certificate.certificateFile, certificate.keyFile)
+        switch kind {
+        case .prosody:
+            var options = ProsodyOptions()
+            options.hibernation = hibernation
+            return try ProsodyServer(
+                folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
+        case .ejabberd:
+            var options = EjabberdOptions()
+            options.hibernation = hibernation
+            return try EjabberdServer(
+                folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
+        }
+    }
+
+    var port: UInt16 { line.port }
+
+    func startSending() throws {
+        let prefix = "p\(senders.count + 1)"
+        senders.append(prefix)
+        isSending = true
+        try client.sendMessages(to: account.description, count: 1_000_000, rate: 100, prefix: prefix)
+    }
+
+    func stopSending() throws {
+        try client.stopSending()
+        for prefix in senders { _ = try client.waitUntilSent(prefix: prefix, deadline: .now + .seconds(30)) }
+        isSending = false
+    }
+
+    /// A server cannot be told to forget a session, but it does so when its time is over.
+    func expireSession() -> Bool {
+        guard hibernation <= .seconds(5) else { return false }
+        usleep(UInt32((hibernation + .seconds(1)) / .microseconds(1)))
+        return true
+    }
+
+    /// ejabberd 24.12 goes on with what it has read from an old connection after it has told the new one its count: what
+    /// the client then sends again, as it must, reaches the peer twice. So the old one must have ended first: its log names
+    /// as many ends as beginnings. After two seconds nobody waits any longer.
+    func awaitDeparture() {
+        guard kind == .ejabberd else { return }
+        let end = ContinuousClock.now + .seconds(2)
+        repeat {
+            usleep(20_000)
+            let lines = server.log.split(separator: "\n").filter { $0.contains(" for alice@localhost/") }
+            let begun = lines.count { $0.contains("Opened c2s session") || $0.contains("Resumed session") }
+            if lines.count(where: { $0.contains("Closing c2s connection") }) >= begun { return }
+        } while ContinuousClock.now < end
+    }
+
+    func suffer(_ fault: NetworkFault) throws -> Bool {
+        switch fault {
+        case .reset: line.cut()
+        case .halfOpen: line.strand()
+        case .restart:
+            guard !isSending else { return false }
+            client.close()
+            server.close()
+            try server.start()
+            try client.start()
+        }
+        return true
+    }
+
+    func sightings() throws -> PeerSightings {
+        var sightings = PeerSightings()
+        for record in try client.log() {
+            let id = record.id ?? ""
+            switch record.kind {
+            case .received: sightings.messages.append(.init(id: id, from: record.from ?? ""))
+            case .request: sightings.requests.append(.init(id: id, from: record.from ?? ""))
+            case .answer: sightings.answered.insert(id)
+            case .sent: sightings.sent.append(id)
+            default: break
+            }
+        }
+        return sightings
+    }
+
+    func close() {
+        client.close()
+        line.close()
+        server.close()
+    }
+}

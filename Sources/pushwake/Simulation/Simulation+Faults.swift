@@ -1,0 +1,60 @@
+import Glibc
+import XMPPTestKit
+
+// What the world does to a client besides killing it.
+extension Simulation {
+    /// The line breaks under a main that goes on, in one of the ways in which lines break; or the server restarts.
+    func sufferBesideMain() throws {
+        switch Int.random(in: 0..<8, using: &random) {
+        case 0, 1:
+            // Main connects again by itself, or is gone before it has.
+            if try world.suffer(.reset) { verdict.faults.resets += 1 }
+            pause(milliseconds: 0...300)
+        case 2, 3:
+            if try world.suffer(.halfOpen) { verdict.faults.halfOpen += 1 }
+            pause(milliseconds: 0...40)
+        case 4 where Int.random(in: 0..<4, using: &random) == 0: try restartServer()
+        default: break
+        }
+    }
+
+    /// Main stands still in whatever it does, a worker takes the stream over, and main thaws: it must notice that it has
+    /// lost the stream, and end.
+    func freezeMain() throws {
+        guard let process = main else { return }
+        main = nil
+        process.signal(SIGSTOP)
+        verdict.faults.frozen += 1
+        let worker = try ChildProcess(
+            program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
+        let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(40)) ?? ""
+        let ending = try worker.waitUntilExit(deadline: .now + .seconds(10))
+        guard ending.status == 0 else {
+            // Frozen inside a transaction it keeps everybody out, and the platform ends it.
+            guard complaint.contains("is locked by another process") else {
+                throw CommandFailure("a worker beside a frozen main failed: \(ending): \(complaint)")
+            }
+            process.killAndWait()
+            return count(.main)
+        }
+        process.signal(SIGCONT)
+        let end = try process.waitUntilExit(deadline: .now + .seconds(20))
+        guard end.status == 3 else {
+            throw CommandFailure("a main that was frozen and passed over did not notice it: \(end)")
+        }
+    }
+
+    /// The server restarts while nothing is under way: what a server loses by ending, and what it answers in the place of
+    /// a peer that is gone, is not ours to answer for.
+    private func restartServer() throws {
+        guard let main else { return }
+        try world.stopSending()
+        try main.write("settle\n")
+        while let line = try main.output?.readLine(deadline: .now + settleLimit), line != "settled" {}
+        if try world.suffer(.restart) { verdict.faults.restarts += 1 }
+        try main.write("go on\n")
+        try world.startSending()
+        // Main finds its session gone and binds a new one, unless it is killed before that.
+        pause(milliseconds: 0...1500)
+    }
+}
