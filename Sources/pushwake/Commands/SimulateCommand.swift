@@ -61,7 +61,8 @@ struct SimulateCommand {
         }
         // With faults sessions expire too, which a real server lets them do in their own time.
         return try RealServerWorld(
-            kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600))
+            kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
+            rate: plan.hasFaults ? 25 : 100)
     }
 
     private func makeFolder() throws -> String {

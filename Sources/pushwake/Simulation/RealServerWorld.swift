@@ -29,8 +29,15 @@ final class RealServerWorld: SimulationWorld {
     private var senders: [String] = []
     private var isSending = false
 
-    /// - Parameter hibernation: How long the server keeps a session without a stream, in whole seconds.
-    init(_ kind: Kind, folder: String, hibernation: Duration = .seconds(600)) throws {
+    /// How many messages the peer sends a second.
+    private let rate: Double
+
+    /// - Parameters:
+    ///   - hibernation: How long the server keeps a session without a stream, in whole seconds.
+    ///   - rate: How many messages the peer sends a second. What a server holds back for a session it sends again at every
+    ///     resumption; when processes are killed faster than it can do that, it never ends.
+    init(_ kind: Kind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100) throws {
+        self.rate = rate
         self.kind = kind
         self.hibernation = hibernation
         let certificates = try TestCertificates(in: folder)
@@ -75,7 +82,7 @@ final class RealServerWorld: SimulationWorld {
         let prefix = "p\(senders.count + 1)"
         senders.append(prefix)
         isSending = true
-        try client.sendMessages(to: account.description, count: 1_000_000, rate: 100, prefix: prefix)
+        try client.sendMessages(to: account.description, count: 1_000_000, rate: rate, prefix: prefix)
     }
 
     func stopSending() throws {
@@ -104,7 +111,9 @@ final class RealServerWorld: SimulationWorld {
             let lines = log.utf8.dropFirst(looked.bytes).split(separator: UInt8(ascii: "\n"))
             looked.bytes = log.utf8.count
             for line in lines.map(Substring.init) where line.contains(" for alice@localhost/") {
-                if line.contains("Opened c2s session") || line.contains("Resumed session") { looked.open += 1 }
+                if line.contains("Opened c2s session") || line.contains("Resumed session") {
+                    looked.open += 1
+                }
                 if line.contains("Closing c2s connection") { looked.open -= 1 }
             }
             if looked.open <= 0 { return }
