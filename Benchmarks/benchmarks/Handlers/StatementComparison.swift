@@ -38,8 +38,10 @@ enum StatementComparison {
         ).sorted()
     }
 
-    /// What the last transaction ran.
+    /// What the last transaction ran. Behind its commit the store is closed, which is no part of a step.
     private static func step(in statements: [String]) -> [String] {
-        statements.lastIndex { $0.hasPrefix("BEGIN") }.map { Array(statements[$0...]) } ?? []
+        guard let begin = statements.lastIndex(where: { $0.hasPrefix("BEGIN") }) else { return [] }
+        let end = statements[begin...].firstIndex(of: "COMMIT") ?? statements.endIndex - 1
+        return Array(statements[begin...end])
     }
 }
