@@ -90,8 +90,8 @@ struct KillTests {
     func randomKillsOnEjabberd() throws {
         let world = try RealServerWorld(.ejabberd, folder: folder.path)
         defer { world.close() }
-        let verdict = try simulation(world, rounds: 12, kills: 36, seed: 11).run { _, _ in }
-        #expect(verdict.kills.main + verdict.kills.worker == 36)
+        let verdict = try simulation(world, rounds: 6, kills: 16, seed: 11).run { _, _ in }
+        #expect(verdict.kills.main + verdict.kills.worker == 16)
         expectGood(verdict)
     }
 

@@ -103,6 +103,8 @@ final class RealServerWorld: SimulationWorld {
     /// as many ends as beginnings. After two seconds nobody waits any longer.
     func awaitDeparture() {
         guard kind == .ejabberd else { return }
+        // Whoever was killed may have asked to resume a moment ago, which the log does not show yet.
+        usleep(200_000)
         let end = ContinuousClock.now + .seconds(2)
         repeat {
             usleep(20_000)

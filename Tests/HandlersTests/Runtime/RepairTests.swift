@@ -157,6 +157,49 @@ private struct Login: Handler {
         }
     }
 
+    /// An async handler that no process ever ends.
+    private struct Endless: AsyncHandler {
+        static let id = "repair.endless"
+        static let retry = RetryPolicy(deaths: 3)
+        func run(_ call: AsyncCall<Job>) async throws {}
+    }
+
+    @Test("H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back")
+    func deadlyAsync() throws {
+        try withFolder { folder in
+            var id = HandlerID(rawValue: 0)
+            try withRig(folder.file(), [Endless.self]) { rig in
+                id = try rig.store.bind(Endless().durable)
+                #expect(try rig.end(id, with: Job("work")) == .queued)
+            }
+            for deaths in 1...Endless.retry.deaths {
+                do {
+                    // A process takes the row, and is gone.
+                    let seat = try sitDown(folder.file())
+                    try withRig(folder.file(), [Endless.self]) { rig in
+                        try rig.store.step { step in
+                            _ = try step.execute(
+                                "UPDATE handler SET state = 3, due = NULL, lease = ? WHERE id = ?",
+                                seat.number, id)
+                        }
+                    }
+                }
+                try withRig(folder.file(), [Endless.self]) { rig in
+                    let status = try rig.status(of: id)
+                    #expect(status?.deaths == deaths)
+                    #expect(status?.state == .pending)
+                }
+            }
+            try withRig(folder.file(), [Endless.self]) { rig in
+                try rig.runner.runDue()
+                let status = try rig.status(of: id)
+                #expect(status?.state == .quarantined)
+                #expect(status?.reason?.contains("3 processes died") == true)
+                #expect(try rig.store.waiting().first?.input == Array("work".utf8))
+            }
+        }
+    }
+
     @Test("H13 of a standing handler only the call that kills is kept back; the others go on")
     func poison() throws {
         try withFolder { folder in
