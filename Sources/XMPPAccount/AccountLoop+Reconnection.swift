@@ -16,7 +16,7 @@ extension AccountLoop {
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))
-        retry(after: error)
+        retry(after: error, isFresh: stream.isResumed && now - stream.openedAt < Self.stableTime)
     }
 
     func dropSilent(_ stream: LiveStream) {
@@ -48,10 +48,10 @@ extension AccountLoop {
     }
 
     /// Waits longer after each failure, or stops with a reason.
-    private func retry(after error: any Error) {
+    private func retry(after error: any Error, isFresh: Bool = false) {
         guard ownership != nil else { return }
         var generator = SystemRandomNumberGenerator()
-        switch reconnection.failed(error, using: &generator) {
+        switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
         case .retry(let wait):
             phase = .waiting(until: now + wait)
             account.hub.send(.retrying(after: .milliseconds(wait), reason: error))

@@ -7,6 +7,8 @@ final class LiveStream {
     let session: Int64
     let own: JID
     let isManaged: Bool
+    /// Whether it goes on with a session that another stream began.
+    let isResumed: Bool
 
     /// What is counted, and when to ask and to tell. Its counts are committed.
     var management: StreamManagement
@@ -42,6 +44,7 @@ final class LiveStream {
         session = state.number
         self.own = own
         isManaged = state.isManaged
+        isResumed = if case .resumed = opened.outcome { true } else { false }
         openedAt = now
         management = state.management(policy)
         storedLiveTime = state.liveTime

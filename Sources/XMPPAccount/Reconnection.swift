@@ -21,6 +21,7 @@ struct Reconnection {
     /// Failures since the last session that held.
     private(set) var failures = 0
     private var refusals = 0
+    private var hasRetriedConflict = false
 
     /// A session held, or the network changed: waits begin anew.
     mutating func reset() { self = Reconnection() }
@@ -28,8 +29,16 @@ struct Reconnection {
     /// A server was reached and believed, whatever came after.
     mutating func trusted() { refusals = 0 }
 
-    mutating func failed(_ error: any Error, using generator: inout some RandomNumberGenerator) -> Decision {
-        if let reason = Self.finalReason(error) { return .stop(reason) }
+    /// - Parameter isFresh: Whether the stream that failed had gone on with its session only just now. A server that still
+    ///   had a resumption of a killed process before it may then take the wrong one of the two for the newer: a conflict
+    ///   is tried once more.
+    mutating func failed(
+        _ error: any Error, isFresh: Bool = false, using generator: inout some RandomNumberGenerator
+    ) -> Decision {
+        if let reason = Self.finalReason(error) {
+            guard reason.code == .conflict, isFresh, !hasRetriedConflict else { return .stop(reason) }
+            hasRetriedConflict = true
+        }
         if let reason = Self.refusal(error) {
             refusals += 1
             if refusals >= Self.refusalLimit { return .stop(reason) }

@@ -90,6 +90,24 @@ import XMPPTestKit
         }
     }
 
+    @Test("X8 a server that sends away who has just resumed is asked once more, and is believed the second time")
+    func freshConflict() async throws {
+        try await withLine { line in
+            line.proxy.cut()
+            try await line.rig.turnUntil { line.attempts == 2 }
+            await line.events.until("resumed")
+            line.rig.server.send(StreamError(.conflict).element, to: .everyone)
+            await line.events.until("suspended")
+            try await line.rig.turnUntil { line.attempts == 3 }
+            await line.events.until("resumed")
+            line.rig.server.send(StreamError(.conflict).element, to: .everyone)
+            guard case .stopped(let error) = await line.events.until("stopped") else { return }
+            #expect(error.code == .conflict)
+            for _ in 0..<3 { try await line.turn(120_000) }
+            #expect(line.attempts == 3)
+        }
+    }
+
     @Test("X8 a server with another certificate is tried three times, then the trying ends with the reason")
     func untrusted() async throws {
         try await withLine { line in

@@ -64,6 +64,22 @@ import XMPPCore
         }
     }
 
+    @Test("X8 a conflict right after a resumption is tried once more, any other is not")
+    func freshConflict() {
+        let conflict = AccountError(.streamError, "replaced", cause: StreamError(.conflict))
+        var generator = SeededNumbers(seed: 5)
+        var reconnection = Reconnection()
+        #expect(wait(reconnection.failed(conflict, isFresh: true, using: &generator)) != nil)
+        #expect(reason(reconnection.failed(conflict, isFresh: true, using: &generator)) == .conflict)
+        reconnection.reset()
+        #expect(wait(reconnection.failed(conflict, isFresh: true, using: &generator)) != nil)
+        #expect(
+            reason(
+                reconnection.failed(
+                    AccountError(.notAuthorized, "refused"), isFresh: true, using: &generator))
+                == .notAuthorized)
+    }
+
     @Test("X8 a server that is not believed three times in a row ends the trying, with the reason inside")
     func refusals() throws {
         let errors: [any Error] = [
