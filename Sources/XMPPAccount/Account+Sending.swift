@@ -77,6 +77,9 @@ extension Account {
         var element = message.element
         let id = message.id ?? StanzaID.random()
         element["id"] = id
+        if modules.giveBackMessages {
+            try seen.noteSent(message.originID ?? id, own: configuration.jid, in: step)
+        }
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
             .message, id: id, key: AcknowledgedStanza.storing(key), xml: Serializer().bytes(element),
@@ -92,7 +95,8 @@ extension Account {
         try checkRoom(in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key),
-            xml: Serializer().bytes(presence.element), session: sessions.live(in: step), in: step)
+            xml: Serializer().bytes(extended(presence.element, in: step)), session: sessions.live(in: step),
+            in: step)
         wakeAfterCommit(step)
     }
 

@@ -39,6 +39,7 @@ public final class Account: Sendable {
     let seen: SeenTable
     let inboundRequests: InboundRequestTable
     let awaited = AwaitedReplies()
+    let modules: ModuleList
     private let policy: Mutex<AcknowledgementPolicy>
     let logins: LoginTable
     let liveClock: LiveClock
@@ -56,6 +57,8 @@ public final class Account: Sendable {
     /// - Throws: ``HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
     public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
         try configuration.validate()
+        let modules = try ModuleList(configuration.modules)
+        self.modules = modules
         self.configuration = configuration
         self.store = store
         hub = EventHub(configuration)
@@ -67,6 +70,7 @@ public final class Account: Sendable {
                 (row) throws(HandlerError) in row.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
+            try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }
         requests = PendingIQTable(account: id)
@@ -89,11 +93,11 @@ public final class Account: Sendable {
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
     private static func checkTables(in step: borrowing Step) throws {
         let count = try step.first(
-            "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login')"
+            "SELECT count(*) FROM sqlite_schema WHERE name IN ('account', 'request', 'login', 'module')"
         ) {
             (row) throws(HandlerError) in row.integer(0)
         }
-        guard count == 3 else {
+        guard count == 4 else {
             throw AccountError(
                 .invalidConfiguration,
                 "the store has no tables for accounts; open it with schemas: Account.schemas")
@@ -137,6 +141,7 @@ public final class Account: Sendable {
         runner.close()
         try? await ask { .close($0) }
         awaited.endAll()
+        for module in modules.modules.reversed() { module.stop(self) }
     }
 
     /// Waits until no handler is due and no async handler runs any more, or until the time is over.
@@ -149,7 +154,7 @@ public final class Account: Sendable {
     public func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
 
     /// What happens to the stream from now on. Every listener has its own sequence.
-    public var events: AsyncStream<AccountEvent> { hub.listen() }
+    public var events: AsyncStream<AccountEvent> { hub.listen { $0 } }
 
     /// Tells the account that the machine's network changed: a waiting account connects at once, a connected one finds
     /// out within ten seconds whether its connection still holds.

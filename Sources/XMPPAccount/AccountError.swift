@@ -42,6 +42,8 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let sessionLost = Code(rawValue: "session-lost")
         /// What was waited for was cancelled or given up; the message says by what.
         public static let abandoned = Code(rawValue: "abandoned")
+        /// The account lacks a module: it was not configured in this process.
+        public static let missingModule = Code(rawValue: "missing-module")
         /// A configuration value cannot be used.
         public static let invalidConfiguration = Code(rawValue: "invalid-configuration")
     }
@@ -65,7 +67,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
     package var isFinal: Bool {
         switch code {
         case .notAuthorized, .tlsUnavailable, .ownershipLost, .ownershipHeld, .closed,
-            .invalidConfiguration:
+            .invalidConfiguration, .missingModule:
             true
         default: false
         }

@@ -29,6 +29,10 @@ public enum AccountEvent: Sendable {
     case ignored(Element, reason: String)
     /// A handler was set aside; its row and what it was called with are kept.
     case setAside(handler: String, reason: String)
+    /// A module failed with what arrived or with its beginning; what it did in that step is undone.
+    case moduleFailed(String, any Error)
+    /// What a module tells; see ``Account/events(of:)``.
+    case module(any ModuleEvent)
     /// Another process asked for the stream and gets it.
     case handedOver
     /// The account stopped for good; see the error.

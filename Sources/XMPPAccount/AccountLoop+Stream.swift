@@ -137,6 +137,7 @@ extension AccountLoop {
             }
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
+            try account.beginModules(.stream, in: step)
             arrivals = inbound.events
             return .success(try account.sessions.load(in: step))
         }.get()
@@ -153,11 +154,7 @@ extension AccountLoop {
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
             try adopt(session: state.number, in: step)
-            if account.configuration.sendsInitialPresence {
-                try account.outbox.append(
-                    .presence, id: nil, xml: Serializer().bytes(Presence().element), session: state.number,
-                    in: step)
-            }
+            try account.beginModules(.session, in: step)
             return state
         }
         try Failpoint.afterBound.hit()

@@ -3,7 +3,9 @@ import IQTracker
 
 extension Account {
     /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.
-    public static let schemas: [Schema] = [PendingIQTable.schema, accountSchema, LoginTable.schema]
+    public static let schemas: [Schema] = [
+        PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema,
+    ]
 
     private static let accountSchema = Schema(
         module: "xmpp-account",

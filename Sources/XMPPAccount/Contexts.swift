@@ -54,33 +54,87 @@ extension IQReply.Outcome {
 
 /// The context of a standing handler that listens to messages.
 public struct MessageReceived: Sendable {
+    /// How a message came.
+    public enum Source: Hashable, Sendable, Codable {
+        /// By itself: to this client, or to the account.
+        case live
+        /// As a copy of what another client of the account received (XEP-0280).
+        case carbonReceived
+        /// As a copy of what another client of the account sent (XEP-0280).
+        case carbonSent
+        /// Out of an archive (XEP-0313): whose, under which id, and when it was stored, in milliseconds since 1970.
+        case archive(JID, id: String, storedAt: Int64)
+    }
+
     /// The account that received it.
     public let account: Account
-    /// The message, seen for the first time.
+    /// The message, seen for the first time; taken out of what it came in.
     public let message: Message
+    /// How it came.
+    public let source: Source
+    /// Whether this account sent it from here: a room, another client's copy or an archive gave it back. Modules see such
+    /// messages, listeners do not.
+    public internal(set) var isEcho = false
     /// While it is being delivered.
     let delivery: Delivery?
 
-    package init(account: Account, message: Message) {
-        self.init(account: account, message: message, delivery: nil)
+    package init(account: Account, message: Message, source: Source = .live) {
+        self.init(account: account, message: message, source: source, delivery: nil)
     }
 
-    init(account: Account, message: Message, delivery: Delivery?) {
+    init(account: Account, message: Message, source: Source, delivery: Delivery?) {
         self.account = account
         self.message = message
+        self.source = source
         self.delivery = delivery
+    }
+
+    /// When it was sent, in milliseconds since 1970, as far as that is known: it was held up on the way, or stored. Only
+    /// what the own server or a joined room can know is believed.
+    public var sentAt: Int64? {
+        if case .archive(_, _, let storedAt) = source { return storedAt }
+        return message.delay
+    }
+
+    /// The archive that keeps it: the own account's, or the room's through which it came.
+    var archive: JID {
+        if case .archive(let archive, _, _) = source { return archive }
+        let own = account.configuration.jid.bare
+        return message.type == .groupchat ? message.from?.bare ?? own : own
+    }
+
+    /// The id under which ``archive`` keeps it, if it does.
+    var archiveID: String? {
+        if case .archive(_, let id, _) = source { return id }
+        return message.stanzaID(by: archive)
     }
 }
 
 extension MessageReceived: RestorableContext {
     public var environment: (any HandlerEnvironment)? { account }
 
-    public func stored() throws -> [UInt8] { Serializer().bytes(message.element) }
+    /// How it came, then the message. Kept apart from the stanza so that nobody can write it into one.
+    private struct Stored: Codable {
+        var source: Source
+        var stanza: String
+    }
+
+    public func stored() throws -> [UInt8] {
+        let stanza = Serializer().bytes(message.element)
+        if source == .live { return stanza }
+        return try [UInt8](
+            JSONEncoder().encode(Stored(source: source, stanza: String(decoding: stanza, as: UTF8.self))))
+    }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        let element = try Element(
-            parsing: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
-        self.init(account: try Account.serving(environment), message: try Message(element: element))
+        var stored = Stored(source: .live, stanza: String(decoding: bytes, as: UTF8.self))
+        if bytes.first == UInt8(ascii: "{") {
+            stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        }
+        let element = try Element(parsing: stored.stanza, defaultNamespace: Namespaces.client)
+        self.init(
+            account: try Account.serving(environment), message: try Message(element: element),
+            source: stored.source)
     }
 
     /// Enough to tell one message from another, and quicker than writing the whole one down.

@@ -105,8 +105,14 @@ final class Mailbox: Sendable {
 final class EventHub: Sendable {
     private struct State {
         var next = 0
-        var listeners: [Int: AsyncStream<AccountEvent>.Continuation] = [:]
+        var listeners: [Int: Listener] = [:]
         var isFinished = false
+    }
+
+    /// One who listens, to all or some of the events.
+    private struct Listener {
+        let take: @Sendable (AccountEvent) -> Void
+        let finish: @Sendable () -> Void
     }
 
     private let state = Mutex(State())
@@ -114,12 +120,17 @@ final class EventHub: Sendable {
 
     init(_ configuration: AccountConfiguration) { self.configuration = configuration }
 
-    func listen() -> AsyncStream<AccountEvent> {
+    /// - Parameter pick: What a listener gets of an event; nil for nothing.
+    func listen<Picked: Sendable>(_ pick: @escaping @Sendable (AccountEvent) -> Picked?) -> AsyncStream<
+        Picked
+    > {
         AsyncStream { continuation in
             let key = state.withLock { state in
                 guard !state.isFinished else { return Int?.none }
                 state.next += 1
-                state.listeners[state.next] = continuation
+                state.listeners[state.next] = Listener(
+                    take: { event in if let picked = pick(event) { continuation.yield(picked) } },
+                    finish: { continuation.finish() })
                 return state.next
             }
             guard let key else { return continuation.finish() }
@@ -132,7 +143,7 @@ final class EventHub: Sendable {
     func send(_ event: AccountEvent) {
         configuration.note(event)
         let listeners = state.withLock { Array($0.listeners.values) }
-        for listener in listeners { listener.yield(event) }
+        for listener in listeners { listener.take(event) }
     }
 
     func finish() {

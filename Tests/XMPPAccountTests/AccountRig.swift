@@ -195,7 +195,7 @@ extension AccountEvent {
     /// Whether there may be any number of them between others.
     var isFrequent: Bool {
         switch self {
-        case .retrying, .enabled, .notEnabled, .acknowledgementRequested, .acknowledged: true
+        case .retrying, .enabled, .notEnabled, .acknowledgementRequested, .acknowledged, .module: true
         default: false
         }
     }
@@ -214,6 +214,8 @@ extension AccountEvent {
         case .sessionLost: "sessionLost"
         case .ignored: "ignored"
         case .setAside: "setAside"
+        case .moduleFailed(let module, _): "moduleFailed \(module)"
+        case .module: "module"
         case .handedOver: "handedOver"
         case .stopped(let error): "stopped \(error.code)"
         }

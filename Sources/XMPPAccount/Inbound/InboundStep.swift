@@ -97,7 +97,13 @@ struct InboundStep {
         case .iq(let iq) where iq.type.isRequest: try answer(iq, in: step)
         case .iq(let iq): try match(iq, in: step)
         case .message(let message): try deliver(message, number, in: step)
-        case .presence, nil: break
+        case .presence(let presence):
+            for module in account.modules.modules {
+                try account.guarding(module, in: step) {
+                    try module.receive(presence, for: account, in: step)
+                }
+            }
+        case nil: break
         }
     }
 
@@ -116,9 +122,10 @@ struct InboundStep {
     private mutating func deliver(
         _ message: Message, _ number: HandledCount?, in step: borrowing Step
     ) throws {
-        guard try account.seen.isNew(message, own: own, in: step) else { return }
         let delivery = number.map { Delivery(receipt($0)) }
-        let context = MessageReceived(account: account, message: message, delivery: delivery)
+        guard let context = try unwrapped(message, delivery, in: step),
+            try account.seen.isNew(context, in: step), try !takenByModule(context, in: step)
+        else { return }
         for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
             let disposition = try step.call(handler, with: context)
             note(disposition, of: "message \(message.id ?? "")")
@@ -128,18 +135,74 @@ struct InboundStep {
             try account.sessions.isDeferred(delivery.receipt, in: step)
         else { return }
         management.postpone(number)
-        try account.seen.postpone(message, own: own, number: number.rawValue, in: step)
+        try account.seen.postpone(context, number: number.rawValue, in: step)
+    }
+
+    /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
+    private mutating func unwrapped(
+        _ message: Message, _ delivery: Delivery?, in step: borrowing Step
+    ) throws -> MessageReceived? {
+        var unwrapped = UnwrappedMessage.untouched
+        for module in account.modules.modules {
+            try account.guarding(module, in: step) {
+                unwrapped = try module.unwrap(message, for: account, in: step)
+            }
+            switch unwrapped {
+            case .untouched: continue
+            case .message(let inner, let source):
+                return MessageReceived(account: account, message: inner, source: source, delivery: delivery)
+            case .taken: return nil
+            case .refused(let reason):
+                events.append(.ignored(message.element, reason: reason))
+                return nil
+            }
+        }
+        return MessageReceived(account: account, message: message, source: .live, delivery: delivery)
+    }
+
+    /// Shows a message to the modules, until one takes it.
+    private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+        guard !account.modules.modules.isEmpty else { return false }
+        var received = received
+        received.isEcho = try account.seen.wasSent(received, own: own, in: step)
+        for module in account.modules.modules {
+            var isTaken = false
+            try account.guarding(module, in: step) { isTaken = try module.receive(received, in: step) }
+            if isTaken { return true }
+        }
+        return received.isEcho
     }
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
     /// answered with service-unavailable), unless a handler answers.
     private mutating func answer(_ iq: IQ, in step: borrowing Step) throws {
+        if let answer = try answerOfModule(iq, in: step) {
+            let reply =
+                switch answer {
+                case .result(let payload): iq.result(payload: payload)
+                case .error(let error): iq.errorReply(error)
+                }
+            if let reply { try account.reply(reply.element, in: step) }
+            return
+        }
         if let handler = try account.listeners.handler(for: iq, in: step) {
             return try serve(iq, with: handler, in: step)
         }
         let isPing = iq.type == .get && iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true
         let reply = isPing ? iq.result() : iq.errorReply(StanzaError(.serviceUnavailable))
         if let reply { try account.reply(reply.element, in: step) }
+    }
+
+    /// The answer of the first module whose request it is. One that fails answers with an error (RFC 6120 section 8.3.3).
+    private func answerOfModule(_ iq: IQ, in step: borrowing Step) throws -> ModuleAnswer? {
+        for module in account.modules.modules {
+            var answer: ModuleAnswer? = .error(StanzaError(.internalServerError))
+            try account.guarding(module, in: step) {
+                answer = try module.answer(iq, for: account, in: step)
+            }
+            if let answer { return answer }
+        }
+        return nil
     }
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.

@@ -12,15 +12,34 @@ struct SeenTable {
     /// Notes a message.
     ///
     /// - Returns: False when it was noted before: it is a copy.
-    func isNew(_ message: Message, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        for mark in Self.marks(of: message, own: own) where try !note(mark, in: step) { return false }
+    func isNew(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
+        for mark in Self.marks(of: message) where try !note(mark, in: step) { return false }
         return true
     }
 
+    // MARK: What was sent from here
+
+    /// Notes a message of our own, which archives, rooms and other clients' copies may give back.
+    func noteSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, 0, ?)",
+            account, own.bare.description, "sent " + id, step.now)
+    }
+
+    /// Whether a message under our name, or a room's, was sent from here.
+    func wasSent(_ message: MessageReceived, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        guard let id = message.message.originID, !id.isEmpty,
+            message.message.type == .groupchat || message.message.from?.bare == own.bare
+        else { return false }
+        return try step.first(
+            "SELECT 1 FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0", account,
+            own.bare.description, "sent " + id
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
     /// The message is not handled yet: a copy of it counts as new.
-    func postpone(_ message: Message, own: JID, number: UInt32, in step: borrowing Step) throws(HandlerError)
-    {
-        for mark in Self.marks(of: message, own: own) {
+    func postpone(_ message: MessageReceived, number: UInt32, in step: borrowing Step) throws(HandlerError) {
+        for mark in Self.marks(of: message) {
             try step.execute(
                 "UPDATE seen SET number = ? WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?",
                 number, account, mark.peer.description, mark.id, mark.digest)
@@ -44,10 +63,11 @@ struct SeenTable {
         let digest: Int64
     }
 
-    private static func marks(of message: Message, own: JID) -> [Mark] {
+    private static func marks(of received: MessageReceived) -> [Mark] {
+        let message = received.message
         var marks: [Mark] = []
-        if let stanzaID = stanzaID(of: message, own: own) {
-            marks.append(Mark(peer: own.bare, id: "stanza-id " + stanzaID, digest: 0))
+        if let id = received.archiveID {
+            marks.append(Mark(peer: received.archive, id: "stanza-id " + id, digest: 0))
         }
         if let from = message.from, let id = message.id {
             marks.append(Mark(peer: from, id: id, digest: digest(of: message)))
@@ -70,14 +90,6 @@ struct SeenTable {
                 WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ? AND number IS NOT NULL
                 """, account, peer, mark.id, mark.digest) == 1
         return isPostponed
-    }
-
-    /// The id that the own server gave the message. Anyone may write such an element; only the own server's counts
-    /// (XEP-0359 section 3.1, the `by` attribute).
-    private static func stanzaID(of message: Message, own: JID) -> String? {
-        message.element.children("stanza-id", Namespaces.sid).first { element in
-            element["by"].flatMap { try? JID($0) } == own.bare
-        }?["id"]
     }
 
     /// A number made from what the sender wrote: type and content, without what servers add on the way.

@@ -23,6 +23,9 @@ extension AccountConfiguration {
         case .ignored(let element, let reason):
             note(.warning, .handlers, "ignored <\(element.name)/>: \(reason)")
         case .setAside(let handler, let reason): note(.warning, .handlers, "set aside \(handler): \(reason)")
+        case .moduleFailed(let module, let error):
+            note(.warning, .handlers, "the module '\(module)' failed: \(error)")
+        case .module(let event): note(.trace, .handlers, "\(type(of: event))")
         case .handedOver: note(.info, .session, "handed over to another process")
         case .stopped(let error): note(.error, .session, "stopped: \(error)")
         }

@@ -54,7 +54,7 @@ struct LoginTable {
         let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
             (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
         }
-        guard let (name, expiry) = row, !FastToken.isOver(expiry, now: Delay.timestamp(step.now)) else {
+        guard let (name, expiry) = row, !FastToken.isOver(expiry, now: DateTime.text(step.now)) else {
             return nil
         }
         return HashedTokenMechanism(name: name)

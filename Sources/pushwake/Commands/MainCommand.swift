@@ -80,7 +80,7 @@ struct MainCommand {
             Terminal.complain("\(error)")
             if error.code == .ownershipLost { exit(3) }
         case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .acknowledgementRequested,
-            .acknowledged:
+            .acknowledged, .moduleFailed, .module:
             break
         }
     }

@@ -34,14 +34,4 @@ import XMPPCore
         let once = Delay.stamped(Serializer().bytes(message.element), milliseconds: 0)
         #expect(Delay.stamped(once, milliseconds: 99_000) == once)
     }
-
-    @Test(
-        "S9 the stamp is the UTC time of XEP-0082",
-        arguments: [
-            (0, "1970-01-01T00:00:00.000Z"), (951_782_400_000, "2000-02-29T00:00:00.000Z"),
-            (1_709_251_199_999, "2024-02-29T23:59:59.999Z"), (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
-        ] as [(Int64, String)])
-    func timestamp(milliseconds: Int64, text: String) {
-        #expect(Delay.timestamp(milliseconds) == text)
-    }
 }

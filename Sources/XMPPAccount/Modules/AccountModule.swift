@@ -1,0 +1,147 @@
+public import Handlers
+public import XMPPCore
+
+/// A feature of an account: what it makes of the stanzas that arrive, what it asks for when a session begins, what it
+/// announces, and what it stores.
+///
+/// A module is code and configuration, the same in every process; what it knows is in the store. Everything it does
+/// happens inside a step, so it commits together with the count of what arrived.
+///
+/// ```swift
+/// struct Attention: AccountModule {
+///     static let name = "attention"
+///     static let schema: Schema? = Schema(module: "attention", migrations: ["CREATE TABLE called(by TEXT, at INTEGER)"])
+///     let features: Set<String> = ["urn:xmpp:attention:0"]
+///
+///     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+///         guard message.source == .live, let from = message.message.from,
+///             message.message.element.child("attention", "urn:xmpp:attention:0") != nil
+///         else { return false }
+///         try step.execute("INSERT INTO called(by, at) VALUES (?, ?)", from.bare.description, step.now)
+///         return true
+///     }
+/// }
+/// configuration.modules = .standard + [Attention()]
+/// ```
+public protocol AccountModule: Sendable {
+    /// The module's name; unique in an account, stored, and never changed.
+    static var name: String { get }
+    /// The modules that must be there too and begin before this one.
+    static var dependencies: [any AccountModule.Type] { get }
+    /// Whether it begins before the account's presence makes the server send what waits.
+    static var beginsBeforePresence: Bool { get }
+    /// Its tables and its durable handlers; pass them to the store beside ``Account/schemas``.
+    static var schema: Schema? { get }
+
+    /// What others may learn that this account understands (XEP-0030 section 3.1).
+    var features: Set<String> { get }
+
+    /// Forgets what the end of a stream or of a session has made untrue.
+    ///
+    /// Called in the step that begins the next one, as a killed process could not do it earlier, and again when the
+    /// account is logged out. Modules that depend on others are reset before them.
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
+
+    /// Asks for what is needed in a new session, or only on a new stream. After a resumption nothing need be asked again.
+    func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
+
+    /// Takes a message out of what it came in, such as a carbon copy. Whoever unwraps checks the sender.
+    func unwrap(_ message: Message, for account: Account, in step: borrowing Step) throws -> UnwrappedMessage
+
+    /// Looks at a message that is no copy of an earlier one.
+    ///
+    /// - Returns: Whether it was for this module alone: nobody else gets it then.
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool
+
+    /// Looks at presence.
+    func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws
+
+    /// Answers a request of somebody else's.
+    ///
+    /// - Returns: The answer; nil when the request is not this module's.
+    func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer?
+
+    /// Adds to the available presence that the account sends.
+    func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws
+
+    /// The account is closed in this process. Modules that depend on others are stopped before them.
+    func stop(_ account: Account)
+}
+
+/// What has ended, or begins.
+public enum ModuleScope: Hashable, Sendable {
+    /// A stream: the session goes on over another connection.
+    case stream
+    /// A session, and its last stream with it.
+    case session
+}
+
+/// What a module makes of a message that may carry another one.
+public enum UnwrappedMessage: Sendable {
+    /// It carries none that this module knows of.
+    case untouched
+    /// The message inside.
+    case message(Message, MessageReceived.Source)
+    /// It was for the module alone.
+    case taken
+    /// Whoever sent it must not; nothing was changed.
+    case refused(String)
+}
+
+/// A module's answer to a request.
+public enum ModuleAnswer: Sendable {
+    case result(Element?)
+    case error(StanzaError)
+}
+
+/// What a module tells the live program once it is committed; see ``Account/events(of:)``.
+public protocol ModuleEvent: Sendable {}
+
+extension AccountModule {
+    public static var dependencies: [any AccountModule.Type] { [] }
+    public static var beginsBeforePresence: Bool { false }
+    public static var schema: Schema? { nil }
+    public var features: Set<String> { [] }
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
+    public func unwrap(
+        _ message: Message, for account: Account, in step: borrowing Step
+    ) throws -> UnwrappedMessage { .untouched }
+    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool { false }
+    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {}
+    public func answer(
+        _ request: IQ, for account: Account, in step: borrowing Step
+    ) throws -> ModuleAnswer? { nil }
+    public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {}
+    public func stop(_ account: Account) {}
+}
+
+extension Account {
+    /// A module of this account.
+    ///
+    /// - Throws: ``AccountError`` `missingModule` when it was not configured.
+    public func module<Module: AccountModule>(_ type: Module.Type = Module.self) throws -> Module {
+        guard let module = modules.first(of: type) else {
+            throw AccountError(
+                .missingModule,
+                "the account \(configuration.jid) has no module '\(type.name)'; add it to configuration.modules in every process"
+            )
+        }
+        return module
+    }
+
+    /// What a module tells, from now on. Every listener has its own sequence; what is told is in the store already.
+    ///
+    /// ```swift
+    /// for await change in account.events(of: RosterChange.self) { … }
+    /// ```
+    public func events<Event: ModuleEvent>(of type: Event.Type) -> AsyncStream<Event> {
+        hub.listen { if case .module(let event) = $0 { event as? Event } else { nil } }
+    }
+
+    /// Tells listeners once this step is committed.
+    public func tell(_ event: any ModuleEvent, after step: borrowing Step) {
+        let hub = hub
+        step.afterCommit { hub.send(.module(event)) }
+    }
+}

@@ -1,0 +1,156 @@
+import Handlers
+import XMPPCore
+
+/// An account's modules in the order in which they begin: each behind those that it depends on, else as configured.
+struct ModuleList: Sendable {
+    let modules: [any AccountModule]
+
+    static let none = ModuleList(sorted: [])
+
+    private init(sorted: [any AccountModule]) { modules = sorted }
+
+    /// - Throws: ``AccountError`` `invalidConfiguration` when a module is there twice, lacks one that it depends on, or
+    ///   depends on itself.
+    init(_ configured: [any AccountModule]) throws(AccountError) {
+        var names: Set<String> = []
+        for module in configured where !names.insert(Self.name(module)).inserted {
+            throw AccountError(
+                .invalidConfiguration,
+                "the module '\(Self.name(module))' is configured twice; give it once")
+        }
+        var sorted: [any AccountModule] = []
+        var placed: Set<String> = []
+        var rest = configured
+        while !rest.isEmpty {
+            let next = rest.firstIndex { module in
+                type(of: module).dependencies.allSatisfy { placed.contains($0.name) }
+            }
+            guard let next else { throw Self.unsatisfied(rest, names) }
+            placed.insert(Self.name(rest[next]))
+            sorted.append(rest.remove(at: next))
+        }
+        modules = sorted
+    }
+
+    private static func unsatisfied(_ rest: [any AccountModule], _ names: Set<String>) -> AccountError {
+        for module in rest {
+            let missing = type(of: module).dependencies.first { !names.contains($0.name) }
+            guard let missing else { continue }
+            return AccountError(
+                .invalidConfiguration,
+                "the module '\(name(module))' needs the module '\(missing.name)'; add that too")
+        }
+        let circle = rest.map { "'\(name($0))'" }.joined(separator: ", ")
+        return AccountError(
+            .invalidConfiguration, "the modules \(circle) depend on each other in a circle")
+    }
+
+    static func name(_ module: any AccountModule) -> String { type(of: module).name }
+
+    func first<Module>(of type: Module.Type) -> Module? {
+        for module in modules { if let module = module as? Module { return module } }
+        return nil
+    }
+
+    /// Whether messages of our own may come back: without modules nobody asks for copies, archives or rooms.
+    var giveBackMessages: Bool { !modules.isEmpty }
+
+    /// What they all understand.
+    var features: Set<String> { modules.reduce(into: []) { $0.formUnion($1.features) } }
+
+    // MARK: Kept in the store
+
+    static let schema = Schema(
+        module: "xmpp-modules",
+        migrations: [
+            """
+            -- The modules that an account was used with.
+            CREATE TABLE module(
+                account INTEGER NOT NULL,
+                name TEXT NOT NULL,
+                PRIMARY KEY(account, name)) WITHOUT ROWID;
+            """
+        ])
+
+    /// Notes the modules of an account. A process without one of them would take in what that module is to see.
+    func note(account: Int64, retired: Set<String>, in step: borrowing Step) throws {
+        for name in retired {
+            try step.execute("DELETE FROM module WHERE account = ? AND name = ?", account, name)
+        }
+        let known = try step.all("SELECT name FROM module WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.text(0)
+        }
+        let names = modules.map(Self.name)
+        if let missing = known.first(where: { !names.contains($0) }) {
+            throw AccountError(
+                .missingModule,
+                "the account was used with the module '\(missing)', which this process does not have; add it to configuration.modules, or name it in configuration.retiredModules when it is not used any more"
+            )
+        }
+        for name in names where !known.contains(name) {
+            try step.execute("INSERT INTO module(account, name) VALUES (?, ?)", account, name)
+        }
+    }
+}
+
+// MARK: - The lives of streams and sessions
+
+extension Account {
+    /// A new session was bound, or one was resumed: what ended with the last one is forgotten, and what is needed now is
+    /// asked for, in order of dependency.
+    func beginModules(_ scope: ModuleScope, in step: borrowing Step) throws {
+        try resetModules(scope, in: step)
+        for module in modules.modules where type(of: module).beginsBeforePresence {
+            try beginning(module, scope, in: step)
+        }
+        if scope == .session, configuration.sendsInitialPresence {
+            let presence = try currentPresence(in: step)
+            try outbox.append(
+                .presence, id: nil, xml: Serializer().bytes(presence.element),
+                session: sessions.live(in: step),
+                in: step)
+        }
+        for module in modules.modules where !type(of: module).beginsBeforePresence {
+            try beginning(module, scope, in: step)
+        }
+    }
+
+    func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {
+        for module in modules.modules.reversed() {
+            try guarding(module, in: step) { try module.reset(scope, of: self, in: step) }
+        }
+    }
+
+    private func beginning(
+        _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
+    ) throws {
+        try guarding(module, in: step) { try module.begin(scope, of: self, in: step) }
+    }
+
+    /// Undoes what a module did that throws, and tells; the rest of the step goes on.
+    func guarding(_ module: any AccountModule, in step: borrowing Step, _ body: () throws -> Void) throws {
+        do {
+            try step.undoingOnError(body)
+        } catch let error as HandlerError where error.isStorageFailure {
+            throw error
+        } catch {
+            let (hub, name) = (hub, ModuleList.name(module))
+            step.afterCommit { hub.send(.moduleFailed(name, error)) }
+        }
+    }
+
+    /// The presence that says that the account is available, with what the modules add.
+    func currentPresence(in step: borrowing Step) throws -> Presence {
+        try Presence(element: extended(Presence().element, in: step))
+    }
+
+    /// Available presence with what the modules add to it.
+    func extended(_ presence: Element, in step: borrowing Step) throws -> Element {
+        guard !modules.modules.isEmpty, presence["type"] == nil else { return presence }
+        var presence = presence
+        for module in modules.modules {
+            try guarding(module, in: step) { try module.extend(&presence, of: self, in: step) }
+        }
+        return presence
+    }
+}

@@ -1,0 +1,103 @@
+/// A data form: fields with names and values.
+///
+/// ```swift
+/// let query = DataForm(.submit, type: Namespaces.mam, [.init("with", "juliet@capulet.example")])
+/// ```
+///
+/// Source: XEP-0004, XEP-0068.
+public struct DataForm: Hashable, Sendable {
+    /// What the form is for (XEP-0004 section 3.1).
+    public enum Kind: String, Hashable, Sendable {
+        /// The one who asked gave up.
+        case cancel
+        /// To be filled in.
+        case form
+        /// Results of a search.
+        case result
+        /// Filled in.
+        case submit
+    }
+
+    /// One field.
+    public struct Field: Hashable, Sendable {
+        /// What the field is called; nil for fixed text.
+        public var name: String?
+        /// The kind of its value, such as `hidden` or `boolean`; nil where that goes without saying.
+        public var type: String?
+        /// What people read beside it.
+        public var label: String?
+        /// Its values, in order.
+        public var values: [String]
+
+        public init(_ name: String, _ values: String..., type: String? = nil) {
+            self.name = name
+            self.values = values
+            self.type = type
+        }
+
+        public init(_ name: String, values: [String], type: String? = nil) {
+            self.name = name
+            self.values = values
+            self.type = type
+        }
+    }
+
+    /// What the form is for.
+    public var kind: Kind
+    /// The fields, in order.
+    public var fields: [Field]
+
+    /// Makes a form.
+    /// - Parameters:
+    ///   - kind: What it is for.
+    ///   - type: Its `FORM_TYPE` (XEP-0068), which becomes the first field; nil for none.
+    ///   - fields: Its fields.
+    public init(_ kind: Kind, type: String? = nil, _ fields: [Field] = []) {
+        self.kind = kind
+        self.fields = (type.map { [Field("FORM_TYPE", $0, type: "hidden")] } ?? []) + fields
+    }
+
+    /// Reads a form; nil when the element is none.
+    public init?(_ element: Element) {
+        guard element.has(name: "x", namespace: Namespaces.dataForms) else { return nil }
+        kind = element["type"].flatMap(Kind.init) ?? .form
+        fields = element.children("field", Namespaces.dataForms).map { field in
+            var read = Field("", values: field.children("value", Namespaces.dataForms).map(\.text))
+            (read.name, read.type, read.label) = (field["var"], field["type"], field["label"])
+            return read
+        }
+    }
+
+    /// The form as XML.
+    public var element: Element {
+        Element(
+            "x", namespace: Namespaces.dataForms, attributes: ["type": kind.rawValue],
+            children: fields.map { field in
+                Element(
+                    "field", namespace: Namespaces.dataForms,
+                    attributes: ["var": field.name, "type": field.type],
+                    children: field.values.map {
+                        Element("value", namespace: Namespaces.dataForms, text: $0)
+                    })
+            })
+    }
+
+    /// The form's `FORM_TYPE`.
+    public var formType: String? { self["FORM_TYPE"] }
+
+    /// The first value of a field; nil when there is no such field, or it has none.
+    ///
+    /// Setting replaces the field's values or appends the field; nil removes it.
+    public subscript(name: String) -> String? {
+        get { fields.first { $0.name == name }?.values.first }
+        set {
+            let index = fields.firstIndex { $0.name == name }
+            switch (index, newValue) {
+            case (let index?, let value?): fields[index].values = [value]
+            case (let index?, nil): fields.remove(at: index)
+            case (nil, let value?): fields.append(Field(name, value))
+            case (nil, nil): break
+            }
+        }
+    }
+}

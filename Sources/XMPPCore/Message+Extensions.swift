@@ -1,0 +1,51 @@
+// What messages carry beside their text.
+
+/// What somebody does in a conversation.
+///
+/// Source: XEP-0085 section 5.2.
+public enum ChatState: String, Hashable, Sendable, CaseIterable, Codable {
+    case active
+    case composing
+    case gone
+    case inactive
+    case paused
+
+    /// The state as XML, to be added to a message.
+    public var element: Element { Element(rawValue, namespace: Namespaces.chatStates) }
+}
+
+extension Message {
+    /// What the sender does, if the message says so.
+    public var chatState: ChatState? {
+        element.elements.first { $0.namespace == Namespaces.chatStates }.flatMap {
+            ChatState(rawValue: $0.name)
+        }
+    }
+
+    /// When the message was first sent, in milliseconds since 1970, if it was held up on the way (XEP-0203).
+    ///
+    /// Whoever sends a message can write that; see who it is `from`.
+    public var delay: Int64? {
+        element.child("delay", Namespaces.delay)?["stamp"].flatMap { DateTime.milliseconds($0) }
+    }
+
+    /// Whether the sender wants to know that the message has arrived (XEP-0184 section 5.1).
+    public var requestsReceipt: Bool { element.child("request", Namespaces.receipts) != nil }
+
+    /// The id of the message whose arrival this one confirms (XEP-0184 section 5.2).
+    public var receivedID: String? { element.child("received", Namespaces.receipts)?["id"] }
+
+    /// The id that the sender's client gave the message (XEP-0359 section 3.2), or else its `id`.
+    public var originID: String? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }
+
+    /// The id under which an archive keeps the message (XEP-0359 section 3.1).
+    ///
+    /// Anyone may write such an element; only ask for the archive through which the message came.
+    ///
+    /// - Parameter archive: The bare address of the own account, or of the room.
+    public func stanzaID(by archive: JID) -> String? {
+        element.children("stanza-id", Namespaces.sid).first { element in
+            element["by"].flatMap { try? JID($0) } == archive
+        }?["id"]
+    }
+}

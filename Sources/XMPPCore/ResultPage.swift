@@ -1,0 +1,49 @@
+/// One page of a long result, and how to ask for the next.
+///
+/// Source: XEP-0059.
+public struct ResultPage: Hashable, Sendable {
+    /// The id of the first item; nil in an empty page.
+    public var first: String?
+    /// The id of the last item; nil in an empty page.
+    public var last: String?
+    /// How many items there are in all, if the server says so. It may be an estimate.
+    public var count: Int?
+
+    /// Reads `<set/>` out of what holds it; nil when there is none.
+    public init?(in parent: Element) {
+        guard let set = parent.child("set", Namespaces.rsm) else { return nil }
+        first = set.child("first", Namespaces.rsm)?.text
+        last = set.child("last", Namespaces.rsm)?.text
+        count = set.child("count", Namespaces.rsm).flatMap { Int($0.text) }
+    }
+
+    /// Which page is asked for.
+    public enum Position: Hashable, Sendable {
+        /// The first one.
+        case start
+        /// What comes behind an item.
+        case after(String)
+        /// What comes before an item.
+        case before(String)
+        /// The last one.
+        case end
+    }
+
+    /// What asks for a page.
+    ///
+    /// - Parameters:
+    ///   - position: Where the page is.
+    ///   - limit: How many items it may have; 1 or more.
+    public static func request(_ position: Position, limit: Int) -> Element {
+        var set = Element(
+            "set", namespace: Namespaces.rsm,
+            children: [Element("max", namespace: Namespaces.rsm, text: String(limit))])
+        switch position {
+        case .start: break
+        case .after(let id): set.append(Element("after", namespace: Namespaces.rsm, text: id))
+        case .before(let id): set.append(Element("before", namespace: Namespaces.rsm, text: id))
+        case .end: set.append(Element("before", namespace: Namespaces.rsm))
+        }
+        return set
+    }
+}
