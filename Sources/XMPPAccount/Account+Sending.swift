@@ -111,6 +111,18 @@ extension Account {
         return true
     }
 
+    /// Sends a message that is of no use later than now.
+    ///
+    /// - Returns: False when there is no stream.
+    func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
+        guard let session = try sessions.live(in: step) else { return false }
+        try checkRoom(in: step)
+        try outbox.append(
+            .fleeting, id: message["id"], xml: Serializer().bytes(message), session: session, in: step)
+        wakeAfterCommit(step)
+        return true
+    }
+
     /// Answers an inbound request.
     func reply(_ iq: Element, in step: borrowing Step) throws {
         try outbox.append(

@@ -76,13 +76,13 @@ public struct MessageReceived: Sendable {
     /// messages, listeners do not.
     public internal(set) var isEcho = false
     /// While it is being delivered.
-    let delivery: Delivery?
+    let delivery: Deferral?
 
     package init(account: Account, message: Message, source: Source = .live) {
         self.init(account: account, message: message, source: source, delivery: nil)
     }
 
-    init(account: Account, message: Message, source: Source, delivery: Delivery?) {
+    init(account: Account, message: Message, source: Source, delivery: Deferral?) {
         self.account = account
         self.message = message
         self.source = source

@@ -9,6 +9,11 @@ public struct ResultPage: Hashable, Sendable {
     /// How many items there are in all, if the server says so. It may be an estimate.
     public var count: Int?
 
+    /// Makes the description of a page; by default of an empty one.
+    public init(first: String? = nil, last: String? = nil, count: Int? = nil) {
+        (self.first, self.last, self.count) = (first, last, count)
+    }
+
     /// Reads `<set/>` out of what holds it; nil when there is none.
     public init?(in parent: Element) {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }

@@ -90,7 +90,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X8 a server that sends away who has just resumed is asked once more, and is believed the second time")
+    @Test(
+        "X8 a server that sends away who has just resumed is asked once more, and is believed the second time"
+    )
     func freshConflict() async throws {
         try await withLine { line in
             line.proxy.cut()

@@ -24,7 +24,7 @@ enum TestApp {
     static var registry: HandlerRegistry {
         HandlerRegistry([
             Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
-            Deferring.self, Served.self, ServedLater.self,
+            Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
         ])
     }
 
@@ -116,6 +116,35 @@ enum TestApp {
             if call.message.body == "throw" { throw Refusal() }
             let text = String(decoding: try JSONEncoder().encode(receipt), as: UTF8.self)
             try note("receipt", id, text, in: call.step)
+        }
+    }
+
+    /// Notes what a page of an archive was.
+    struct PageSeen: Handler {
+        static let id = "test.page-seen"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<ArchivePage>) throws {
+            guard case .page(let isLast, let page) = call.context.outcome else { return }
+            try note(
+                "page", call.context.archive.description, "last \(page.last ?? "-") isLast \(isLast)",
+                in: call.step)
+        }
+    }
+
+    /// Notes how a delivery ended.
+    struct DeliverySeen: Handler {
+        static let id = "test.delivery-seen"
+        static let retry = RetryPolicy.never
+        var name: String
+        func run(_ call: borrowing Call<DeliveryEnded>) throws {
+            let end =
+                switch call.context.delivery.failure {
+                case nil: "delivered"
+                case .refused(let condition): "refused \(condition.rawValue)"
+                case .timedOut: "timed out"
+                case .loggedOut: "logged out"
+                }
+            try note("delivery", name, end, in: call.step)
         }
     }
 

@@ -10,7 +10,7 @@ public struct DeferredStanza: Codable, Hashable, Sendable {
 }
 
 /// One delivery of a stanza, as long as the handlers run that it is delivered to.
-final class Delivery: Sendable {
+final class Deferral: Sendable {
     let receipt: DeferredStanza
     private let state = Mutex(false)
 

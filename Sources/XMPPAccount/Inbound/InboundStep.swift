@@ -122,7 +122,7 @@ struct InboundStep {
     private mutating func deliver(
         _ message: Message, _ number: HandledCount?, in step: borrowing Step
     ) throws {
-        let delivery = number.map { Delivery(receipt($0)) }
+        let delivery = number.map { Deferral(receipt($0)) }
         guard let context = try unwrapped(message, delivery, in: step),
             try account.seen.isNew(context, in: step), try !takenByModule(context, in: step)
         else { return }
@@ -140,7 +140,7 @@ struct InboundStep {
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
     private mutating func unwrapped(
-        _ message: Message, _ delivery: Delivery?, in step: borrowing Step
+        _ message: Message, _ delivery: Deferral?, in step: borrowing Step
     ) throws -> MessageReceived? {
         var unwrapped = UnwrappedMessage.untouched
         for module in account.modules.modules {

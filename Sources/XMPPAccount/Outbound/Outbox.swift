@@ -13,6 +13,8 @@ struct Outbox {
         case presence = 1
         case request = 2
         case reply = 3
+        /// A message that is of no use in another session.
+        case fleeting = 4
     }
 
     struct Stanza {
@@ -101,7 +103,7 @@ struct Outbox {
             "UPDATE outbox SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
-    /// Removes and returns presence, requests and replies of a lost session: they meant a resource that is gone.
+    /// Removes and returns presence, requests, replies and fleeting messages of a lost session: they meant a resource that is gone.
     func takeVoid(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
         let rows = try step.all(
             """

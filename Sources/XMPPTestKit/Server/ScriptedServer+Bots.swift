@@ -55,6 +55,29 @@ extension ScriptedServer {
         return Bot(jid: jid, server: core)
     }
 
+    /// Lets the test answer for an address that is nobody's client: a room, a service, or an account's own archive.
+    ///
+    /// ```swift
+    /// server.addService(at: try JID("alice@localhost"), for: [Namespaces.mam]) { request, service in … }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - jid: A bare address; it need not be in the server's domain.
+    ///   - namespaces: Which requests it answers, by their payload, such as of an account that the server serves
+    ///     otherwise; nil for every stanza to that address.
+    ///   - handler: Gets what is sent there; see ``BotHandler``.
+    /// - Returns: The service, to send from it.
+    @discardableResult
+    public func addService(
+        at jid: JID, for namespaces: Set<String>? = nil, handler: @escaping BotHandler
+    ) -> Bot {
+        core.perform { loop in
+            loop.lasting.bots[jid.bare] = handler
+            loop.lasting.domain.services[jid.bare] = .some(namespaces)
+        }
+        return Bot(jid: jid.bare, server: core)
+    }
+
     /// Removes a bot; requests to it are answered with `service-unavailable` from now on.
     public func removeBot(jid: JID) {
         core.perform { loop in

@@ -32,11 +32,24 @@ extension ServerDomain {
         guard let to = text.map({ address($0) }) ?? sender.bare else {
             return bounce(stanza, .jidMalformed)
         }
+        if isForService(stanza, to: to.bare) {
+            var stanza = stanza
+            stanza["to"] = to.description
+            return perform(.deliver(to.bare, stanza))
+        }
         switch stanza.name {
         case "iq": routeIQ(stanza, to: to, isToOwn: text == nil || to == sender.bare)
         case "message": routeMessage(stanza, to: to)
         default: routePresence(stanza, to: to)
         }
+    }
+
+    private func isForService(_ stanza: Element, to jid: JID) -> Bool {
+        guard let service = services[jid] else { return false }
+        guard let namespaces = service else { return true }
+        let isRequest = stanza["type"].flatMap(IQ.Kind.init)?.isRequest == true
+        return stanza.name == "iq" && isRequest
+            && stanza.firstElement.map { namespaces.contains($0.namespace) } == true
     }
 
     // MARK: IQ (RFC 6120 section 8.2.3, RFC 6121 section 8.5)

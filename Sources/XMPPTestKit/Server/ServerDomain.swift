@@ -69,6 +69,8 @@ package struct ServerDomain: Sendable {
     var streams: [Int: Stream] = [:]
     var sessions: [Int: ServerSession] = [:]
     var accounts: [String: Account] = [:]
+    /// The bare addresses that programs of the test answer for; of an account only what concerns these namespaces.
+    var services: [JID: Set<String>?] = [:]
     /// The session that an id of resumption belongs to.
     var resumable: [String: Int] = [:]
     /// The last count of sessions that are over, by their id.

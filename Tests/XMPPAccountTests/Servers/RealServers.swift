@@ -118,6 +118,8 @@ final class RealHome: Sendable {
     let jid: JID
     let folder: TemporaryFolder
     private let servers: RealServers
+
+    func freshUser() -> String { servers.freshUser() }
     let store: HandlerStore
     static let password = "correct horse battery staple"
     private let accounts = Kept<[Account]>([])

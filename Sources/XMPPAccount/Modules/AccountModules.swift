@@ -1,0 +1,17 @@
+/// The modules of this library.
+public enum AccountModules {
+    /// All of them; their tables are part of ``Account/schemas``.
+    static let all: [any AccountModule.Type] = [
+        DiscoModule.self, CarbonsModule.self, ChatModule.self, ArchiveModule.self,
+    ]
+
+    /// What a messenger needs, as most of them want it.
+    public static var standard: [any AccountModule] {
+        [DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule()]
+    }
+}
+
+extension Array where Element == any AccountModule {
+    /// What a messenger needs; see ``AccountModules/standard``.
+    public static var standard: [any AccountModule] { AccountModules.standard }
+}

@@ -1,0 +1,100 @@
+import Handlers
+import XMPPCore
+
+/// Goes on behind a page: with the next one, or with another archive.
+struct ArchivePageFetched: Handler {
+    static let id = "archive.page-fetched"
+    var archive: JID
+    var query: String
+
+    /// The wait before the first further try; each is twice as long as the one before.
+    private static let firstRetry = Duration.seconds(15)
+    /// No wait is longer.
+    private static let longestRetry = Duration.seconds(1800)
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let account = call.account
+        let table = ArchiveTable(account: account.id)
+        // Forgotten meanwhile.
+        guard try table.remove(query, in: call.step) else { return }
+        switch call.outcome {
+        case .result(let payload): try go(on: payload, account, table, in: call.step)
+        case .error(let error): try fail(error, account, table, in: call.step)
+        case .timeout: try retry(account, table, in: call.step)
+        }
+        try account.archive.askNext(in: call.step)
+        for progress in try table.progress(of: archive, in: call.step) {
+            account.tell(progress, after: call.step)
+        }
+    }
+
+    private func go(
+        on payload: Element?, _ account: Account, _ table: ArchiveTable, in step: borrowing Step
+    ) throws {
+        let fin = payload.flatMap { $0.has(name: "fin", namespace: Namespaces.mam) ? $0 : nil }
+        let page = fin.flatMap { ResultPage(in: $0) }
+        // An empty page is the last one, whatever it says: nothing would move on behind it.
+        let isLast = fin?["complete"] == "true" || fin?["complete"] == "1" || page?.last == nil
+        if isLast { return try table.complete(archive, in: step) }
+        let module: ArchiveModule = try account.module()
+        if let progress = try table.progress(of: archive, in: step).first, progress.total == nil {
+            // Counted from the place that was asked for on, so before the first page: what there is to come.
+            try table.setTotal(archive, page?.count, in: step)
+        }
+        try account.archive.askPage(of: archive, module.pageSize, in: step)
+    }
+
+    private func fail(
+        _ error: StanzaError, _ account: Account, _ table: ArchiveTable, in step: borrowing Step
+    ) throws {
+        // XEP-0313 section 4.3.1: the message with that id has left the archive.
+        if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil {
+            try table.forgetPlace(in: archive, in: step)
+            return try table.set(archive, .waiting, in: step)
+        }
+        if error.kind == .wait { return try retry(account, table, in: step) }
+        try table.set(archive, .failed, failure: error.condition.rawValue, in: step)
+    }
+
+    /// Tries again later; what came so far is not asked for again.
+    private func retry(_ account: Account, _ table: ArchiveTable, in step: borrowing Step) throws {
+        let failures = try table.countFailure(archive, in: step)
+        let wait = min(Self.firstRetry * (1 << min(failures - 1, 16)), Self.longestRetry)
+        try step.schedule(ArchiveRetry(archive: archive).durable, after: wait, in: account.scope)
+    }
+}
+
+/// The time to try again has come.
+struct ArchiveRetry: Handler {
+    static let id = "archive.retry"
+    var archive: JID
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        let account = try call.context.account
+        try ArchiveTable(account: account.id).retry(archive, in: call.step)
+        try account.archive.askNext(in: call.step)
+    }
+}
+
+/// Turns the answer to a look back into an ``ArchivePage``.
+struct ArchiveHistoryFetched: Handler {
+    static let id = "archive.history-fetched"
+    var archive: JID
+    var query: String
+    var then: Durable<ArchivePage>
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        _ = try ArchiveTable(account: call.account.id).remove(query, in: call.step)
+        let outcome: ArchivePage.Outcome =
+            switch call.outcome {
+            case .result(let payload):
+                .page(
+                    isLast: payload?["complete"] == "true" || payload?["complete"] == "1",
+                    payload.flatMap { ResultPage(in: $0) } ?? ResultPage())
+            case .error(let error): .error(error)
+            case .timeout: .timeout
+            }
+        try call.step.run(
+            then, with: ArchivePage(account: call.account, archive: archive, outcome: outcome))
+    }
+}

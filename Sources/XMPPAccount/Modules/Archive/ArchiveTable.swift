@@ -1,0 +1,202 @@
+import Handlers
+import XMPPCore
+
+/// How far each archive was fetched, and the queries that are under way.
+struct ArchiveTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-archive",
+        migrations: [
+            """
+            -- `last_id` is the newest message that was fetched, or came while everything was fetched; `live_id` the newest
+            -- that came beside a catch-up. `last_at` and `since` in milliseconds since 1970. `state` is an
+            -- ArchiveProgress.State.
+            CREATE TABLE archive(
+                account INTEGER NOT NULL,
+                jid TEXT NOT NULL,
+                last_id TEXT,
+                last_at INTEGER,
+                since INTEGER,
+                live_id TEXT,
+                state INTEGER NOT NULL DEFAULT 0,
+                received INTEGER NOT NULL DEFAULT 0,
+                total INTEGER,
+                failure TEXT,
+                failures INTEGER NOT NULL DEFAULT 0,
+                PRIMARY KEY(account, jid)) WITHOUT ROWID;
+            CREATE TABLE archive_query(
+                account INTEGER NOT NULL,
+                query TEXT NOT NULL,
+                jid TEXT NOT NULL,
+                catch_up INTEGER NOT NULL,
+                PRIMARY KEY(account, query)) WITHOUT ROWID;
+            """
+        ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
+
+    // MARK: Queries
+
+    struct Query {
+        let archive: JID
+        /// Whether what it brings moves the place on from which is fetched.
+        let isCatchUp: Bool
+    }
+
+    func add(_ query: String, of archive: JID, isCatchUp: Bool, in step: borrowing Step) throws(HandlerError)
+    {
+        try step.execute(
+            "INSERT INTO archive_query(account, query, jid, catch_up) VALUES (?, ?, ?, ?)", account, query,
+            archive.description, isCatchUp)
+    }
+
+    func query(_ id: String, in step: borrowing Step) throws -> Query? {
+        let row = try step.first(
+            "SELECT jid, catch_up FROM archive_query WHERE account = ? AND query = ?", account, id
+        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1) != 0) }
+        return try row.map { Query(archive: try JID($0.0), isCatchUp: $0.1) }
+    }
+
+    /// - Returns: False when it is not under way any more.
+    func remove(_ query: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute("DELETE FROM archive_query WHERE account = ? AND query = ?", account, query) == 1
+    }
+
+    /// Their session is gone, and with it the answers. What was still to be fetched is asked for when the catch-up with
+    /// that archive begins in the next one.
+    func forgetQueries(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM archive_query WHERE account = ?", account)
+        // What comes live from now on says nothing about what came before.
+        try step.execute(
+            "UPDATE archive SET state = 4, live_id = NULL, failures = 0, failure = NULL WHERE account = ?",
+            account)
+    }
+
+    // MARK: The place in an archive
+
+    struct Place {
+        var lastID: String?
+        var lastAt: Int64?
+        var since: Int64?
+    }
+
+    func place(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Place {
+        try step.first(
+            "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
+            archive.description
+        ) { (row) throws(HandlerError) in
+            Place(lastID: row.optionalText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
+        } ?? Place()
+    }
+
+    func advance(_ archive: JID, to id: String, at time: Int64?, in step: borrowing Step) throws(HandlerError)
+    {
+        try step.execute(
+            """
+            UPDATE archive SET last_id = ?, last_at = max(ifnull(?, 0), ifnull(last_at, 0)), received = received + 1
+            WHERE account = ? AND jid = ?
+            """, id, time, account, archive.description)
+    }
+
+    /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
+    func noteLive(_ archive: JID, _ id: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
+                last_at = CASE state WHEN 0 THEN ?2 ELSE last_at END,
+                live_id = CASE state WHEN 0 THEN NULL ELSE ?1 END
+            WHERE account = ?3 AND jid = ?4
+            """, id, step.now, account, archive.description)
+    }
+
+    /// The server does not know the place any more: what is fetched from now on is found by its time.
+    func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET last_id = NULL, since = ifnull(last_at, since) WHERE account = ? AND jid = ?",
+            account,
+            archive.description)
+    }
+
+    // MARK: States
+
+    /// Lets an archive wait for its turn. A new one begins at `since`.
+    func enqueue(_ archive: JID, since: Int64?, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, 1)
+            ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL, failures = 0
+            WHERE state IN (0, 3, 4)
+            """, account, archive.description, since)
+    }
+
+    func set(
+        _ archive: JID, _ state: ArchiveProgress.State, failure: String? = nil, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
+            failure,
+            account, archive.description)
+    }
+
+    func setTotal(_ archive: JID, _ total: Int?, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET total = ?, failures = 0 WHERE account = ? AND jid = ?", total, account,
+            archive.description)
+    }
+
+    /// Everything was fetched; what came live meanwhile is the newest.
+    func complete(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET state = 0, last_id = ifnull(live_id, last_id), live_id = NULL, failure = NULL, failures = 0
+            WHERE account = ? AND jid = ?
+            """, account, archive.description)
+    }
+
+    /// - Returns: How often in a row it went wrong by now.
+    func countFailure(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(
+            "UPDATE archive SET state = 1, failures = failures + 1 WHERE account = ? AND jid = ? RETURNING failures",
+            account, archive.description
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+    }
+
+    /// The archives that wait for their turn and not for a better time, the account's own first.
+    func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
+        let rows = try step.all(
+            """
+            SELECT jid FROM archive WHERE account = ? AND state = 1 AND failures = 0
+            ORDER BY jid <> ?, jid LIMIT max(0, ? - (SELECT count(*) FROM archive WHERE account = ?1 AND state = 2))
+            """, account, own.description, limit
+        ) { (row) throws(HandlerError) in row.text(0) }
+        return try rows.map { try JID($0) }
+    }
+
+    /// Ends the wait for a better time.
+    func retry(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET failures = 0 WHERE account = ? AND jid = ? AND state = 1", account,
+            archive.description)
+    }
+
+    func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM archive WHERE account = ? AND jid = ?", account, archive.description)
+        try step.execute(
+            "DELETE FROM archive_query WHERE account = ? AND jid = ?", account, archive.description)
+    }
+
+    func progress(of archive: JID?, in step: borrowing Step) throws -> [ArchiveProgress] {
+        let rows = try step.all(
+            """
+            SELECT jid, state, received, total, failure FROM archive
+            WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
+            """, account, archive?.description
+        ) { (row) throws(HandlerError) in
+            (row.text(0), row.integer(1), Int(row.integer(2)), row.optionalInteger(3), row.optionalText(4))
+        }
+        return try rows.map { jid, state, received, total, failure in
+            ArchiveProgress(
+                archive: try JID(jid), state: ArchiveProgress.State(rawValue: state) ?? .waiting,
+                received: received, total: total.map { Int($0) }, failure: failure)
+        }
+    }
+}

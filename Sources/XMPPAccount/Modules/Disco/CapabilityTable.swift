@@ -1,0 +1,87 @@
+import Handlers
+import XMPPCore
+
+/// What entities understand, by the digest that their presence carries (XEP-0115).
+struct CapabilityTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-disco",
+        migrations: [
+            """
+            -- What a digest stands for, whoever has it: checked, so the same for every account. `info` is disco XML.
+            CREATE TABLE capability(
+                verification TEXT PRIMARY KEY,
+                info TEXT NOT NULL,
+                learned_at INTEGER NOT NULL) WITHOUT ROWID;
+            -- Whose presence carries which digest, in this session.
+            CREATE TABLE entity(
+                account INTEGER NOT NULL,
+                jid TEXT NOT NULL,
+                verification TEXT NOT NULL,
+                PRIMARY KEY(account, jid)) WITHOUT ROWID;
+            -- What is being asked for.
+            CREATE TABLE capability_query(
+                account INTEGER NOT NULL,
+                verification TEXT NOT NULL,
+                PRIMARY KEY(account, verification)) WITHOUT ROWID;
+            """
+        ], handlers: [CapabilitiesFetched.self])
+
+    /// How many digests are kept; the oldest go first.
+    private static let limit = 1000
+
+    func forgetEntities(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM entity WHERE account = ?", account)
+        try step.execute("DELETE FROM capability_query WHERE account = ?", account)
+    }
+
+    func set(_ jid: JID, _ verification: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR REPLACE INTO entity(account, jid, verification) VALUES (?, ?, ?)", account,
+            jid.description, verification)
+    }
+
+    func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
+    }
+
+    func isKnown(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// - Returns: False when it is being asked for already.
+    func beginQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "INSERT OR IGNORE INTO capability_query(account, verification) VALUES (?, ?)", account,
+            verification) == 1
+    }
+
+    func endQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM capability_query WHERE account = ? AND verification = ?", account, verification)
+    }
+
+    func learn(_ verification: String, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR REPLACE INTO capability(verification, info, learned_at) VALUES (?, ?, ?)",
+            verification,
+            info.element().serialized(), step.now)
+        try step.execute(
+            """
+            DELETE FROM capability WHERE verification IN (
+                SELECT verification FROM capability ORDER BY learned_at DESC LIMIT -1 OFFSET ?)
+            """, Self.limit)
+    }
+
+    func info(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
+        let text = try step.first(
+            """
+            SELECT info FROM entity JOIN capability USING(verification) WHERE account = ? AND jid = ?
+            """, account, jid.description
+        ) { (row) throws(HandlerError) in row.text(0) }
+        return try text.flatMap { DiscoInfo(try Element(parsing: $0)) }
+    }
+}

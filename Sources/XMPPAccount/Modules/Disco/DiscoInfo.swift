@@ -1,0 +1,118 @@
+public import XMPPCore
+
+/// What an entity is and what it understands.
+///
+/// Source: XEP-0030 section 3.
+public struct DiscoInfo: Hashable, Sendable {
+    /// What an entity is.
+    public struct Identity: Hashable, Sendable {
+        /// Such as `client`, `server` or `conference`; see the registry of XEP-0030 section 15.3.
+        public var category: String
+        /// Such as `pc`, `phone` or `bot`.
+        public var type: String
+        /// What people call it.
+        public var name: String?
+        /// The language of the name.
+        public var language: String?
+
+        public init(category: String, type: String, name: String? = nil, language: String? = nil) {
+            self.category = category
+            self.type = type
+            self.name = name
+            self.language = language
+        }
+    }
+
+    /// What it is.
+    public var identities: [Identity]
+    /// The namespaces that it understands.
+    public var features: Set<String>
+    /// What else it says of itself (XEP-0128).
+    public var forms: [DataForm]
+
+    public init(identities: [Identity], features: Set<String>, forms: [DataForm] = []) {
+        self.identities = identities
+        self.features = features
+        self.forms = forms
+    }
+
+    /// Reads an answer; nil when the element is none.
+    public init?(_ element: Element) {
+        guard element.has(name: "query", namespace: Namespaces.discoInfo) else { return nil }
+        identities = element.children("identity", Namespaces.discoInfo).map { identity in
+            Identity(
+                category: identity["category"] ?? "", type: identity["type"] ?? "", name: identity["name"],
+                language: identity["xml:lang"])
+        }
+        features = Set(element.children("feature", Namespaces.discoInfo).compactMap { $0["var"] })
+        forms = element.children("x", Namespaces.dataForms).compactMap { DataForm($0) }
+    }
+
+    /// The answer as XML.
+    ///
+    /// - Parameter node: The node that was asked for.
+    public func element(node: String? = nil) -> Element {
+        let identities = identities.map { identity in
+            Element(
+                "identity", namespace: Namespaces.discoInfo,
+                attributes: [
+                    "category": identity.category, "type": identity.type, "name": identity.name,
+                    "xml:lang": identity.language,
+                ])
+        }
+        let features = features.sorted().map {
+            Element("feature", namespace: Namespaces.discoInfo, attributes: ["var": $0])
+        }
+        return Element(
+            "query", namespace: Namespaces.discoInfo, attributes: ["node": node],
+            children: identities + features + forms.map(\.element))
+    }
+
+    // MARK: Capabilities
+
+    /// The verification string: a digest of all of it, so that it need be asked for only once (XEP-0115 section 5.1).
+    ///
+    /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
+    /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5).
+    public var verification: String? {
+        let names = identities.map { identity in
+            [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]
+                .joined(separator: "/")
+        }
+        let texts = names + features
+        let types = forms.compactMap(\.formType)
+        guard Set(names).count == names.count, Set(types).count == types.count,
+            !texts.contains(where: { $0.contains("<") })
+        else { return nil }
+        var parts = names.sorted(by: Self.isBefore) + features.sorted(by: Self.isBefore)
+        // A form without a hidden FORM_TYPE does not count (section 5.4, item 3.6).
+        let counted = forms.filter { form in
+            form.fields.contains { $0.name == "FORM_TYPE" && ($0.type == nil || $0.type == "hidden") }
+        }
+        for form in counted.sorted(by: { Self.isBefore($0.formType ?? "", $1.formType ?? "") }) {
+            parts.append(form.formType ?? "")
+            let fields = form.fields.filter { $0.name != nil && $0.name != "FORM_TYPE" }
+            for field in fields.sorted(by: { Self.isBefore($0.name ?? "", $1.name ?? "") }) {
+                parts.append(field.name ?? "")
+                parts += field.values.sorted(by: Self.isBefore)
+            }
+        }
+        let text = parts.map { $0 + "<" }.joined()
+        return Crypto.base64(Crypto.digest(.sha1, Array(text.utf8)))
+    }
+
+    /// The order of bytes (RFC 4790's i;octet), which is not that of Swift's strings.
+    private static func isBefore(_ one: String, _ other: String) -> Bool {
+        one.utf8.lexicographicallyPrecedes(other.utf8)
+    }
+}
+
+/// What an entity consists of.
+public struct DiscoItem: Hashable, Sendable {
+    /// Where it is.
+    public var jid: JID
+    /// Which part of it.
+    public var node: String?
+    /// What people call it.
+    public var name: String?
+}

@@ -1,0 +1,114 @@
+import Synchronization
+public import XMPPCore
+
+/// An archive (XEP-0313) on a ``ScriptedServer``, of an account or of a room, as large as wanted.
+///
+/// ```swift
+/// let archive = ArchiveService(count: 100_000) { number in
+///     Message(to: alice, from: peer, id: "m\(number)", body: "message \(number)").element
+/// }
+/// archive.serve(at: alice, on: server)
+/// ```
+///
+/// It makes messages when they are asked for, so that a large one costs no memory. Their ids are `0`, `1`, ….
+public final class ArchiveService: Sendable {
+    private struct State {
+        var count: Int
+        var queries: [Query] = []
+        var firstKept = 0
+    }
+
+    /// A query that was answered.
+    public struct Query: Hashable, Sendable {
+        /// The id behind which was asked; nil for the beginning.
+        public var after: Int?
+        /// How many messages were sent.
+        public var count: Int
+        /// The earliest time that was asked for.
+        public var start: Int64?
+    }
+
+    private let state: Mutex<State>
+    private let make: @Sendable (Int) -> Element
+    private let pageLimit: Int
+
+    /// When the message of that number was stored: a second after the one before, in milliseconds since 1970.
+    public static func time(of number: Int) -> Int64 { 1_700_000_000_000 + Int64(number) * 1000 }
+
+    /// - Parameters:
+    ///   - count: How many messages it holds.
+    ///   - pageLimit: How many it sends at once at most.
+    ///   - make: Makes the message of a number.
+    public init(count: Int, pageLimit: Int = 250, make: @escaping @Sendable (Int) -> Element) {
+        state = Mutex(State(count: count))
+        self.pageLimit = pageLimit
+        self.make = make
+    }
+
+    /// What was asked so far.
+    public var queries: [Query] { state.withLock { $0.queries } }
+
+    /// Adds messages behind the others.
+    public func grow(by count: Int) { state.withLock { $0.count += count } }
+
+    /// Removes the oldest messages: their ids are not known any more.
+    public func drop(first count: Int) { state.withLock { $0.firstKept += count } }
+
+    /// Answers for an address.
+    public func serve(at jid: JID, on server: ScriptedServer) {
+        let isAccount = jid.domain == server.configuration.domain
+        server.addService(at: jid, for: isAccount ? [Namespaces.mam] : nil) { stanza, service in
+            self.take(stanza, service)
+        }
+    }
+
+    /// Answers a query; anything else that is a request is refused.
+    public func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
+        guard let request = try? IQ(element: stanza), request.type.isRequest else { return }
+        guard let query = request.payload, query.has(name: "query", namespace: Namespaces.mam) else {
+            return service.refuse(stanza, StanzaError(.serviceUnavailable))
+        }
+        let set = query.child("set", Namespaces.rsm)
+        let wanted = set?.child("max", Namespaces.rsm).flatMap { Int($0.text) } ?? pageLimit
+        let after = set?.child("after", Namespaces.rsm).flatMap { Int($0.text) }
+        let start = query.child("x", Namespaces.dataForms).flatMap { DataForm($0)?["start"] }
+            .flatMap { DateTime.milliseconds($0) }
+        let (count, firstKept) = state.withLock { ($0.count, $0.firstKept) }
+        if let after, after < firstKept || after >= count {
+            return service.refuse(stanza, StanzaError(.itemNotFound))
+        }
+        var first = max(after.map { $0 + 1 } ?? 0, firstKept)
+        if let start { while first < count, Self.time(of: first) < start { first += 1 } }
+        let end = min(count, first + min(wanted, pageLimit))
+        state.withLock { $0.queries.append(Query(after: after, count: end - first, start: start)) }
+        for number in first..<max(first, end) {
+            service.send(result(number, query["queryid"], to: stanza["from"]))
+        }
+        service.answer(
+            stanza, payload: Self.fin(first..<max(first, end), of: count - first, isComplete: end >= count))
+    }
+
+    /// The message of a number, as the archive sends it.
+    public func result(_ number: Int, _ query: String?, to recipient: String?) -> Element {
+        let delay = Element(
+            "delay", namespace: Namespaces.delay, attributes: ["stamp": DateTime.text(Self.time(of: number))])
+        let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [delay, make(number)])
+        let result = Element(
+            "result", namespace: Namespaces.mam, attributes: ["queryid": query, "id": String(number)],
+            children: [forwarded])
+        return Element(
+            "message", namespace: Namespaces.client, attributes: ["to": recipient], children: [result])
+    }
+
+    private static func fin(_ range: Range<Int>, of total: Int, isComplete: Bool) -> Element {
+        var set = Element("set", namespace: Namespaces.rsm)
+        if let last = range.last {
+            set.append(Element("first", namespace: Namespaces.rsm, text: String(range.lowerBound)))
+            set.append(Element("last", namespace: Namespaces.rsm, text: String(last)))
+        }
+        set.append(Element("count", namespace: Namespaces.rsm, text: String(total)))
+        return Element(
+            "fin", namespace: Namespaces.mam, attributes: ["complete": isComplete ? "true" : nil],
+            children: [set])
+    }
+}

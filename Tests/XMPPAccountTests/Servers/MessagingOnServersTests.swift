@@ -1,0 +1,159 @@
+import Foundation
+import Handlers
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import XMPPAccount
+
+extension RealServerTests {
+    /// Messages, receipts, copies, archives and what clients say of themselves, with an independent messenger.
+    @Suite struct MessagingOnServersTests {
+        private func account(
+            _ home: RealHome, port: UInt16? = nil, modules: [any AccountModule] = .standard
+        ) async throws -> Account {
+            let account = try home.account(port: port) { $0.modules = modules }
+            try await account.listen()
+            try await account.connect()
+            try await account.caughtUp()
+            return account
+        }
+
+        private func delivery(_ account: Account, _ id: String) async throws -> Delivery? {
+            try await account.perform { try account.chat.delivery(of: id, in: $0) }
+        }
+
+        @Test("X12 receipts go both ways with an independent messenger", arguments: ServerKind.allCases)
+        func receipts(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let account = try await account(home)
+                let peer = try await home.messenger()
+                defer { peer.close() }
+                try await account.chat.send(Message(to: try JID(peer.jid).bare, id: "m1", body: "wherefore"))
+                try await eventually {
+                    try home.store.number("SELECT count(delivered_at) FROM delivery") == 1
+                }
+                let delivered = try #require(try await delivery(account, "m1"))
+                #expect(delivered.acknowledgedAt != nil)
+                #expect(try await peer.bodies("message") == ["wherefore"])
+                try await peer.ask(
+                    "send", ["to": home.jid.description, "body": "thou", "id": "p1", "receipt": true])
+                try await peer.until("the receipt") {
+                    $0.contains { $0.kind == "receipt" && $0.body == "p1" }
+                }
+                #expect(try home.store.notes("message") == ["p1: thou"])
+                _ = try await account.perform {
+                    try account.chat.send(.composing, to: try JID(peer.jid), in: $0)
+                }
+                try await peer.until("the state") {
+                    $0.contains { $0.kind == "state" && $0.body == "composing" }
+                }
+            }
+        }
+
+        @Test(
+            "X12 what another client of the account receives and sends comes as copies",
+            arguments: ServerKind.allCases)
+        func carbons(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let account = try await account(home)
+                let peer = try await home.messenger()
+                let other = try await home.messenger(ofThisAccount: true)
+                defer {
+                    peer.close()
+                    other.close()
+                }
+                try await other.ask("carbons")
+                // To the other client's full address, so that only a copy can reach this one.
+                try await peer.ask("send", ["to": other.jid, "body": "for the other", "id": "p1"])
+                try await eventually("the received copy") {
+                    try home.store.notes("message").contains("p1: for the other")
+                }
+                try await other.ask("send", ["to": peer.jid, "body": "from the other", "id": "o1"])
+                try await eventually("the sent copy") {
+                    try home.store.notes("message").contains("o1: from the other")
+                }
+                try await account.chat.send(Message(to: try JID(peer.jid).bare, id: "m1", body: "from here"))
+                try await other.until("our copy") {
+                    $0.contains { $0.kind == "carbon_sent" && $0.body == "from here" }
+                }
+                try await account.caughtUp()
+                #expect(try home.store.notes("message").count == 2)
+            }
+        }
+
+        @Test(
+            "X13 what was said while nobody was connected comes from the archive, once, in order, over kills of the line",
+            arguments: ServerKind.allCases)
+        func archive(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let proxy = try LoopbackProxy(to: home.port(.directTLS))
+                let modules: [any AccountModule] = [
+                    DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule(pageSize: 20, history: nil),
+                ]
+                let first = try await account(home, port: proxy.port, modules: modules)
+                let peer = try await home.messenger()
+                defer { peer.close() }
+                try await peer.ask("send", ["to": home.jid.description, "body": "live", "id": "live"])
+                try await eventually { try home.store.notes("message").count == 1 }
+                try await first.chat.send(Message(to: try JID(peer.jid).bare, id: "mine", body: "from here"))
+                try await first.caughtUp()
+                // Not to be resumed: the next session begins behind a log-out.
+                try await first.logOut()
+                await first.close()
+                try await peer.ask("flood", ["to": home.jid.description, "count": 150, "prefix": "a"])
+                let second = try home.account(port: proxy.port) { $0.modules = modules }
+                try await second.connect()
+                for _ in 0..<4 {
+                    try await Task.sleep(for: .milliseconds(30))
+                    proxy.cut()
+                }
+                try await eventually("the archive") { try home.store.notes("message").count >= 151 }
+                try await eventually("the end") {
+                    try home.store.number("SELECT count(*) FROM archive WHERE state = 0") == 1
+                }
+                let expected = ["live: live"] + (0..<150).map { "a-\($0): a \($0)" }
+                let notes = try home.store.notes("message")
+                #expect(Set(notes) == Set(expected))
+                #expect(notes.count == 151, "each once, and what was sent from here not at all")
+            }
+        }
+
+        /// What the presence of an entity said, as soon as it was asked about.
+        private func known(_ account: Account, _ jid: JID) async throws -> DiscoInfo? {
+            for _ in 0..<500 {
+                let known = try await account.perform { try account.disco.knownInfo(of: jid, in: $0) }
+                if let known { return known }
+                try await Task.sleep(for: .milliseconds(20))
+            }
+            return nil
+        }
+
+        @Test("X11 clients find out what the other one understands", arguments: ServerKind.allCases)
+        func disco(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let modules: [any AccountModule] = [DiscoModule(software: ("Verona", "1.0")), ChatModule()]
+                let account = try await account(home, modules: modules)
+                let peer = try await home.messenger()
+                defer { peer.close() }
+                let own = try await account.perform { step in
+                    try step.first("SELECT full_jid FROM session") {
+                        (row) throws(HandlerError) in row.text(0)
+                    } ?? ""
+                }
+                let features = try await peer.ask("info", ["jid": own], as: [String].self)
+                #expect(features.contains(Namespaces.receipts))
+                #expect(try await peer.ask("version", ["jid": own], as: String.self) == "Verona 1.0")
+                let info = try await account.disco.info(of: try JID(peer.jid))
+                #expect(info.features.contains(Namespaces.receipts))
+                let server = try await account.disco.info(of: home.jid.domainJID)
+                #expect(server.identities.contains { $0.category == "server" && $0.type == "im" })
+                let items = try await account.disco.items(of: home.jid.domainJID)
+                #expect(items.contains { $0.jid.description == "conference.localhost" })
+                try await peer.ask("presence", ["to": own])
+                let known = try await self.known(account, try JID(peer.jid))
+                #expect(known?.features == info.features)
+            }
+        }
+    }
+}
