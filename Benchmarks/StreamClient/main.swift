@@ -2,6 +2,7 @@
 //
 //     stream-client STORE JID PASSWORD PORT CA ping COUNT WINDOW
 //     stream-client STORE JID PASSWORD PORT CA listen COUNT
+//     stream-client STORE JID PASSWORD PORT CA catch-up COUNT
 //
 // Each request is committed with its handler before it is sent, and each ending with what the handler did; each message is
 // stored exactly once. Every commit waits for the disk.
@@ -109,6 +110,7 @@ var configuration = AccountConfiguration(
     jid: try JID(words[2]), password: words[3],
     server: .init(host: "127.0.0.1", port: port, security: .directTLS))
 configuration.trust = .file(path: words[5])
+if words[6] == "catch-up" { configuration.modules = [ArchiveModule(history: nil)] }
 let account = try Account(configuration, store: store)
 
 /// At once: whoever reads waits for it.
@@ -145,6 +147,12 @@ case "listen":
     say("ready")
     let start = Progress.now
     await Progress.shared.wait {}
+    report(start, count)
+case "catch-up":
+    Progress.shared.expect(count)
+    try await account.listen(as: "bench", Durable(Stored()))
+    let start = Progress.now
+    try await Progress.shared.wait { try await account.connect() }
     report(start, count)
 default: exit(2)
 }

@@ -18,7 +18,7 @@ struct BenchmarkCommand {
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
         RoundTripBenchmark(),
-        InboundBenchmark(),
+        InboundBenchmark(), ArchiveBenchmark(),
         WakeBenchmark(),
         ParserBenchmark(),
         SessionStartBenchmark(),

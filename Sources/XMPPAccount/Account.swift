@@ -41,6 +41,7 @@ public final class Account: Sendable {
     let awaited = AwaitedReplies()
     let modules: ModuleList
     private let policy: Mutex<AcknowledgementPolicy>
+    private let attention = Mutex(ClientState.active)
     let logins: LoginTable
     let liveClock: LiveClock
     let mailbox: Mailbox
@@ -162,6 +163,17 @@ public final class Account: Sendable {
     /// Call it whenever the system reports a change; it does nothing while no stream is wanted.
     public func networkChanged() { _ = mailbox.post(.networkChanged) }
 
+    /// Whether somebody looks at the client. A server that knows of it (XEP-0352) holds back what can wait while nobody does.
+    ///
+    /// It is this process's alone and told on every stream; others begin as active.
+    public var clientState: ClientState {
+        get { attention.withLock { $0 } }
+        set {
+            attention.withLock { $0 = newValue }
+            mailbox.signal.raise()
+        }
+    }
+
     /// Forgets what was learned about the server's login: the pinned mechanism, the iteration count, tokens.
     ///
     /// For a server whose operator confirms that it offers less than before; until then a weaker login is refused as a
@@ -226,6 +238,12 @@ public final class Account: Sendable {
             }
         }
     }
+}
+
+/// Whether somebody looks at a client (XEP-0352).
+public enum ClientState: String, Hashable, Sendable {
+    case active
+    case inactive
 }
 
 /// Carries a step's result from the loop to the one who waits for it.

@@ -89,8 +89,10 @@ extension AccountLoop {
         try? account.runner.startLiveTime(of: account.scope)
         reconnection.trusted()
         isHinted = false
+        let hasClientState = try account.store.step { try account.logins.hasClientState(in: $0) }
         let stream = LiveStream(
-            opened, state: state, own: own, policy: account.acknowledgements, now: now)
+            opened, state: state, own: own, policy: account.acknowledgements, hasClientState: hasClientState,
+            now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
         announce(opened.outcome, own)

@@ -78,7 +78,18 @@ final class AccountLoop {
         }
         if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
         keepTime()
+        tellClientState()
         flush()
+    }
+
+    /// XEP-0352 section 4.1: the server is told when that changes. It is no stanza, and is not told again.
+    private func tellClientState() {
+        let state = account.clientState
+        guard case .live(let stream) = phase, stream.hasClientState, stream.clientState != state else {
+            return
+        }
+        stream.clientState = state
+        stream.connection.write(Serializer().bytes(Element(state.rawValue, namespace: Namespaces.csi)))
     }
 
     // MARK: Waiting

@@ -3,9 +3,10 @@ import IQTracker
 
 extension Account {
     /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.
-    public static let schemas: [Schema] = [
-        PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema,
-    ] + AccountModules.all.compactMap { $0.schema }
+    public static let schemas: [Schema] =
+        [
+            PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema,
+        ] + AccountModules.all.compactMap { $0.schema }
 
     private static let accountSchema = Schema(
         module: "xmpp-account",

@@ -25,6 +25,10 @@ final class LiveStream {
     var nextBarriers: [Completion] = []
     /// When it was opened, in milliseconds of the monotonic clock.
     let openedAt: Int64
+    /// Whether the server wants to know if the client is looked at (XEP-0352).
+    let hasClientState: Bool
+    /// What it was told about that; every stream begins as active.
+    var clientState = ClientState.active
     /// Without stream management: the last outbox row that was given up to the socket.
     var forgottenMark: Int64 = 0
     /// Why the stream cannot be read any further; it ends with the next step.
@@ -37,8 +41,10 @@ final class LiveStream {
     var nextDeadline: Int64?
 
     init(
-        _ opened: OpenedStream, state: SessionTable.State, own: JID, policy: AcknowledgementPolicy, now: Int64
+        _ opened: OpenedStream, state: SessionTable.State, own: JID, policy: AcknowledgementPolicy,
+        hasClientState: Bool, now: Int64
     ) {
+        self.hasClientState = hasClientState
         connection = opened.connection
         parser = opened.parser
         session = state.number

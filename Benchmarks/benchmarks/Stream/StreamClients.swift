@@ -67,6 +67,15 @@ struct StreamClients {
             ])
     }
 
+    func slixmppArchive(_ count: Int, store: String) throws -> Double {
+        try rate(
+            SlixmppPeer.locatePython(),
+            [
+                "Benchmarks/peers/slixmpp_archive.py", jid, password, "\(startTLSPort)", authority,
+                workspace.file(store), "\(count)",
+            ])
+    }
+
     private func rate(_ program: String, _ arguments: [String]) throws -> Double {
         let child = try ChildProcess(program, arguments, output: .pipe)
         let line = try child.output?.readLine(deadline: .now + .seconds(120)) { $0.hasPrefix("rate ") }

@@ -18,7 +18,8 @@ struct LoginTable {
                 pinned TEXT,
                 iterations INTEGER NOT NULL DEFAULT 0,
                 offer TEXT,
-                managing INTEGER NOT NULL DEFAULT 0);
+                managing INTEGER NOT NULL DEFAULT 0,
+                client_state INTEGER NOT NULL DEFAULT 0);
 
             -- XEP-0484. `count` is that of the last use: it is raised and committed before it is sent.
             CREATE TABLE fast_token(
@@ -72,6 +73,13 @@ struct LoginTable {
         } ?? nil
     }
 
+    /// Whether the server wants to know if the client is looked at (XEP-0352).
+    func hasClientState(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT client_state FROM login WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.integer(0) != 0
+        } ?? false
+    }
+
     /// Removes that token; a newer one stays.
     func discard(_ token: SpentToken, in step: borrowing Step) throws(HandlerError) {
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
@@ -96,8 +104,8 @@ struct LoginTable {
 
     func learn(_ learned: LearnedLogin, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE login SET offer = ?, managing = ? WHERE account = ?", learned.offer,
-            learned.isManaging, account)
+            "UPDATE login SET offer = ?, managing = ?, client_state = ifnull(?, client_state) WHERE account = ?",
+            learned.offer, learned.isManaging, learned.hasClientState, account)
         if let scram = learned.scram { try pin(scram.mechanism, scram.iterations, in: step) }
         guard let (mechanism, token) = learned.token else { return }
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }

@@ -47,6 +47,8 @@ struct LearnedLogin: Sendable {
     /// The part of the server's features that is remembered.
     var offer: String?
     var isManaging = false
+    /// Whether the server wants to know if the client is looked at (XEP-0352); nil when it did not show.
+    var hasClientState: Bool?
     /// The mechanism that logged in, with its iteration count, when it was SCRAM.
     var scram: (mechanism: SCRAMMechanism, iterations: Int)?
     /// A new token and the mechanism it is for.

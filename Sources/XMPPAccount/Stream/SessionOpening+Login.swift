@@ -14,6 +14,9 @@ extension SessionOpening {
         -> Attempt
     {
         let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
+        if let features = offer.extensible?.bindFeatures {
+            learned.hasClientState = features.contains(Namespaces.csi)
+        }
         if mayUseToken, configuration.usesExtensibleLogin, let attempt = try beginWithToken(offer, bindings) {
             return attempt
         }

@@ -69,6 +69,7 @@ extension SessionOpening {
         let features = isNewStream ? try stream.features() : try stream.furtherFeatures()
         let canManage = features.child("sm", Namespaces.sm) != nil
         learned.isManaging = canManage
+        learned.hasClientState = features.child("csi", Namespaces.csi) != nil
         // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
         if asked == nil, !hasAskedToResume, canManage { asked = try askToResume() }
         var failed = failed

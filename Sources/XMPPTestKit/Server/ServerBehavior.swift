@@ -39,6 +39,8 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersStartTLS = true
     /// Whether stream management (XEP-0198) is offered.
     public var offersStreamManagement = true
+    /// Whether the server wants to know if a client is looked at (XEP-0352).
+    public var offersClientState = true
     /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
     /// How long a broken session can be resumed, in whole seconds. A client may ask for less.

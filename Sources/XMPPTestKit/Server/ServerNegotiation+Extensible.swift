@@ -13,7 +13,11 @@ extension ServerNegotiation {
         if behavior.offersInlineBinding {
             let feature = Element(
                 "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.sm])
-            let features = Element("inline", namespace: Namespaces.bind2, children: [feature])
+            let state = Element(
+                "feature", namespace: Namespaces.bind2, attributes: ["var": Namespaces.csi])
+            let features = Element(
+                "inline", namespace: Namespaces.bind2,
+                children: behavior.offersClientState ? [feature, state] : [feature])
             inline.append(Element("bind", namespace: Namespaces.bind2, children: [features]))
         }
         if behavior.offersStreamManagement { inline.append(Element("sm", namespace: Namespaces.sm)) }

@@ -91,6 +91,7 @@ package struct ServerNegotiation: Sendable {
         } else {
             features.append(Element("bind", namespace: Namespaces.bind))
             if behavior.offersStreamManagement { features.append(Element("sm", namespace: Namespaces.sm)) }
+            if behavior.offersClientState { features.append(Element("csi", namespace: Namespaces.csi)) }
         }
         return features
     }

@@ -155,5 +155,29 @@ extension RealServerTests {
                 #expect(known?.features == info.features)
             }
         }
+
+        @Test(
+            "X15 the server learns that nobody looks, on a new stream and on a resumed one",
+            arguments: ServerKind.allCases)
+        func clientState(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let proxy = try LoopbackProxy(to: home.port(.directTLS))
+                let account = try await account(home, port: proxy.port)
+                let events = EventReader(account)
+                account.clientState = .inactive
+                try await account.caughtUp()
+                try await account.caughtUp()
+                #expect(home.log.holds("<inactive xmlns='urn:xmpp:csi:0'/>"))
+                proxy.cut()
+                await events.until("resumed")
+                try await account.caughtUp()
+                account.clientState = .active
+                try await account.caughtUp()
+                try await account.caughtUp()
+                #expect(
+                    home.log.holds("<active xmlns='urn:xmpp:csi:0'/>"), "it was told before that nobody looks"
+                )
+            }
+        }
     }
 }
