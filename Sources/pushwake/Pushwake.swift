@@ -37,6 +37,8 @@ struct Pushwake {
         }
         switch words.first {
         case "simulate": return try await SimulateCommand(rest).run()
+        case "storm": return try await StormCommand(rest).run()
+        case "storm-client": return try await StormClientCommand(rest).run()
         case "main": return try await MainCommand(rest).run()
         case "worker": return try await WorkerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
@@ -64,6 +66,12 @@ struct Pushwake {
             --seed N                    repeats a run's choices (default: random, printed)
             --json                      print one JSON object on standard output instead of a summary
             --keep FOLDER               leave the store and all logs in FOLDER
+          storm       log in after a long absence, killed on the way, and prove that nothing was lost
+            --messages N                how many wait in the account's archive (default 100000)
+            --rooms N                   how many rooms (default 20)
+            --room-messages N           how many wait in them together (default 50000)
+            --kills N                   how many SIGKILLs on the way (default 10)
+            --seed N  --json  --keep FOLDER    as for simulate
           main        the main program of the simulation: connect, send, listen
           worker      what a push wakes: take over, resume, drain, hand back, exit
           inspect     show what a store holds, and repair it

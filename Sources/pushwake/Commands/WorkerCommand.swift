@@ -53,12 +53,15 @@ struct WorkerCommand {
     }
 }
 
-/// What this process has used.
+/// What a process has used.
 enum ProcessMemory {
     /// The most physical memory so far, in KiB; 0 where the system does not tell.
-    static var peakKibibytes: Int {
+    static var peakKibibytes: Int { peakKibibytes(of: getpid()) }
+
+    /// That of another process.
+    static func peakKibibytes(of processID: Int32) -> Int {
         // Not getrusage: after a fork its figure starts with the parent's.
-        guard let file = fopen("/proc/self/status", "r") else { return 0 }
+        guard let file = fopen("/proc/\(processID)/status", "r") else { return 0 }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 256)
         while fgets(&line, Int32(line.count), file) != nil {

@@ -1,0 +1,78 @@
+import Glibc
+import Handlers
+import Synchronization
+import XMPPAccount
+import XMPPCore
+
+/// `pushwake storm-client`: logs in after a long absence and stands what comes, while its user goes on writing.
+struct StormClientCommand {
+    /// How often its user writes.
+    private static let writingPause = Duration.milliseconds(20)
+
+    private let options: AccountOptions
+    private let rooms: Int
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(
+            words, options: AccountOptions.names.union(["--rooms"]), flags: AccountOptions.flags)
+        options = try AccountOptions(arguments, role: .main)
+        rooms = try arguments.number("--rooms", in: 0...10_000, default: 0)
+    }
+
+    func run() async throws -> Int32 {
+        var configuration = options.configuration
+        configuration.modules = [
+            CarbonsModule(), ChatModule(), RoomsModule(), ArchiveModule(pageSize: 250, history: nil),
+        ]
+        let store = try HandlerStore(
+            path: options.store, registry: HandlerRegistry(),
+            schemas: Account.schemas + [StormApp.schema])
+        let account = try Account(configuration, store: store)
+        try await account.listen(as: "storm", StormApp.Received().durable)
+        let changes = account.events(of: ArchiveProgress.self)
+        try await account.connect()
+        try await joinRooms(account)
+        let writing = Task {
+            while !Task.isCancelled {
+                try await account.perform { try StormApp.send(account, to: options.peer, in: $0) }
+                try await Task.sleep(for: Self.writingPause)
+            }
+        }
+        await follow(changes, account)
+        writing.cancel()
+        _ = try? await writing.value
+        try await account.caughtUp()
+        Terminal.say("done peak-kib=\(ProcessMemory.peakKibibytes)")
+        await account.close()
+        return 0
+    }
+
+    /// Wants to be in all rooms; what is wanted already is joined by itself.
+    private func joinRooms(_ account: Account) async throws {
+        let rooms = rooms
+        try await account.perform { step in
+            for number in 0..<rooms {
+                let room = try JID("room\(number)@rooms.localhost")
+                guard try account.rooms.room(room, in: step) == nil else { continue }
+                try account.rooms.join(room, as: "alice", history: .none, in: step)
+            }
+        }
+    }
+
+    /// Tells how far it is until everything is there.
+    private func follow(_ changes: AsyncStream<ArchiveProgress>, _ account: Account) async {
+        var states = (try? await account.perform { try account.archive.progress(in: $0) }) ?? []
+        var told = ContinuousClock.now
+        var iterator = changes.makeAsyncIterator()
+        while states.count <= rooms || states.contains(where: { $0.state != .complete }) {
+            guard let change = await iterator.next() else { return }
+            states.removeAll { $0.archive == change.archive }
+            states.append(change)
+            guard ContinuousClock.now - told > .milliseconds(100) else { continue }
+            told = .now
+            let received = states.reduce(0) { $0 + $1.received }
+            let total = states.reduce(0) { $0 + ($1.total ?? $1.received) }
+            Terminal.say("progress \(received) \(total)")
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import FoundationEssentials
+import Handlers
+
+/// What came of a storm, counted in the store.
+struct StormVerdict: Codable {
+    var seed: UInt64
+    var kills = 0
+    var seconds = 0.0
+    /// Whether the last client saw the end.
+    var isFinished = false
+    /// The most physical memory that any of the clients took.
+    var peakKibibytes = 0
+    var isWithinMemory = false
+    /// Messages that came.
+    var received = 0
+    var lost = 0
+    var repeated = 0
+    /// Messages that came behind a later one of the same place.
+    var outOfOrder = 0
+    /// The user's own messages, and how long the server's word for them took, in milliseconds.
+    var own = 0
+    var ownUntaken = 0
+    var ownP50 = 0
+    var ownP99 = 0
+
+    /// Kept, in order, within the limits.
+    var isGood: Bool {
+        isFinished && isWithinMemory && lost == 0 && repeated == 0 && outOfOrder == 0 && ownUntaken == 0
+            && ownP99 < 1000
+    }
+
+    init(seed: UInt64) { self.seed = seed }
+
+    enum CodingKeys: String, CodingKey {
+        case seed, kills, seconds, received, lost, repeated, own
+        case isFinished = "finished"
+        case peakKibibytes = "peak_kib"
+        case isWithinMemory = "within_memory"
+        case outOfOrder = "out_of_order"
+        case ownUntaken = "own_untaken"
+        case ownP50 = "own_p50_ms"
+        case ownP99 = "own_p99_ms"
+    }
+
+    /// Counts what the store holds.
+    ///
+    /// - Parameter expected: How many messages each place had.
+    mutating func count(store path: String, expected: [String: Int]) throws {
+        let store = try HandlerStore(
+            path: path, registry: HandlerRegistry(), schemas: [StormApp.schema])
+        let found = try store.step { step in
+            try step.all("SELECT place, number FROM stormed ORDER BY row") {
+                (row) throws(HandlerError) in (place: row.text(0), number: Int(row.integer(1)))
+            }
+        }
+        received = found.count
+        var seen: [String: Set<Int>] = [:]
+        var newest: [String: Int] = [:]
+        for row in found {
+            if !seen[row.place, default: []].insert(row.number).inserted { repeated += 1 }
+            if row.number < newest[row.place, default: -1] { outOfOrder += 1 }
+            newest[row.place] = max(newest[row.place, default: -1], row.number)
+        }
+        lost = expected.reduce(0) { $0 + $1.value - seen[$1.key, default: []].count }
+        try countOwn(store)
+    }
+
+    private mutating func countOwn(_ store: HandlerStore) throws {
+        let waits = try store.step { step in
+            try step.all("SELECT taken_at - sent_at FROM storm_sent") {
+                (row) throws(HandlerError) in row.optionalInteger(0).map { Int($0) }
+            }
+        }
+        own = waits.count
+        let taken = waits.compactMap(\.self).sorted()
+        ownUntaken = own - taken.count
+        guard !taken.isEmpty else { return }
+        ownP50 = taken[taken.count / 2]
+        ownP99 = taken[min(taken.count - 1, taken.count * 99 / 100)]
+    }
+
+    func json() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+
+    var summary: String {
+        """
+        \(received) messages came in \(Int(seconds * 10) / 10) s, over \(kills) kills: \(lost) were lost, \(repeated) came \
+        twice, \(outOfOrder) out of order.
+        Meanwhile \(own) messages were sent; the server had half of them within \(ownP50) ms and 99 of 100 within \
+        \(ownP99) ms; \(ownUntaken) it never had.
+        The client took at most \(peakKibibytes / 1024).\(peakKibibytes % 1024 * 10 / 1024) MiB of memory.
+        \(isGood ? "The storm is over." : "THE PROMISE WAS BROKEN.") Seed \(seed).
+        """
+    }
+}
