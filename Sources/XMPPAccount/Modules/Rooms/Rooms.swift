@@ -16,7 +16,10 @@ public import XMPPCore
 ///
 /// Source: XEP-0045.
 public struct Rooms: Sendable {
+    /// The account in whose name it acts.
     public let account: Account
+
+    public init(account: Account) { self.account = account }
 
     var table: RoomTable { RoomTable(account: account.id) }
 

@@ -248,10 +248,7 @@ extension AccountRig {
 
     func roomsStore() throws -> HandlerStore {
         try HandlerStore(
-            path: databasePath,
-            registry: HandlerRegistry([
-                RoomNoted.self, TestApp.Received.self, TestApp.Answered.self, TestApp.Abandoned.self,
-            ]),
+            path: databasePath, registry: TestApp.registry,
             schemas: Account.schemas + [TestApp.schema], synchronous: .normal,
             time: clock?.timeSource ?? .system)
     }
