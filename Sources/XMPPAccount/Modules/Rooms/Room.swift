@@ -169,7 +169,7 @@ public struct RoomInvitation: Hashable, Sendable {
     public let thread: String?
     /// Whether it came from the one who invites and not through the room.
     public let isDirect: Bool
-    /// When it came, in milliseconds since 1970.
+    /// When it came, or was sent if it was held up on the way, in milliseconds since 1970.
     public let receivedAt: Int64
 }
 

@@ -54,23 +54,25 @@ extension Rooms {
         guard received.source != .carbonSent, !received.isEcho, let from = received.message.from else {
             return false
         }
+        let sentAt = min(received.sentAt ?? step.now, step.now)
         let x = element.child("x", Namespaces.mucUser)
         if let decline = x?.child("decline", Namespaces.mucUser) {
             return try take(decline, from: from, element, in: step)
         }
         if let x, let invite = x.child("invite", Namespaces.mucUser) {
-            return try take(invite, in: x, from: from, element, in: step)
+            return try take(invite, in: x, from: from, element, sentAt, in: step)
         }
         guard let direct = element.child("x", Namespaces.conference), direct["jid"] != nil else {
             return false
         }
-        return try take(direct: direct, from: from, element, in: step)
+        return try take(direct: direct, from: from, element, sentAt, in: step)
     }
 
     /// An invitation that a room sends: only a room can do that, under its bare address. Occupants and other users have
     /// full ones.
     private func take(
-        _ invite: Element, in x: Element, from: JID, _ element: Element, in step: borrowing Step
+        _ invite: Element, in x: Element, from: JID, _ element: Element, _ sentAt: Int64,
+        in step: borrowing Step
     ) throws -> Bool {
         guard from.isBare, from.local != nil, from != account.configuration.jid.bare else {
             ignore(element, "\(from) is no room and cannot invite into one", after: step)
@@ -81,13 +83,13 @@ extension Rooms {
             reason: invite.child("reason", Namespaces.mucUser)?.text,
             password: x.child("password", Namespaces.mucUser)?.text,
             thread: invite.child("continue", Namespaces.mucUser)?["thread"], isDirect: false,
-            receivedAt: step.now)
+            receivedAt: sentAt)
         try store(invitation, in: step)
         return true
     }
 
     private func take(
-        direct: Element, from: JID, _ element: Element, in step: borrowing Step
+        direct: Element, from: JID, _ element: Element, _ sentAt: Int64, in step: borrowing Step
     ) throws -> Bool {
         guard let room = direct["jid"].flatMap({ try? JID($0) }), room.isBare, room.local != nil else {
             ignore(element, "an invitation without a room", after: step)
@@ -95,7 +97,7 @@ extension Rooms {
         }
         let invitation = RoomInvitation(
             room: room, by: from, reason: direct["reason"], password: direct["password"],
-            thread: direct["thread"], isDirect: true, receivedAt: step.now)
+            thread: direct["thread"], isDirect: true, receivedAt: sentAt)
         try store(invitation, in: step)
         return true
     }

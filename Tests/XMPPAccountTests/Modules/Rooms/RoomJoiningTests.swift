@@ -273,4 +273,23 @@ import XMPPTestKit
             #expect(restored.outcome == .joined && restored.isNew)
         }
     }
+
+    @Test("X14 the process dies while a room is joined: the next one resumes, asks nothing, and is told")
+    func answeredElsewhere() async throws {
+        try await withRig(reconnects: false) { rig in
+            let room = ScriptedRoom(rig)
+            room.change { $0.door = .silent }
+            let first = try await rig.withRooms()
+            try await first.wantRoom()
+            try await eventually { room.received("presence").count == 1 }
+            await first.close()
+            let presence = ScriptedRoom.presence(nil, codes: [110], nil)
+            rig.server.send(addressed(presence, from: "Alice"), to: .jid(AccountRig.alice))
+            let second = try await rig.withRooms()
+            try await eventually { try second.store.notes("room") == ["first: joined as Alice"] }
+            try await second.caughtUp()
+            #expect(rig.server.log.entries.contains { $0.event == .resumed })
+            #expect(room.received("presence").count == 1)
+        }
+    }
 }

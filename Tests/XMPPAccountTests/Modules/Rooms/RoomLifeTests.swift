@@ -418,4 +418,42 @@ import XMPPTestKit
             #expect(id != second)
         }
     }
+
+    @Test("X14 a room that never sends a message back gets it three times, and the program is told")
+    func neverSentBack() async throws {
+        try await withRig { rig in
+            let (room, account) = try await joined(rig)
+            let events = RoomEventReader(account)
+            room.change { $0.reflects = false }
+            let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)
+            for _ in 1...3 {
+                try await account.caughtUp()
+                room.change { $0.inside = [:] }
+                let check = try await account.rooms.check(ScriptedRoom.jid)
+                #expect(check == .rejoining(StanzaError(.notAcceptable)))
+                await events.until(.joined(nick: "Alice", isNew: false))
+                await events.until(.checked(.joined))
+            }
+            try await account.caughtUp()
+            #expect(room.received("message").count == 3)
+            #expect(try account.store.number("SELECT count(*) FROM room_message") == 0)
+            #expect(events.seen.contains(.messageUnconfirmed(id: id)))
+        }
+    }
+
+    @Test("X14 what waits for a room is given up, and told, when the account leaves it")
+    func givenUp() async throws {
+        try await withRig { rig in
+            let room = ScriptedRoom(rig)
+            room.change { $0.door = .silent }
+            let account = try await rig.withRooms()
+            let events = RoomEventReader(account)
+            try await account.wantRoom()
+            let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)
+            try await account.rooms.leave(ScriptedRoom.jid)
+            await events.until(.messageUnconfirmed(id: id))
+            #expect(try account.store.number("SELECT count(*) FROM room_message") == 0)
+            #expect(room.received("message") == [])
+        }
+    }
 }

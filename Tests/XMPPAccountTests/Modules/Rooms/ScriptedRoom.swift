@@ -289,12 +289,19 @@ final class RoomEventReader {
     private var iterator: AsyncStream<RoomEvent>.Iterator
     init(_ account: Account) { iterator = account.events(of: RoomEvent.self).makeAsyncIterator() }
 
-    func next() async -> RoomEvent.Change? { await iterator.next()?.change }
+    /// What came so far.
+    private(set) var seen: [RoomEvent.Change] = []
+
+    func next() async -> RoomEvent.Change? {
+        guard let change = await iterator.next()?.change else { return nil }
+        seen.append(change)
+        return change
+    }
 
     /// Takes events until one is as wanted; nil when the account was closed before.
     @discardableResult
     func until(_ matches: (RoomEvent.Change) -> Bool) async -> RoomEvent.Change? {
-        while let event = await iterator.next() { if matches(event.change) { return event.change } }
+        while let change = await next() { if matches(change) { return change } }
         return nil
     }
 
