@@ -89,6 +89,12 @@ public enum Namespaces {
     public static let muc = "http://jabber.org/protocol/muc"
     /// Rooms, as their occupants see them (XEP-0045).
     public static let mucUser = "http://jabber.org/protocol/muc#user"
+    /// Who may do what in a room (XEP-0045).
+    public static let mucAdmin = "http://jabber.org/protocol/muc#admin"
+    /// How a room is set up (XEP-0045).
+    public static let mucOwner = "http://jabber.org/protocol/muc#owner"
+    /// Invitations into a room from user to user (XEP-0249).
+    public static let conference = "jabber:x:conference"
 
     // MARK: PubSub and OMEMO
 

@@ -25,6 +25,7 @@ enum TestApp {
         HandlerRegistry([
             Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
             Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
+            RoomNoted.self,
         ])
     }
 

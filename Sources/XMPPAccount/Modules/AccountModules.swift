@@ -2,12 +2,12 @@
 public enum AccountModules {
     /// All of them; their tables are part of ``Account/schemas``.
     static let all: [any AccountModule.Type] = [
-        DiscoModule.self, CarbonsModule.self, ChatModule.self, ArchiveModule.self,
+        DiscoModule.self, CarbonsModule.self, ChatModule.self, ArchiveModule.self, RoomsModule.self,
     ]
 
     /// What a messenger needs, as most of them want it.
     public static var standard: [any AccountModule] {
-        [DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule()]
+        [DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule(), RoomsModule()]
     }
 }
 

@@ -156,6 +156,24 @@ package final class SlixmppPeer: Sendable {
         }
     }
 
+    /// Sends a control line of a script's own and waits for the line that answers it.
+    ///
+    /// - Parameter prefix: What that line begins with.
+    /// - Returns: The rest of it.
+    /// - Throws: ``TestServerError`` `wrongState` when the deadline passes or the peer has ended.
+    package func ask(
+        _ line: String, answer prefix: String, deadline: ContinuousClock.Instant = .now + .seconds(30)
+    ) throws(TestServerError) -> String {
+        try control(line)
+        do throws(ChildProcessError) {
+            let output = state.withLock { $0.process?.output }
+            let answer = try output?.readLine(deadline: deadline) { $0.hasPrefix(prefix) }
+            return String((answer ?? prefix).dropFirst(prefix.count))
+        } catch {
+            throw failure(.wrongState, "has not answered '\(line)'", error)
+        }
+    }
+
     private func control(_ line: String) throws(TestServerError) {
         try state.withLock { state throws(TestServerError) in
             guard let process = state.process else {

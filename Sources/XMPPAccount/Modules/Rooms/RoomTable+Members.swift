@@ -1,0 +1,178 @@
+import Handlers
+import XMPPCore
+
+// Who is in a room, who invites into one, and what was said there and has not come back.
+extension RoomTable {
+    // MARK: Occupants
+
+    func occupants(of room: JID, in step: borrowing Step) throws(HandlerError) -> [RoomOccupant] {
+        try step.all(
+            "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? ORDER BY nick",
+            account, room.description, read: Self.readOccupant)
+    }
+
+    func occupant(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> RoomOccupant?
+    {
+        try step.first(
+            "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? AND nick = ?",
+            account, room.description, nick, read: Self.readOccupant)
+    }
+
+    private static func readOccupant(_ row: borrowing Row) throws(HandlerError) -> RoomOccupant {
+        RoomOccupant(
+            nick: row.text(0), jid: row.optionalText(1).flatMap { try? JID($0) },
+            affiliation: RoomAffiliation(rawValue: row.text(2)) ?? .none,
+            role: RoomRole(rawValue: row.text(3)) ?? .none)
+    }
+
+    func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT OR REPLACE INTO occupant(account, room, nick, jid, affiliation, role)
+            VALUES (?, ?, ?, ?, ?, ?)
+            """, account, room.description, occupant.nick, occupant.jid?.description,
+            occupant.affiliation.rawValue, occupant.role.rawValue)
+    }
+
+    func rename(_ nick: String, to newNick: String, of room: JID, in step: borrowing Step)
+        throws(HandlerError)
+    {
+        try step.execute(
+            "UPDATE OR REPLACE occupant SET nick = ? WHERE account = ? AND room = ? AND nick = ?", newNick,
+            account, room.description, nick)
+    }
+
+    /// - Returns: Whether the occupant was known.
+    @discardableResult
+    func remove(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "DELETE FROM occupant WHERE account = ? AND room = ? AND nick = ?", account, room.description,
+            nick) == 1
+    }
+
+    func removeOccupants(of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM occupant WHERE account = ? AND room = ?", account, room.description)
+    }
+
+    // MARK: Invitations
+
+    /// How many invitations are kept; the oldest make way: anybody may send them.
+    static let invitationLimit = 100
+
+    func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT OR REPLACE INTO room_invitation(account, room, by, reason, password, thread, direct, received_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            """, account, invitation.room.description, invitation.by?.description, invitation.reason,
+            invitation.password, invitation.thread, invitation.isDirect, invitation.receivedAt)
+        try step.execute(
+            """
+            DELETE FROM room_invitation WHERE account = ?1 AND room IN (
+                SELECT room FROM room_invitation WHERE account = ?1
+                ORDER BY received_at DESC, room LIMIT -1 OFFSET ?2)
+            """, account, Self.invitationLimit)
+    }
+
+    func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
+        let rows = try step.all(
+            """
+            SELECT room, by, reason, password, thread, direct, received_at FROM room_invitation
+            WHERE account = ? ORDER BY received_at, room
+            """, account
+        ) { (row) throws(HandlerError) in
+            (
+                room: row.text(0), by: row.optionalText(1), reason: row.optionalText(2),
+                password: row.optionalText(3), thread: row.optionalText(4), isDirect: row.integer(5) != 0,
+                receivedAt: row.integer(6)
+            )
+        }
+        return try rows.map { row in
+            RoomInvitation(
+                room: try JID(row.room), by: row.by.flatMap { try? JID($0) }, reason: row.reason,
+                password: row.password, thread: row.thread, isDirect: row.isDirect,
+                receivedAt: row.receivedAt)
+        }
+    }
+
+    /// - Returns: Whether there was one.
+    @discardableResult
+    func removeInvitation(into room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "DELETE FROM room_invitation WHERE account = ? AND room = ?", account, room.description) == 1
+    }
+
+    // MARK: Messages on their way
+
+    /// A message that a room has not sent back.
+    struct Unconfirmed {
+        let row: Int64
+        let id: String
+        let xml: [UInt8]
+        let tries: Int64
+        /// In which stay it was sent last; nil when it was not sent yet.
+        let ticket: String?
+    }
+
+    func add(_ message: Element, id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT INTO room_message(account, room, stanza_id, xml) VALUES (?, ?, ?, ?)", account,
+            room.description, id, Serializer().bytes(message))
+    }
+
+    /// The messages that were not sent in this stay, in order.
+    func unsent(in stay: String, to room: JID, in step: borrowing Step) throws(HandlerError) -> [Unconfirmed]
+    {
+        try step.all(
+            """
+            SELECT row, stanza_id, xml, tries, ticket FROM room_message
+            WHERE account = ? AND room = ? AND ticket IS NOT ? ORDER BY row
+            """, account, room.description, stay
+        ) { (row) throws(HandlerError) in
+            Unconfirmed(
+                row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.integer(3),
+                ticket: row.optionalText(4))
+        }
+    }
+
+    func noteSent(_ message: Unconfirmed, in stay: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
+    }
+
+    func isUnconfirmed(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
+            room.description, id
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
+    /// The room has sent it back, or never will.
+    func confirm(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
+            room.description, id)
+    }
+
+    func removeMessages(to room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM room_message WHERE account = ? AND room = ?", account, room.description)
+    }
+
+    // MARK: The watch
+
+    func watch(in step: borrowing Step) throws(HandlerError) -> (handler: HandlerID, due: Int64)? {
+        try step.first("SELECT handler, due FROM room_watch WHERE account = ?", account) {
+            (row) throws(HandlerError) in (HandlerID(rawValue: row.integer(0)), row.integer(1))
+        }
+    }
+
+    func set(watch handler: HandlerID, due: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR REPLACE INTO room_watch(account, handler, due) VALUES (?, ?, ?)", account, handler, due
+        )
+    }
+
+    func removeWatch(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM room_watch WHERE account = ?", account)
+    }
+}

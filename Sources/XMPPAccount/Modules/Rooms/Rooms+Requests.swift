@@ -1,0 +1,54 @@
+public import Handlers
+public import XMPPCore
+
+// What owners, admins and moderators ask: as stored requests, or by waiting for the answer.
+extension Rooms {
+    /// Asks something of a room; the answer calls a stored handler, in whatever process is there by then.
+    ///
+    /// The account need not be in the room.
+    ///
+    /// - Parameters:
+    ///   - then: Called with the answer; ``RoomRequest`` reads what it carries.
+    ///   - orElse: Called with the reason when the answer can never come.
+    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    @discardableResult
+    public func send(
+        _ request: RoomRequest, to room: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil,
+        in step: borrowing Step
+    ) throws -> HandlerID {
+        try account.send(request.iq(to: room), then: then, orElse: orElse, in: step)
+    }
+
+    /// Asks something of a room and waits here for the answer's payload.
+    ///
+    /// - Throws: `StanzaError` when the room refuses, and what ``Account/request(_:timeout:)`` throws.
+    @discardableResult
+    public func request(_ request: RoomRequest, of room: JID) async throws -> Element? {
+        try await account.request(request.iq(to: room)).payload
+    }
+
+    /// The form with which a room is set up.
+    ///
+    /// - Throws: As ``request(_:of:)``; `StanzaError` `undefinedCondition` when the answer holds no form.
+    public func configuration(of room: JID) async throws -> DataForm {
+        guard let form = RoomRequest.configuration(in: try await request(.configuration, of: room)) else {
+            throw StanzaError(.undefinedCondition, text: "the answer holds no form")
+        }
+        return form
+    }
+
+    /// Sets a room up.
+    ///
+    /// - Parameter form: The fields that are to change; the service keeps the others.
+    /// - Throws: As ``request(_:of:)``.
+    public func configure(_ room: JID, _ form: DataForm) async throws {
+        try await request(.configure(form), of: room)
+    }
+
+    /// Who has an affiliation.
+    ///
+    /// - Throws: As ``request(_:of:)``.
+    public func users(with affiliation: RoomAffiliation, in room: JID) async throws -> [RoomRequest.Entry] {
+        RoomRequest.entries(in: try await request(.affiliations(affiliation), of: room))
+    }
+}

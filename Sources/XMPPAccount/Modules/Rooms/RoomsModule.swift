@@ -1,0 +1,73 @@
+// Rooms: what the account wants is a row; presence, messages and answers move it on, in the step that takes them in.
+//
+//     join ──▶ row "room": wanted ──presence──▶ joining ──presence 110──▶ joined ──▶ occupants, subject, cursor
+//                ▲      ▲                          │ error, no answer       │ silence: ping (XEP-0410)
+//                │      └── a new session ─────────┴────────────────────────┘
+//                └── left: by leave(), or put out
+//
+// After a resumption nothing is asked again. In a new session every wanted room is joined with its stored cursor.
+
+public import Handlers
+public import XMPPCore
+
+/// Rooms (XEP-0045) that the account stays in over deaths of the process and lost sessions, checked by pings (XEP-0410).
+///
+/// ```swift
+/// configuration.modules = [RoomsModule()]
+/// …
+/// let end = try await account.rooms.join(try JID("council@conference.capulet.example"), as: "Juliet")
+/// ```
+public struct RoomsModule: AccountModule {
+    public static let name = "rooms"
+    public static let schema: Schema? = RoomTable.schema
+
+    /// How long a room may take to let the account in, in connected time.
+    public var joinTimeout: Duration
+    /// After how much silence, in connected time, a room is asked whether the account is still in it.
+    public var silence: Duration
+    /// After how much connected time a room that could not be joined again is asked once more.
+    public var retryDelay: Duration
+
+    public let features: Set<String> = [Namespaces.muc, Namespaces.conference]
+
+    /// Makes the module.
+    ///
+    /// - Parameters: Each at least a second; less counts as that.
+    public init(
+        joinTimeout: Duration = .seconds(60), silence: Duration = .seconds(900),
+        retryDelay: Duration = .seconds(60)
+    ) {
+        self.joinTimeout = max(.seconds(1), joinTimeout)
+        self.silence = max(.seconds(1), silence)
+        self.retryDelay = max(.seconds(1), retryDelay)
+    }
+
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try account.rooms.table.forgetSession(in: step)
+    }
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        for room in try account.rooms.table.untried(in: step) {
+            try account.rooms.ask(room, in: step)
+        }
+    }
+
+    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+        try account.rooms.take(presence, in: step)
+    }
+
+    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        try message.account.rooms.take(message, in: step)
+    }
+}
+
+extension Account {
+    /// Rooms in the name of this account, which needs ``RoomsModule``.
+    public var rooms: Rooms { Rooms(account: self) }
+}
+
+extension AccountError.Code {
+    /// The account neither is in that room nor wants to be.
+    public static let notInRoom = AccountError.Code(rawValue: "not-in-room")
+}
