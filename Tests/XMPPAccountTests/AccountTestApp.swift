@@ -22,10 +22,11 @@ enum TestApp {
         ])
 
     static var registry: HandlerRegistry {
-        HandlerRegistry([
-            Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
-            Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
-        ])
+        HandlerRegistry(
+            [
+                Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
+                Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
+            ] + ContactsApp.handlers)
     }
 
     /// What servers were told to be handled last, by names of tests.
