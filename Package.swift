@@ -147,7 +147,8 @@ let package = Package(
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
-            dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"]),
+            dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"],
+            resources: [.embedInCode("Servers/contacts_peer.py")]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
         .testTarget(
             name: "OmemoTests",
