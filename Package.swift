@@ -109,7 +109,11 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
                 "XMPPTestKit",
             ],
-            resources: [.embedInCode("Resources/slixmpp_peer.py")]),
+            resources: [.embedInCode("Resources/slixmpp_peer.py")],
+            // A megabyte of relocations less to be read, in processes whose memory is limited.
+            linkerSettings: [
+                .unsafeFlags(["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"])
+            ]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
@@ -148,7 +152,10 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"],
-            resources: [.embedInCode("Modules/Rooms/rooms_peer.py")]),
+            resources: [
+                .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
+                .embedInCode("Servers/contacts_peer.py"),
+            ]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
         .testTarget(
             name: "OmemoTests",

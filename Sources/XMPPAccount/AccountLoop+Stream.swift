@@ -156,6 +156,9 @@ extension AccountLoop {
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
             try adopt(session: state.number, in: step)
+            if let isVersioned = session.hasRosterVersions {
+                try RosterTable(account: account.id).setVersioned(isVersioned, in: step)
+            }
             try account.beginModules(.session, in: step)
             return state
         }
@@ -330,6 +333,7 @@ extension AccountLoop {
             try account.sessions.lose(in: step)
             try forgetDeliveries(in: step)
             try account.logins.forgetToken(in: step)
+            try account.resetModules(.session, in: step)
             return try account.outbox.newest(in: step)
         }
         var isDone = false

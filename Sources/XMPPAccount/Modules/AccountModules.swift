@@ -2,12 +2,16 @@
 public enum AccountModules {
     /// All of them; their tables are part of ``Account/schemas``.
     static let all: [any AccountModule.Type] = [
-        DiscoModule.self, CarbonsModule.self, ChatModule.self, ArchiveModule.self, RoomsModule.self,
+        DiscoModule.self, RosterModule.self, BlockingModule.self, CarbonsModule.self, ChatModule.self,
+        ArchiveModule.self, RoomsModule.self, PushModule.self,
     ]
 
     /// What a messenger needs, as most of them want it.
     public static var standard: [any AccountModule] {
-        [DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule(), RoomsModule()]
+        [
+            DiscoModule(), RosterModule(), BlockingModule(), CarbonsModule(), ChatModule(), ArchiveModule(),
+            RoomsModule(),
+        ]
     }
 }
 

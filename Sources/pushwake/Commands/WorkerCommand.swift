@@ -52,25 +52,3 @@ struct WorkerCommand {
         return 0
     }
 }
-
-/// What a process has used.
-enum ProcessMemory {
-    /// The most physical memory so far, in KiB; 0 where the system does not tell.
-    static var peakKibibytes: Int { peakKibibytes(of: getpid()) }
-
-    /// That of another process.
-    static func peakKibibytes(of processID: Int32) -> Int {
-        // Not getrusage: after a fork its figure starts with the parent's.
-        guard let file = fopen("/proc/\(processID)/status", "r") else { return 0 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 256)
-        while fgets(&line, Int32(line.count), file) != nil {
-            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            guard text.hasPrefix("VmHWM:") else { continue }
-            return text.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap {
-                Int($0)
-            } ?? 0
-        }
-        return 0
-    }
-}

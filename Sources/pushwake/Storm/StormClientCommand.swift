@@ -11,18 +11,21 @@ struct StormClientCommand {
 
     private let options: AccountOptions
     private let rooms: Int
+    private let pageSize: Int
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(
-            words, options: AccountOptions.names.union(["--rooms"]), flags: AccountOptions.flags)
+            words, options: AccountOptions.names.union(["--rooms", "--page-size"]),
+            flags: AccountOptions.flags)
         options = try AccountOptions(arguments, role: .main)
         rooms = try arguments.number("--rooms", in: 0...10_000, default: 0)
+        pageSize = try arguments.number("--page-size", in: 1...250, default: 100)
     }
 
     func run() async throws -> Int32 {
         var configuration = options.configuration
         configuration.modules = [
-            CarbonsModule(), ChatModule(), RoomsModule(), ArchiveModule(pageSize: 250, history: nil),
+            CarbonsModule(), ChatModule(), RoomsModule(), ArchiveModule(pageSize: pageSize, history: nil),
         ]
         let store = try HandlerStore(
             path: options.store, registry: HandlerRegistry(),
@@ -31,6 +34,7 @@ struct StormClientCommand {
         try await account.listen(as: "storm", StormApp.Received().durable)
         let changes = account.events(of: ArchiveProgress.self)
         try await account.connect()
+        ProcessMemory.releaseCode()
         try await joinRooms(account)
         let writing = Task {
             while !Task.isCancelled {
@@ -54,7 +58,7 @@ struct StormClientCommand {
             for number in 0..<rooms {
                 let room = try JID("room\(number)@rooms.localhost")
                 guard try account.rooms.room(room, in: step) == nil else { continue }
-                try account.rooms.join(room, as: "alice", history: .none, in: step)
+                try account.rooms.join(room, as: "alice", history: .since(0), in: step)
             }
         }
     }

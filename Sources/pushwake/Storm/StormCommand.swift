@@ -14,6 +14,7 @@ struct StormCommand {
     private let messages: Int
     private let rooms: Int
     private let roomMessages: Int
+    private let pageSize: Int
     private let kills: Int
     private let seed: UInt64
     private let isJSON: Bool
@@ -21,11 +22,15 @@ struct StormCommand {
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(
-            words, options: ["--messages", "--rooms", "--room-messages", "--kills", "--seed", "--keep"],
+            words,
+            options: [
+                "--messages", "--rooms", "--room-messages", "--page-size", "--kills", "--seed", "--keep",
+            ],
             flags: ["--json"])
         messages = try arguments.number("--messages", in: 0...10_000_000, default: 100_000)
         rooms = try arguments.number("--rooms", in: 0...1000, default: 20)
         roomMessages = try arguments.number("--room-messages", in: 0...10_000_000, default: 50_000)
+        pageSize = try arguments.number("--page-size", in: 1...250, default: 100)
         kills = try arguments.number("--kills", in: 0...100_000, default: 10)
         seed = UInt64(
             try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999)))
@@ -39,7 +44,8 @@ struct StormCommand {
         try FileManager.default.createDirectory(
             atPath: workFolder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         guard !FileManager.default.fileExists(atPath: workFolder + "/store.db") else {
-            throw CommandFailure("the folder \(workFolder) holds an earlier run; name an empty one with --keep")
+            throw CommandFailure(
+                "the folder \(workFolder) holds an earlier run; name an empty one with --keep")
         }
         var keepsFolder = folder != nil
         defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
@@ -66,7 +72,8 @@ struct StormCommand {
             let child = try start(server, folder)
             if verdict.kills < kills {
                 usleep(UInt32.random(in: 50_000...350_000, using: &generator))
-                verdict.peakKibibytes = max(verdict.peakKibibytes, ProcessMemory.peakKibibytes(of: child.processID))
+                verdict.peakKibibytes = max(
+                    verdict.peakKibibytes, ProcessMemory.peakKibibytes(of: child.processID))
                 if child.isRunning {
                     _ = child.killAndWait()
                     verdict.kills += 1
@@ -90,6 +97,7 @@ struct StormCommand {
                 "storm-client", "--store", folder + "/store.db", "--jid", StormServer.account, "--peer",
                 StormServer.peer, "--host", server.server.host, "--port", "\(server.server.directTLSPort)",
                 "--direct-tls", "--ca", server.authorityFile, "--rooms", "\(rooms)",
+                "--page-size", "\(pageSize)",
             ], environment: .inheriting(["PUSHWAKE_PASSWORD": StormServer.password]), output: .pipe)
     }
 

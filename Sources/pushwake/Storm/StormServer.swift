@@ -47,8 +47,10 @@ final class StormServer {
         let room = try JID("room\(number)@rooms.localhost")
         let other = try JID("\(room)/bob")
         let archive = ArchiveService(count: count) { message in
-            Message(to: nil, from: other, type: .groupchat, id: "room\(number)-\(message)", body: body(message))
-                .element
+            Message(
+                to: nil, from: other, type: .groupchat, id: "room\(number)-\(message)", body: body(message)
+            )
+            .element
         }
         server.addService(at: room) { [weak server] stanza, service in
             guard stanza.name == "presence" else { return archive.take(stanza, service) }
@@ -61,7 +63,8 @@ final class StormServer {
     /// XEP-0045 section 7.2.2: the presence that says that one is in.
     private static func entry(to recipient: String?, id: String?) -> Element {
         let item = Element(
-            "item", namespace: Namespaces.mucUser, attributes: ["affiliation": "member", "role": "participant"])
+            "item", namespace: Namespaces.mucUser,
+            attributes: ["affiliation": "member", "role": "participant"])
         let status = Element("status", namespace: Namespaces.mucUser, attributes: ["code": "110"])
         return Element(
             "presence", namespace: Namespaces.client, attributes: ["to": recipient, "id": id],

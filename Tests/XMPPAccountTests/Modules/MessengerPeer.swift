@@ -25,8 +25,8 @@ final class MessengerPeer: Sendable {
     init(
         jid: String, password: String, server: any TestServer, trustFile: String, folder: String
     ) throws {
-        let script = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "messenger_peer.py")
-            .path
+        let script = "\(folder)/messenger_peer.py"
+        try Data(PackageResources.messenger_peer_py).write(to: URL(filePath: script))
         errors = "\(folder)/\(jid.replacingOccurrences(of: "/", with: "-")).errors"
         process = try ChildProcess(
             SlixmppPeer.locatePython(),

@@ -71,6 +71,12 @@ public struct Archive: Sendable {
 
     // MARK: Inside
 
+    /// Whether something was fetched from an archive and it has not refused since.
+    func isInUse(_ archive: JID, in step: borrowing Step) throws -> Bool {
+        guard account.modules.first(of: ArchiveModule.self) != nil else { return false }
+        return try table.isInUse(archive, in: step)
+    }
+
     private var own: JID { account.configuration.jid.bare }
 
     /// Asks for the next page of those archives whose turn has come.

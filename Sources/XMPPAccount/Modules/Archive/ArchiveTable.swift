@@ -178,6 +178,14 @@ struct ArchiveTable {
             archive.description)
     }
 
+    func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM archive WHERE account = ? AND jid = ? AND last_id IS NOT NULL AND failure IS NULL",
+            account,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
     func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM archive WHERE account = ? AND jid = ?", account, archive.description)
         try step.execute(

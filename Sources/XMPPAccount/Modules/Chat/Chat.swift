@@ -213,8 +213,11 @@ public struct Chat: Sendable {
         try account.send(Message(to: from, type: message.type, children: [receipt, store]), in: step)
     }
 
+    /// Whether somebody may know that the account is online: by a subscription, or because it has written to them.
     func isContact(_ peer: JID, in step: borrowing Step) throws -> Bool {
-        try table.hasWritten(to: peer, in: step)
+        let subscription = try account.roster.item(for: peer, in: step)?.subscription
+        if subscription == .from || subscription == .both { return true }
+        return try table.hasWritten(to: peer, in: step)
     }
 }
 

@@ -191,11 +191,14 @@ extension Room {
         }
         return switch history {
         case .usual: nil
-        case .none: Self.history("maxstanzas", "0")
+        case .none: Self.noHistory
         case .last(let count): Self.history("maxstanzas", String(count))
         case .since(let time): Self.history("since", DateTime.text(time))
         }
     }
+
+    /// Asks for nothing of a room's history.
+    static let noHistory = history("maxstanzas", "0")
 
     private static func history(_ name: String, _ value: String) -> Element {
         var history = Element("history", namespace: Namespaces.muc)

@@ -17,7 +17,7 @@ extension Rooms {
             try table.set(waiter: waiter, room.jid, in: step)
         }
         var x = Element("x", namespace: Namespaces.muc)
-        if let history = room.wantedHistory { x.append(history) }
+        if let history = try wantedHistory(room, in: step) { x.append(history) }
         if let password = room.password {
             x.append(Element("password", namespace: Namespaces.muc, text: password))
         }
@@ -91,7 +91,26 @@ extension Rooms {
         guard try table.room(room.jid, in: step)?.state == .joined else { return }
         if presence.isNewRoom, !room.configures { try setUp(room, in: step) }
         try catchUp(room, in: step)
+        try catchUpWithArchive(of: room, in: step)
         try watch(in: step)
+    }
+
+    /// A room whose archive has been fetched from is caught up with that way, page by page and without gaps.
+    private func wantedHistory(_ room: Room, in step: borrowing Step) throws -> Element? {
+        try account.archive.isInUse(room.jid, in: step) ? Room.noHistory : room.wantedHistory
+    }
+
+    /// Where the account catches up with archives, it does so with the room's too; a room that has none refuses.
+    private func catchUpWithArchive(of room: Room, in step: borrowing Step) throws {
+        guard account.modules.first(of: ArchiveModule.self) != nil else { return }
+        let now = step.now
+        let since: Int64? =
+            switch room.history {
+            case .none: now
+            case .since(let time): time
+            case .usual, .last: nil
+            }
+        try account.archive.catchUp(room.jid, since: since, in: step)
     }
 
     /// Takes a new room as the service makes it.

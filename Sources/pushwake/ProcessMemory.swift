@@ -1,0 +1,42 @@
+import Glibc
+
+/// What a process has used.
+enum ProcessMemory {
+    /// The most physical memory so far, in KiB; 0 where the system does not tell.
+    static var peakKibibytes: Int { peakKibibytes(of: getpid()) }
+
+    /// That of another process.
+    static func peakKibibytes(of processID: Int32) -> Int {
+        // Not getrusage: after a fork its figure starts with the parent's.
+        guard let file = fopen("/proc/\(processID)/status", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        while fgets(&line, Int32(line.count), file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            guard text.hasPrefix("VmHWM:") else { continue }
+            return text.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first.flatMap {
+                Int($0)
+            } ?? 0
+        }
+        return 0
+    }
+
+    /// Gives the pages of code back that only the beginning needed, such as that of the login.
+    ///
+    /// Code counts where all of a process's memory is limited, and most of it is there only because a neighbor was
+    /// needed. It is clean: what is needed again is mapped again.
+    static func releaseCode() {
+        guard let file = fopen("/proc/self/maps", "r") else { return }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 1024)
+        while fgets(&line, Int32(line.count), file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            // Only what is executable: nothing was ever written there, so nothing can be lost.
+            let words = text.split(separator: " ")
+            guard words.count > 5, words[1] == "r-xp", words[5].hasPrefix("/") else { continue }
+            let bounds = words[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
+            guard bounds.count == 2, bounds[1] > bounds[0] else { continue }
+            madvise(UnsafeMutableRawPointer(bitPattern: bounds[0]), Int(bounds[1] - bounds[0]), MADV_DONTNEED)
+        }
+    }
+}
