@@ -89,14 +89,18 @@ extension Account {
     }
 
     /// Sends presence from inside a step. It is not sent again in a later session.
+    ///
+    /// - Parameter acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     public func send(
-        _ presence: Presence, key: (any Encodable & Sendable)? = nil, in step: borrowing Step
+        _ presence: Presence, key: (any Encodable & Sendable)? = nil,
+        acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws {
         try checkRoom(in: step)
+        let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key),
             xml: Serializer().bytes(extended(presence.element, in: step)), session: sessions.live(in: step),
-            in: step)
+            handler: handler, in: step)
         wakeAfterCommit(step)
     }
 
