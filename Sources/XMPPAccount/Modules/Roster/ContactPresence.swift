@@ -1,0 +1,106 @@
+import Handlers
+public import XMPPCore
+
+/// One resource of a contact that is available.
+///
+/// Source: RFC 6121 section 4.7.2.
+public struct ContactPresence: Hashable, Sendable {
+    /// Which resource, as a full address; a service may be available without one.
+    public let jid: JID
+    /// How available it is; nil for simply available. `away`, `chat`, `dnd`, `xa`; open for others.
+    public let show: String?
+    /// What the user says about it.
+    public let status: String?
+    /// -128 to 127; messages to the bare address go to the resource with the highest.
+    public let priority: Int8
+
+    /// The longest status that is kept, in characters; what is beyond is cut off.
+    static let longestStatus = 1024
+
+    init(jid: JID, show: String?, status: String?, priority: Int8) {
+        self.jid = jid
+        self.show = show
+        self.status = status
+        self.priority = priority
+    }
+
+    init(_ presence: Presence, from jid: JID) {
+        func text(_ name: String, _ limit: Int) -> String? {
+            let text = presence.element.child(name, presence.element.namespace)?.text
+            return text.flatMap { $0.isEmpty ? nil : String($0.prefix(limit)) }
+        }
+        self.init(
+            jid: jid, show: text("show", 16), status: text("status", Self.longestStatus),
+            priority: presence.priority)
+    }
+}
+
+/// The contacts' resources that are available, as of this session.
+struct ContactPresenceTable {
+    let account: Int64
+
+    static let script = """
+        -- Resources that are available, in this session.
+        CREATE TABLE contact_presence(
+            account INTEGER NOT NULL,
+            jid TEXT NOT NULL,
+            bare TEXT NOT NULL,
+            show TEXT,
+            status TEXT,
+            priority INTEGER NOT NULL,
+            PRIMARY KEY(account, jid)) WITHOUT ROWID;
+        CREATE INDEX contact_presence_bare ON contact_presence(account, bare);
+        """
+
+    /// How many resources of one contact are kept; nobody has more, but somebody may pretend to.
+    static let maximumResources = 100
+
+    func set(_ presence: ContactPresence, in step: borrowing Step) throws(HandlerError) {
+        let bare = presence.jid.bare.description
+        try step.execute(
+            """
+            INSERT INTO contact_presence(account, jid, bare, show, status, priority)
+            SELECT ?1, ?2, ?3, ?4, ?5, ?6
+            WHERE (SELECT count(*) FROM contact_presence WHERE account = ?1 AND bare = ?3 AND jid <> ?2) < ?7
+            ON CONFLICT(account, jid) DO UPDATE
+            SET show = excluded.show, status = excluded.status, priority = excluded.priority
+            """, account, presence.jid.description, bare, presence.show, presence.status,
+            Int(presence.priority), Self.maximumResources)
+    }
+
+    /// - Returns: Whether anything was there.
+    func remove(_ jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let column = jid.isBare ? "bare" : "jid"
+        return try step.execute(
+            "DELETE FROM contact_presence WHERE account = ? AND \(column) = ?", account, jid.description) > 0
+    }
+
+    func removeAll(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM contact_presence WHERE account = ?", account)
+    }
+
+    /// Removes what is not of the account itself or of a contact whose presence it may see.
+    func removeStrangers(own: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            DELETE FROM contact_presence WHERE account = ?1 AND bare <> ?2 AND bare NOT IN
+                (SELECT jid FROM roster_item WHERE account = ?1 AND subscription IN ('to', 'both'))
+            """, account, own.description)
+    }
+
+    /// The resources of one contact, that with the highest priority first.
+    func presence(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [ContactPresence] {
+        try step.all(
+            """
+            SELECT jid, show, status, priority FROM contact_presence WHERE account = ? AND bare = ?
+            ORDER BY priority DESC, jid
+            """, account, jid.bare.description
+        ) { (row) throws(HandlerError) in
+            (try? JID(row.text(0))).map {
+                ContactPresence(
+                    jid: $0, show: row.optionalText(1), status: row.optionalText(2),
+                    priority: Int8(clamping: row.integer(3)))
+            }
+        }.compactMap(\.self)
+    }
+}

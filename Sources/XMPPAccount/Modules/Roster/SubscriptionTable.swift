@@ -1,0 +1,191 @@
+import Handlers
+import XMPPCore
+
+/// Steps of subscriptions that are not over: requests of others, stanzas on their way, handlers that wait for an answer.
+struct SubscriptionTable {
+    let account: Int64
+
+    static let script = """
+        -- Requests of others that the user has not answered.
+        CREATE TABLE subscription_request(
+            account INTEGER NOT NULL,
+            jid TEXT NOT NULL,
+            status TEXT,
+            nick TEXT,
+            received_at INTEGER NOT NULL,
+            PRIMARY KEY(account, jid)) WITHOUT ROWID;
+
+        -- Presence of ours that the server has not acknowledged. `lost` with the session that carried it: then the next
+        -- session carries it again.
+        CREATE TABLE subscription_stanza(
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            account INTEGER NOT NULL,
+            jid TEXT NOT NULL,
+            type TEXT NOT NULL,
+            status TEXT,
+            lost INTEGER NOT NULL DEFAULT 0);
+        CREATE INDEX subscription_stanza_jid ON subscription_stanza(account, jid);
+
+        -- Handlers that wait until a contact has decided; `asked` once the roster has said that the contact was asked.
+        CREATE TABLE subscription_wait(
+            handler INTEGER PRIMARY KEY,
+            account INTEGER NOT NULL,
+            jid TEXT NOT NULL,
+            asked INTEGER NOT NULL DEFAULT 0);
+        CREATE INDEX subscription_wait_jid ON subscription_wait(account, jid);
+        """
+
+    // MARK: Requests of others
+
+    /// How many requests are kept; strangers make them.
+    static let maximumRequests = 10_000
+    /// The longest text of a request that is kept, in characters.
+    static let longestText = 1024
+
+    /// - Returns: The request if it was not known; nil as well when there are too many.
+    func note(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
+        -> SubscriptionRequest?
+    {
+        let nick = presence.element.child("nick", "http://jabber.org/protocol/nick")?.text
+        let status = presence.element.child("status", presence.element.namespace)?.text
+        let request = SubscriptionRequest(
+            jid: jid, status: Self.shortened(status), nick: Self.shortened(nick), receivedAt: step.now)
+        let count = try step.execute(
+            """
+            INSERT OR IGNORE INTO subscription_request(account, jid, status, nick, received_at)
+            SELECT ?1, ?2, ?3, ?4, ?5
+            WHERE (SELECT count(*) FROM subscription_request WHERE account = ?1) < ?6
+            """, account, jid.description, request.status, request.nick, request.receivedAt,
+            Self.maximumRequests)
+        return count > 0 ? request : nil
+    }
+
+    private static func shortened(_ text: String?) -> String? {
+        text.flatMap { $0.isEmpty ? nil : String($0.prefix(longestText)) }
+    }
+
+    func requests(in step: borrowing Step) throws(HandlerError) -> [SubscriptionRequest] {
+        try step.all(
+            """
+            SELECT jid, status, nick, received_at FROM subscription_request WHERE account = ?
+            ORDER BY received_at, jid
+            """, account
+        ) { (row) throws(HandlerError) in
+            (try? JID(row.text(0))).map {
+                SubscriptionRequest(
+                    jid: $0, status: row.optionalText(1), nick: row.optionalText(2),
+                    receivedAt: row.integer(3))
+            }
+        }.compactMap(\.self)
+    }
+
+    /// - Returns: Whether there was one.
+    @discardableResult
+    func removeRequest(of jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            "DELETE FROM subscription_request WHERE account = ? AND jid = ?", account, jid.description) > 0
+    }
+
+    /// Another client of the account has approved them.
+    func removeApproved(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            DELETE FROM subscription_request WHERE account = ?1 AND jid IN
+                (SELECT jid FROM roster_item WHERE account = ?1 AND subscription IN ('from', 'both'))
+            """, account)
+    }
+
+    // MARK: Stanzas on their way
+
+    /// Notes a stanza; one to the same contact about the same side that was lost is not sent any more.
+    func add(_ type: Presence.Kind, to jid: JID, status: String?, in step: borrowing Step)
+        throws(HandlerError) -> Int64
+    {
+        let sides: [[Presence.Kind]] = [[.subscribe, .unsubscribe], [.subscribed, .unsubscribed]]
+        for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
+            try step.execute(
+                "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost", account,
+                jid.description, kind.rawValue)
+        }
+        try step.execute(
+            "INSERT INTO subscription_stanza(account, jid, type, status) VALUES (?, ?, ?, ?)", account,
+            jid.description, type.rawValue, status)
+        return step.lastInsertedRow
+    }
+
+    struct Stanza {
+        let row: Int64
+        let jid: JID
+        let type: Presence.Kind
+        let status: String?
+    }
+
+    private static func read(_ row: borrowing Row) throws(HandlerError) -> Stanza? {
+        guard let jid = try? JID(row.text(1)), let type = Presence.Kind(rawValue: row.text(2)) else {
+            return nil
+        }
+        return Stanza(row: row.integer(0), jid: jid, type: type, status: row.optionalText(3))
+    }
+
+    func remove(row: Int64, in step: borrowing Step) throws(HandlerError) -> Stanza? {
+        try step.first(
+            "DELETE FROM subscription_stanza WHERE account = ? AND id = ? RETURNING id, jid, type, status",
+            account, row, read: Self.read) ?? nil
+    }
+
+    func lose(row: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
+    }
+
+    /// Takes those that were lost with their session, oldest first.
+    func takeLost(in step: borrowing Step) throws(HandlerError) -> [Stanza] {
+        let lost = try step.all(
+            "SELECT id, jid, type, status FROM subscription_stanza WHERE account = ? AND lost ORDER BY id",
+            account, read: Self.read)
+        try step.execute("DELETE FROM subscription_stanza WHERE account = ? AND lost", account)
+        return lost.compactMap(\.self)
+    }
+
+    /// Whether a request to that contact has not reached the server, as far as is known.
+    func isUnderWay(to jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM subscription_stanza WHERE account = ? AND jid = ? AND type = 'subscribe'", account,
+            jid.description
+        ) { (_) throws(HandlerError) in true } ?? false
+    }
+
+    // MARK: Handlers that wait for a decision
+
+    func wait(_ handler: HandlerID, for jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT INTO subscription_wait(handler, account, jid) VALUES (?, ?, ?)", handler, account,
+            jid.description)
+    }
+
+    /// The contacts whose decision is waited for.
+    func awaited(in step: borrowing Step) throws(HandlerError) -> [JID] {
+        try step.all("SELECT DISTINCT jid FROM subscription_wait WHERE account = ? ORDER BY jid", account) {
+            (row) throws(HandlerError) in try? JID(row.text(0))
+        }.compactMap(\.self)
+    }
+
+    func noteAsked(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE subscription_wait SET asked = 1 WHERE account = ? AND jid = ?", account, jid.description)
+    }
+
+    /// Takes the handlers that wait for a contact, oldest first.
+    ///
+    /// - Parameter askedOnly: Leaves those of whose question the roster has not told yet.
+    func takeWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
+        -> [HandlerID]
+    {
+        let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked" : "")
+        let handlers = try step.all(
+            "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
+        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+        try step.execute("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
+        return handlers
+    }
+}
