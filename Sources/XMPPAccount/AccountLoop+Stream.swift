@@ -156,6 +156,9 @@ extension AccountLoop {
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
             try adopt(session: state.number, in: step)
+            if let isVersioned = session.hasRosterVersions {
+                try RosterTable(account: account.id).setVersioned(isVersioned, in: step)
+            }
             try account.beginModules(.session, in: step)
             return state
         }

@@ -47,6 +47,8 @@ public enum Namespaces {
     public static let push = "urn:xmpp:push:0"
     /// Roster (RFC 6121 section 2).
     public static let roster = "jabber:iq:roster"
+    /// The stream feature of rosters with versions (RFC 6121 section 2.6.1).
+    public static let rosterVersions = "urn:xmpp:features:rosterver"
     /// Blocking (XEP-0191).
     public static let blocking = "urn:xmpp:blocking"
 
@@ -85,6 +87,10 @@ public enum Namespaces {
     public static let chatStates = "http://jabber.org/protocol/chatstates"
     /// Processing hints (XEP-0334).
     public static let hints = "urn:xmpp:hints"
+    /// The name that somebody gives themselves (XEP-0172).
+    public static let nick = "http://jabber.org/protocol/nick"
+    /// Electronic visiting cards (XEP-0054).
+    public static let vcard = "vcard-temp"
     /// Rooms (XEP-0045).
     public static let muc = "http://jabber.org/protocol/muc"
     /// Rooms, as their occupants see them (XEP-0045).

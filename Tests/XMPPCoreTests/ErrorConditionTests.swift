@@ -159,6 +159,8 @@ import XMPPCore
             (Namespaces.sasl2, "urn:xmpp:sasl:2"), (Namespaces.bind2, "urn:xmpp:bind:0"),
             (Namespaces.fast, "urn:xmpp:fast:0"), (Namespaces.csi, "urn:xmpp:csi:0"),
             (Namespaces.push, "urn:xmpp:push:0"), (Namespaces.roster, "jabber:iq:roster"),
+            (Namespaces.rosterVersions, "urn:xmpp:features:rosterver"),
+            (Namespaces.nick, "http://jabber.org/protocol/nick"), (Namespaces.vcard, "vcard-temp"),
             (Namespaces.blocking, "urn:xmpp:blocking"), (Namespaces.ping, "urn:xmpp:ping"),
             (Namespaces.discoInfo, "http://jabber.org/protocol/disco#info"),
             (Namespaces.discoItems, "http://jabber.org/protocol/disco#items"),

@@ -82,7 +82,9 @@ extension SessionOpening {
             }
             failed = StreamOpener.FailedResumption(answer)
         }
-        return .bound(try bind(canManage: canManage), failed: failed)
+        var session = try bind(canManage: canManage)
+        session.hasRosterVersions = features.child("ver", Namespaces.rosterVersions) != nil
+        return .bound(session, failed: failed)
     }
 
     /// Asking to resume tells the server our count, so it is an acknowledgement. A process that was frozen while it

@@ -176,4 +176,6 @@ struct BoundSession: Hashable, Sendable {
     var window: Int64?
     /// Why the server did not enable stream management although it offers it.
     var refusal: StanzaError?
+    /// Whether the server announced versions of rosters (RFC 6121 section 2.6.1); nil when it was not seen.
+    var hasRosterVersions: Bool?
 }

@@ -41,6 +41,8 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersStreamManagement = true
     /// Whether the server wants to know if a client is looked at (XEP-0352).
     public var offersClientState = true
+    /// Whether versions of rosters are announced (RFC 6121 section 2.6.1). The server has none: a script answers.
+    public var offersRosterVersions = false
     /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
     /// How long a broken session can be resumed, in whole seconds. A client may ask for less.

@@ -92,6 +92,9 @@ package struct ServerNegotiation: Sendable {
             features.append(Element("bind", namespace: Namespaces.bind))
             if behavior.offersStreamManagement { features.append(Element("sm", namespace: Namespaces.sm)) }
             if behavior.offersClientState { features.append(Element("csi", namespace: Namespaces.csi)) }
+            if behavior.offersRosterVersions {
+                features.append(Element("ver", namespace: Namespaces.rosterVersions))
+            }
         }
         return features
     }

@@ -46,7 +46,7 @@ struct SubscriptionTable {
     func note(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
         -> SubscriptionRequest?
     {
-        let nick = presence.element.child("nick", "http://jabber.org/protocol/nick")?.text
+        let nick = presence.element.child("nick", Namespaces.nick)?.text
         let status = presence.element.child("status", presence.element.namespace)?.text
         let request = SubscriptionRequest(
             jid: jid, status: Self.shortened(status), nick: Self.shortened(nick), receivedAt: step.now)
