@@ -333,6 +333,7 @@ extension AccountLoop {
             try account.sessions.lose(in: step)
             try forgetDeliveries(in: step)
             try account.logins.forgetToken(in: step)
+            try account.resetModules(.session, in: step)
             return try account.outbox.newest(in: step)
         }
         var isDone = false
