@@ -129,6 +129,10 @@ package final class SlixmppPeer: Sendable {
         try control("send \(to) \(count) \(rate) \(prefix)")
     }
 
+    /// Gives it a control line of its script's own.
+    /// - Throws: ``TestServerError`` `wrongState` when it does not run.
+    package func command(_ line: String) throws(TestServerError) { try control(line) }
+
     /// Tells it to end all sending.
     /// - Throws: ``TestServerError`` `wrongState` when it does not run.
     package func stopSending() throws(TestServerError) { try control("stop") }
