@@ -5,7 +5,7 @@ extension Account {
     /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.
     public static let schemas: [Schema] =
         [
-            PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema,
+            PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, VCards.schema,
         ] + AccountModules.all.compactMap { $0.schema }
 
     private static let accountSchema = Schema(

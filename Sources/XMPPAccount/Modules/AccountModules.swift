@@ -2,8 +2,8 @@
 public enum AccountModules {
     /// All of them; their tables are part of ``Account/schemas``.
     static let all: [any AccountModule.Type] = [
-        DiscoModule.self, RosterModule.self, CarbonsModule.self, ChatModule.self, ArchiveModule.self,
-        RoomsModule.self,
+        DiscoModule.self, RosterModule.self, BlockingModule.self, CarbonsModule.self, ChatModule.self,
+        ArchiveModule.self, RoomsModule.self, PushModule.self,
     ]
 
     /// What a messenger needs, as most of them want it.
