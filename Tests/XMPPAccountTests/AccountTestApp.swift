@@ -22,11 +22,12 @@ enum TestApp {
         ])
 
     static var registry: HandlerRegistry {
-        HandlerRegistry([
-            Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
-            Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
-            RoomNoted.self,
-        ])
+        HandlerRegistry(
+            [
+                Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
+                Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
+                RoomNoted.self,
+            ] + ContactsApp.handlers)
     }
 
     /// What servers were told to be handled last, by names of tests.

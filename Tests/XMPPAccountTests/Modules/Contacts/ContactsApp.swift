@@ -6,8 +6,30 @@ import XMPPTestKit
 
 /// The application of the tests of roster, blocking, push and vCards: its handlers note what they are called with.
 enum ContactsApp {
-    static var registry: HandlerRegistry {
-        HandlerRegistry([TestApp.Answered.self, TestApp.Abandoned.self, Decided.self])
+    static let handlers: [any DurableHandler.Type] = [Decided.self, CardNoted.self, PushNoted.self]
+
+    struct CardNoted: Handler {
+        static let id = "test.card-noted"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<VCardFetch>) throws {
+            let outcome =
+                switch call.outcome {
+                case .card(let card): "card \(card.name ?? "-")"
+                case .none: "none"
+                case .error(let error): "error \(error.condition)"
+                case .timedOut: "timed out"
+                }
+            try TestApp.note("card", "\(call.context.jid)", outcome, in: call.step)
+        }
+    }
+
+    struct PushNoted: Handler {
+        static let id = "test.push-noted"
+        static let retry = RetryPolicy.never
+        var name: String
+        func run(_ call: borrowing Call<PushAnswer>) throws {
+            try TestApp.note("push", name, "\(call.outcome)", in: call.step)
+        }
     }
 
     struct Decided: Handler {
@@ -27,18 +49,12 @@ enum ContactsApp {
 }
 
 extension AccountRig {
-    func contactsStore() throws -> HandlerStore {
-        try HandlerStore(
-            path: databasePath, registry: ContactsApp.registry, schemas: Account.schemas + [TestApp.schema],
-            synchronous: .normal)
-    }
-
     /// An account with modules, connected and caught up.
     func connected(
         _ modules: [any AccountModule], store: HandlerStore? = nil,
         _ change: (inout AccountConfiguration) -> Void = { _ in }
     ) async throws -> Account {
-        let account = try await connected(store: store ?? contactsStore()) {
+        let account = try await connected(store: store) {
             $0.modules = modules
             change(&$0)
         }

@@ -147,18 +147,8 @@ import XMPPTestKit
     @Test("X10 a roster of an earlier session that comes late changes nothing")
     func late() async throws {
         try await withRig { rig in
-            let asked = Kept<[IQ]>([])
-            rig.serve { iq in
-                guard iq.payload?.namespace == Namespaces.roster else { return nil }
-                let isFirst = asked.withLock { asked in
-                    asked.append(iq)
-                    return asked.count == 1
-                }
-                return isFirst ? nil : .success(Self.query(nil, Self.item("new@example.org")))
-            }
-            rig.server.setScript { [script = rig.server] element, _ in
-                _ = script
-                return (try? IQ(element: element))?.payload?.namespace == Namespaces.roster ? .drop : .pass
+            rig.server.setScript { element, _ in
+                (try? IQ(element: element))?.payload?.namespace == Namespaces.roster ? .drop : .pass
             }
             let account = try await rig.connected([RosterModule()])
             let first = try #require(gets(rig).first)
@@ -264,8 +254,8 @@ import XMPPTestKit
             try await eventually { try account.store.notes("ended").count == 2 }
             #expect(
                 try account.store.notes("ended") == [
-                    "set: result - from alice@localhost", "remove: error item-not-found from alice@localhost",
-                ].map { $0.replacing(" from alice@localhost", with: " from -") })
+                    "set: result - from -", "remove: error item-not-found from -",
+                ])
             let sets = try rig.requests("query", Namespaces.roster).filter { $0.type == .set }
             #expect(
                 sets.compactMap { $0.payload?.firstElement } == [
