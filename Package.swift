@@ -148,7 +148,9 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"],
-            resources: [.embedInCode("Modules/Rooms/rooms_peer.py")]),
+            resources: [
+                .embedInCode("Modules/Rooms/rooms_peer.py"), .embedInCode("Servers/contacts_peer.py"),
+            ]),
         .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
         .testTarget(
             name: "OmemoTests",

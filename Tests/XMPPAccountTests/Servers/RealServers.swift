@@ -126,13 +126,17 @@ final class RealHome: Sendable {
     /// What every account of this home logged, the XML in both directions with it.
     let log = KeptLog()
 
-    init(_ kind: ServerKind, server: (any TestServer)? = nil, certificates: TestCertificates? = nil) throws {
+    /// - Parameter other: Another home of the same account: another client of it.
+    init(
+        _ kind: ServerKind, server: (any TestServer)? = nil, certificates: TestCertificates? = nil,
+        as other: RealHome? = nil
+    ) throws {
         let servers = try #require(RealServers.current, "the test stands outside of RealServerTests")
         self.servers = servers
         self.server = try server ?? servers.server(kind)
         self.certificates = certificates ?? servers.certificates
-        jid = try JID(local: servers.freshUser(), domain: RealServers.domain)
-        try self.server.addAccount(jid.local ?? "", password: Self.password)
+        jid = try other?.jid ?? JID(local: servers.freshUser(), domain: RealServers.domain)
+        if other == nil { try self.server.addAccount(jid.local ?? "", password: Self.password) }
         folder = try TemporaryFolder()
         store = try HandlerStore(
             path: folder.path + "/app.db", registry: TestApp.registry,
@@ -180,13 +184,18 @@ final class RealHome: Sendable {
 
     /// An independent client on the same server.
     func peer() throws -> SlixmppPeer {
-        let user = servers.freshUser()
-        try server.addAccount(user, password: Self.password)
         let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: "Sources/pushwake/Resources/slixmpp_peer.py")
+        return try peer(script: [UInt8](Data(contentsOf: script)))
+    }
+
+    /// An independent client on the same server, with a script of the test's own.
+    func peer(script: [UInt8]) throws -> SlixmppPeer {
+        let user = servers.freshUser()
+        try server.addAccount(user, password: Self.password)
         let peer = try SlixmppPeer(
-            script: [UInt8](try Data(contentsOf: script)), folder: "\(folder.path)/peer",
+            script: script, folder: "\(folder.path)/\(user)",
             jid: "\(user)@\(RealServers.domain)/peer", password: Self.password, port: server.startTLSPort,
             trustFile: certificates.authorityFile)
         try peer.start()
