@@ -56,7 +56,8 @@ extension RealServerTests {
         }
 
         private func eventuallyItem(
-            _ account: Account, _ jid: JID, _ what: String, _ matches: @escaping @Sendable (RosterItem?) -> Bool
+            _ account: Account, _ jid: JID, _ what: String,
+            _ matches: @escaping @Sendable (RosterItem?) -> Bool
         ) async throws {
             try await eventually("\(what)") { matches(try self.item(account, jid)) }
         }
@@ -98,7 +99,9 @@ extension RealServerTests {
                 try await account.roster.deny(peer.jid)
                 try await eventuallyItem(account, peer.jid, "to again") { $0?.subscription == .to }
                 try await account.roster.unsubscribe(from: peer.jid)
-                try await eventuallyItem(account, peer.jid, "none") { $0?.subscription == RosterItem.Subscription.none }
+                try await eventuallyItem(account, peer.jid, "none") {
+                    $0?.subscription == RosterItem.Subscription.none
+                }
                 try await eventually("the end") { try peer.presence(of: home.jid).contains("unsubscribe") }
                 #expect(try account.store.step { try account.roster.presence(of: peer.jid, in: $0) } == [])
                 #expect(try home.store.notes("abandoned") == [])
@@ -126,7 +129,9 @@ extension RealServerTests {
         func items(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 var account = try await connect(home)
-                let (juliet, nurse) = (try JID("juliet@\(RealServers.domain)"), try JID("nurse@\(RealServers.domain)"))
+                let (juliet, nurse) = (
+                    try JID("juliet@\(RealServers.domain)"), try JID("nurse@\(RealServers.domain)")
+                )
                 try await account.roster.set(juliet, name: "Juliet & Co <3", groups: ["Verona", "Friends"])
                 try await account.roster.set(nurse, name: nil)
                 try await eventuallyItem(account, nurse, "the nurse") { $0 != nil }
@@ -134,18 +139,28 @@ extension RealServerTests {
                 #expect(first.name == "Juliet & Co <3")
                 #expect(Set(first.groups) == ["Verona", "Friends"])
                 try await account.roster.set(juliet, name: "Jules", groups: ["Verona"])
-                try await eventuallyItem(account, juliet, "the new name") { $0?.name == "Jules" && $0?.groups == ["Verona"] }
+                try await eventuallyItem(account, juliet, "the new name") {
+                    $0?.name == "Jules" && $0?.groups == ["Verona"]
+                }
                 let version = try #require(try account.store.step { try account.roster.version(in: $0) })
                 try await account.logOut()
                 await account.close()
-                // Another process, another session: nothing has changed, and the server says so with an empty result.
+                // Another process, another session: nothing has changed, and the server says so with an empty result. A
+                // roster sent whole would bring the name back.
+                try home.store.change("UPDATE roster_item SET name = 'only here' WHERE name = 'Jules'")
                 account = try await connect(home)
+                #expect(try item(account, juliet)?.name == "only here")
                 #expect(try home.sessions == [0, 2])
                 #expect(try account.store.step { try account.roster.version(in: $0) } == version)
-                #expect(try account.store.step { try account.roster.items(in: $0).map(\.jid) } == [juliet, nurse])
+                #expect(
+                    try account.store.step { try account.roster.items(in: $0).map(\.jid) } == [juliet, nurse])
                 try await account.roster.remove(nurse)
                 try await eventuallyItem(account, nurse, "the removal") { $0 == nil }
-                await #expect(throws: StanzaError.self) { try await account.roster.remove(nurse) }
+                // ejabberd finds nothing wrong with removing nobody.
+                if kind == .prosody {
+                    let error = await errorOf { try await account.roster.remove(nurse) } as? StanzaError
+                    #expect(error?.condition == .itemNotFound)
+                }
                 try await account.logOut()
                 await account.close()
                 // What another client changed meanwhile comes with the next session.
@@ -155,7 +170,9 @@ extension RealServerTests {
                 try await changed.caughtUp()
                 await other.close()
                 account = try await connect(home)
-                try await eventuallyItem(account, juliet, "the change") { $0?.name == "Juliet" && $0?.groups == [] }
+                try await eventuallyItem(account, juliet, "the change") {
+                    $0?.name == "Juliet" && $0?.groups == []
+                }
             }
         }
 
@@ -172,31 +189,30 @@ extension RealServerTests {
                 try await eventually("the push") {
                     try account.store.step { try account.blocking.list(in: $0) } == [peer.jid]
                 }
+                // Servers may tell the sender or not; nothing arrives, or it would be there before the third.
                 try await peer.tell("say \(home.jid) two")
-                try await eventually("the refusal") {
-                    try peer.records("received").map { "\($0.type ?? "") \($0.condition ?? "")" }
-                        == ["error service-unavailable"]
-                }
                 try await account.blocking.unblockAll()
                 try await eventually("the second push") {
                     try account.store.step { try account.blocking.list(in: $0) } == []
                 }
                 try await peer.tell("say \(home.jid) three")
                 try await eventually("the third message") { try home.store.notes("message").count == 2 }
-                #expect(try home.store.notes("message").map { $0.split(separator: " ").last } == ["one", "three"])
+                #expect(
+                    try home.store.notes("message").map { $0.split(separator: " ").last } == ["one", "three"])
                 try await peer.tell("block \(home.jid)")
                 try await account.send(Message(to: peer.jid, id: "refused", body: "hello"))
                 try await account.caughtUp()
                 await #expect(throws: StanzaError.self) {
                     try await account.ping(peer.jid.with(resource: "peer"))
                 }
-                #expect(try peer.records("received").count == 1)
+                #expect(try !peer.records("received").contains { $0.body == "hello" })
                 try await peer.tell("unblock \(home.jid)")
                 #expect(try await account.ping(peer.jid.with(resource: "peer")) > .zero)
             }
         }
 
-        @Test("X15 the list of blocked addresses is there in the next session", arguments: ServerKind.allCases)
+        @Test(
+            "X15 the list of blocked addresses is there in the next session", arguments: ServerKind.allCases)
         func blocklist(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 var account = try await connect(home)
@@ -214,7 +230,8 @@ extension RealServerTests {
             }
         }
 
-        @Test("X15 a push service is enabled in each new session and disabled", arguments: ServerKind.allCases)
+        @Test(
+            "X15 a push service is enabled in each new session and disabled", arguments: ServerKind.allCases)
         func push(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 var account = try await connect(home)
@@ -227,9 +244,11 @@ extension RealServerTests {
                 await account.close()
                 account = try await connect(home)
                 try await eventually("the second answer") {
-                    try account.store.step { try account.push.state(of: service, node: "node", in: $0) } == .enabled
+                    try account.store.step { try account.push.state(of: service, node: "node", in: $0) }
+                        == .enabled
                 }
-                try await account.push.disable(service, node: "node", then: ContactsApp.PushNoted(name: "d").durable)
+                try await account.push.disable(
+                    service, node: "node", then: ContactsApp.PushNoted(name: "d").durable)
                 try await eventually("the end") { try home.store.notes("push") == ["e: done", "d: done"] }
                 #expect(try home.store.number("SELECT count(*) FROM push_removal") == 0)
             }

@@ -40,7 +40,9 @@ public struct BlockingModule: AccountModule {
         return try pushed(payload, account, in: step)
     }
 
-    private func pushed(_ payload: Element, _ account: Account, in step: borrowing Step) throws -> ModuleAnswer {
+    private func pushed(_ payload: Element, _ account: Account, in step: borrowing Step) throws
+        -> ModuleAnswer
+    {
         let table = BlockingTable(account: account.id)
         let jids = BlockingTable.addresses(in: payload)
         let isEmpty = payload.children("item", Namespaces.blocking).isEmpty
@@ -89,7 +91,8 @@ struct BlocklistFetched: Handler {
     func run(_ call: borrowing Call<IQReply>) throws {
         let account = call.account
         guard try account.sessions.load(in: call.step).number == session else { return }
-        account.tell(try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
+        account.tell(
+            try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
     }
 
     /// What a server says that has no blocking.

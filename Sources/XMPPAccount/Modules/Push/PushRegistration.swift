@@ -35,7 +35,8 @@ public struct PushRegistration: Hashable, Sendable {
     }
 
     static func disableElement(_ service: JID, node: String?) -> Element {
-        Element("disable", namespace: Namespaces.push, attributes: ["jid": service.description, "node": node])
+        Element(
+            "disable", namespace: Namespaces.push, attributes: ["jid": service.description, "node": node])
     }
 }
 

@@ -82,7 +82,8 @@ struct PushTable {
         let rest = "account = ? AND service = ?"
         if let node {
             try step.execute(
-                "DELETE FROM push_registration WHERE \(rest) AND node = ?", account, service.description, node)
+                "DELETE FROM push_registration WHERE \(rest) AND node = ?", account, service.description, node
+            )
         } else {
             try step.execute("DELETE FROM push_registration WHERE \(rest)", account, service.description)
         }

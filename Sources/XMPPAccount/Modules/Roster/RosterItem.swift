@@ -71,9 +71,10 @@ enum RosterWire {
 
     /// What sets an item: the client says name and groups only (RFC 6121 section 2.3.1).
     static func set(_ jid: JID, name: String?, groups: [String]) -> Element {
-        item([
-            "jid": jid.description, "name": name,
-        ], groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
+        item(
+            [
+                "jid": jid.description, "name": name,
+            ], groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
     }
 
     static func remove(_ jid: JID) -> Element {

@@ -53,7 +53,9 @@ extension SubscriptionDecision: RestorableContext {
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
-        let error = try stored.error.map { StanzaError(try Element(parsing: $0)) ?? StanzaError(.undefinedCondition) }
+        let error = try stored.error.map {
+            StanzaError(try Element(parsing: $0)) ?? StanzaError(.undefinedCondition)
+        }
         self.init(
             account: try Account.serving(environment), jid: stored.jid,
             outcome: error.map(Outcome.failed) ?? (stored.isApproved ? .approved : .denied))

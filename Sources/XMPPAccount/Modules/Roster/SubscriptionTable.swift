@@ -104,7 +104,8 @@ struct SubscriptionTable {
         let sides: [[Presence.Kind]] = [[.subscribe, .unsubscribe], [.subscribed, .unsubscribed]]
         for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
             try step.execute(
-                "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost", account,
+                "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost",
+                account,
                 jid.description, kind.rawValue)
         }
         try step.execute(
@@ -138,11 +139,16 @@ struct SubscriptionTable {
             "UPDATE subscription_stanza SET lost = 1 WHERE account = ? AND id = ?", account, row)
     }
 
-    /// Takes those that were lost with their session, oldest first.
+    /// Takes those that were lost with their session, oldest first; of several to one contact about the same side only the
+    /// last counts.
     func takeLost(in step: borrowing Step) throws(HandlerError) -> [Stanza] {
         let lost = try step.all(
-            "SELECT id, jid, type, status FROM subscription_stanza WHERE account = ? AND lost ORDER BY id",
-            account, read: Self.read)
+            """
+            SELECT id, jid, type, status FROM subscription_stanza WHERE id IN
+                (SELECT max(id) FROM subscription_stanza WHERE account = ? AND lost
+                GROUP BY jid, type IN ('subscribe', 'unsubscribe'))
+            ORDER BY id
+            """, account, read: Self.read)
         try step.execute("DELETE FROM subscription_stanza WHERE account = ? AND lost", account)
         return lost.compactMap(\.self)
     }

@@ -68,19 +68,24 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 pushes of the own server block, unblock and unblock all, and are answered", arguments: [nil, "alice@localhost"])
+    @Test(
+        "X15 pushes of the own server block, unblock and unblock all, and are answered",
+        arguments: [nil, "alice@localhost"])
     func pushed(sender: String?) async throws {
         try await withRig { rig in
             let account = try await rig.connected([BlockingModule()])
             let told = ModuleReader(account, BlockingChange.self)
-            rig.push("p1", Self.list("block", "a@x.example", "@bad", "b@x.example", "c@x.example"), from: sender)
+            rig.push(
+                "p1", Self.list("block", "a@x.example", "@bad", "b@x.example", "c@x.example"), from: sender)
             rig.push("p2", Self.list("unblock", "a@x.example"), from: sender)
             // All of its items are malformed, which is not the same as none.
             rig.push("p3", Self.list("unblock", "@bad"), from: sender)
             rig.push("p4", Self.list("block"), from: sender)
             try await rig.saw { $0.event == .received && $0.id == "p4" }
             #expect(try list(account) == ["b@x.example", "c@x.example"])
-            for id in ["p1", "p2", "p3"] { #expect(rig.xml(ofID: id).first?.contains("type='result'") == true) }
+            for id in ["p1", "p2", "p3"] {
+                #expect(rig.xml(ofID: id).first?.contains("type='result'") == true)
+            }
             #expect(rig.xml(ofID: "p4").first?.contains("<bad-request") == true)
             rig.push("p5", Self.list("unblock"), from: sender)
             try await account.caughtUp()
@@ -93,7 +98,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 a stranger's block, unblock and unblock-all are refused and change nothing", arguments: AccountRig.strangers)
+    @Test(
+        "X15 a stranger's block, unblock and unblock-all are refused and change nothing",
+        arguments: AccountRig.strangers)
     func strangers(sender: String) async throws {
         try await withRig { rig in
             let account = try await rig.connected([BlockingModule()])
@@ -113,7 +120,8 @@ import XMPPTestKit
     func changes() async throws {
         try await withRig { rig in
             rig.serve { iq in
-                guard let payload = iq.payload, payload.namespace == Namespaces.blocking, iq.type == .set else {
+                guard let payload = iq.payload, payload.namespace == Namespaces.blocking, iq.type == .set
+                else {
                     return nil
                 }
                 return payload.firstElement?["jid"] == "forbidden.example"
@@ -125,7 +133,8 @@ import XMPPTestKit
             await #expect(throws: StanzaError(.notAllowed)) { try await account.blocking.block([all]) }
             try await account.blocking.unblock([iago], then: TestApp.Answered(name: "unblock").durable)
             try await account.blocking.unblockAll(then: TestApp.Answered(name: "all").durable)
-            for change in [account.blocking.block, account.blocking.unblock] as [([JID]) async throws -> Void] {
+            for change in [account.blocking.block, account.blocking.unblock] as [([JID]) async throws -> Void]
+            {
                 let error = await errorOf { try await change([]) } as? AccountError
                 #expect(error?.code == .invalidStanza)
             }
@@ -144,7 +153,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 an address is blocked by itself, its account, its domain, or its resource there, and by nothing else")
+    @Test(
+        "X15 an address is blocked by itself, its account, its domain, or its resource there, and by nothing else"
+    )
     func matching() async throws {
         try await withRig { rig in
             let account = try await rig.connected([BlockingModule()])
@@ -155,7 +166,9 @@ import XMPPTestKit
                 "a@x.example/phone", "b@x.example", "b@x.example/any", "y.example/service", "z.example",
                 "q@z.example", "q@z.example/r", "z.example/r",
             ]
-            let free = ["a@x.example", "a@x.example/pc", "x.example", "y.example", "sub.z.example", "b@y.example"]
+            let free = [
+                "a@x.example", "a@x.example/pc", "x.example", "y.example", "sub.z.example", "b@y.example",
+            ]
             let covered = try account.store.step { step in
                 try (blocked + free).filter { try account.blocking.isBlocked(JID($0), in: step) }
             }

@@ -65,7 +65,8 @@ extension AccountRig {
     /// Lets the server answer requests with this payload; those that it gives no answer to are treated as usual.
     func serve(_ answer: @escaping @Sendable (IQ) -> Result<Element?, StanzaError>?) {
         server.setScript { element, _ in
-            guard let iq = try? IQ(element: element), iq.type.isRequest, iq.to == nil || iq.to?.bare == Self.alice
+            guard let iq = try? IQ(element: element), iq.type.isRequest,
+                iq.to == nil || iq.to?.bare == Self.alice
             else { return .pass }
             switch answer(iq) {
             case nil: return .pass
@@ -92,7 +93,9 @@ extension AccountRig {
     /// The requests with that payload that clients sent, as XML, in order.
     func requests(_ name: String, _ namespace: String, from index: Int = 0) throws -> [IQ] {
         try server.log.entries(from: index).filter { $0.event == .received && $0.name == "iq" }
-            .compactMap(\.xml).map { try IQ(element: Element(parsing: $0, defaultNamespace: Namespaces.client)) }
+            .compactMap(\.xml).map {
+                try IQ(element: Element(parsing: $0, defaultNamespace: Namespaces.client))
+            }
             .filter { $0.payload?.has(name: name, namespace: namespace) == true && $0.type.isRequest }
     }
 

@@ -31,7 +31,9 @@ import XMPPTestKit
     /// What the server was asked for, in order; all of it for the own account.
     private func asked(_ rig: AccountRig, from index: Int = 0) throws -> [Element] {
         let sets = try rig.server.log.entries(from: index).filter { $0.event == .received && $0.name == "iq" }
-            .compactMap(\.xml).map { try IQ(element: Element(parsing: $0, defaultNamespace: Namespaces.client)) }
+            .compactMap(\.xml).map {
+                try IQ(element: Element(parsing: $0, defaultNamespace: Namespaces.client))
+            }
             .filter { $0.payload?.namespace == Namespaces.push }
         #expect(sets.allSatisfy { $0.type == .set && $0.to == nil })
         return sets.compactMap(\.payload)
@@ -45,7 +47,9 @@ import XMPPTestKit
         rig.serve { $0.payload?.namespace == Namespaces.push ? .success(nil) : nil }
     }
 
-    @Test("X15 a registration is enabled once a session: again after a lost one and when it changed, not after a resumption")
+    @Test(
+        "X15 a registration is enabled once a session: again after a lost one and when it changed, not after a resumption"
+    )
     func enabled() async throws {
         try await withRig { rig in
             accepting(rig)
@@ -206,7 +210,9 @@ import XMPPTestKit
             try await account.push.enable(Self.registration())
             try await account.caughtUp()
             let mark = rig.server.log.count
-            for sender in ["evil.example", "user@push.example", "push.example/x", "alice@localhost", "localhost"] {
+            for sender in [
+                "evil.example", "user@push.example", "push.example/x", "alice@localhost", "localhost",
+            ] {
                 revoke(rig, from: sender)
             }
             revoke(rig, from: "push.example", node: "other")

@@ -52,13 +52,17 @@ import XMPPTestKit
                         Self.item("nurse@capulet.example", [("subscription", "worship"), ("approved", "1")]),
                         Self.item(
                             "romeo@montague.example",
-                            [("name", ""), ("subscription", "from"), ("ask", "subscribe"), ("approved", "true")])
+                            [
+                                ("name", ""), ("subscription", "from"), ("ask", "subscribe"),
+                                ("approved", "true"),
+                            ])
                     ))
             }
             let account = try await rig.connected([RosterModule()])
             #expect(
                 try items(account) == [
-                    RosterItem(Self.juliet, name: "Juliet", subscription: .both, groups: ["Verona", "Friends"]),
+                    RosterItem(
+                        Self.juliet, name: "Juliet", subscription: .both, groups: ["Verona", "Friends"]),
                     RosterItem(try JID("nurse@capulet.example"), isApproved: true),
                     RosterItem(
                         try JID("romeo@montague.example"), subscription: .from, isAsking: true,
@@ -122,7 +126,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 a roster that is refused or makes no sense leaves what is stored and is told", arguments: [true, false])
+    @Test(
+        "X10 a roster that is refused or makes no sense leaves what is stored and is told",
+        arguments: [true, false])
     func notLoaded(isError: Bool) async throws {
         try await withRig { rig in
             rig.serve { iq in
@@ -172,7 +178,8 @@ import XMPPTestKit
             let account = try await rig.connected([RosterModule()])
             let told = ModuleReader(account, RosterChange.self)
             rig.push(
-                "p1", Self.query("7", Self.item("juliet@capulet.example", [("subscription", "to")])), from: sender)
+                "p1", Self.query("7", Self.item("juliet@capulet.example", [("subscription", "to")])),
+                from: sender)
             try await rig.saw { $0.event == .received && $0.id == "p1" }
             let answer = try IQ(
                 element: Element(parsing: rig.xml(ofID: "p1")[0], defaultNamespace: Namespaces.client))
@@ -191,13 +198,16 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 a stranger's push is refused with service-unavailable and changes nothing", arguments: AccountRig.strangers)
+    @Test(
+        "X10 a stranger's push is refused with service-unavailable and changes nothing",
+        arguments: AccountRig.strangers)
     func strangersPush(sender: String) async throws {
         try await withRig { rig in
             let account = try await rig.connected([RosterModule()])
             let told = ModuleReader(account, RosterChange.self)
             rig.push("p1", Self.query("1", Self.item("juliet@capulet.example")))
-            rig.push("p2", Self.query("2", Self.item("juliet@capulet.example", [("name", "evil")])), from: sender)
+            rig.push(
+                "p2", Self.query("2", Self.item("juliet@capulet.example", [("name", "evil")])), from: sender)
             rig.push(
                 "p3", Self.query("3", Self.item("juliet@capulet.example", [("subscription", "remove")])),
                 from: sender)
@@ -215,7 +225,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 a push without exactly one item is a bad request; one with a malformed address is answered and ignored")
+    @Test(
+        "X10 a push without exactly one item is a bad request; one with a malformed address is answered and ignored"
+    )
     func malformedPush() async throws {
         try await withRig { rig in
             let account = try await rig.connected([RosterModule()])
@@ -233,7 +245,9 @@ import XMPPTestKit
 
     // MARK: Changes
 
-    @Test("X10 items are set and removed as the RFC writes them; the answer is awaited or calls a stored handler")
+    @Test(
+        "X10 items are set and removed as the RFC writes them; the answer is awaited or calls a stored handler"
+    )
     func changes() async throws {
         try await withRig { rig in
             rig.serve { iq in
@@ -272,7 +286,8 @@ import XMPPTestKit
     func lostChange() async throws {
         try await withRig { rig in
             rig.server.setScript { element, _ in
-                (try? IQ(element: element))?.type == .set && element.firstElement?.namespace == Namespaces.roster
+                (try? IQ(element: element))?.type == .set
+                    && element.firstElement?.namespace == Namespaces.roster
                     ? .drop : .pass
             }
             let account = try await rig.connected([RosterModule()])
@@ -291,7 +306,8 @@ import XMPPTestKit
     func missing() async throws {
         try await withRig { rig in
             let account = try rig.account()
-            let error = await errorOf { try await account.roster.set(Self.juliet, name: nil) } as? AccountError
+            let error =
+                await errorOf { try await account.roster.set(Self.juliet, name: nil) } as? AccountError
             #expect(error?.code == .missingModule)
             #expect(error?.message.contains("'roster'") == true)
         }

@@ -22,8 +22,10 @@ import XMPPTestKit
 
     /// What was sent to the contact, by type, in order.
     private func steps(_ rig: AccountRig, from index: Int = 0) -> [String] {
-        rig.server.log.entries(from: index).filter { $0.event == .received && $0.peer == Self.juliet.description }
-            .map { $0.type ?? "available" }
+        rig.server.log.entries(from: index).filter {
+            $0.event == .received && $0.peer == Self.juliet.description
+        }
+        .map { $0.type ?? "available" }
     }
 
     private func requests(_ account: Account) throws -> [SubscriptionRequest] {
@@ -32,7 +34,9 @@ import XMPPTestKit
 
     // MARK: Others ask
 
-    @Test("X10 a request of somebody else's is stored until it is answered, and told once", arguments: [true, false])
+    @Test(
+        "X10 a request of somebody else's is stored until it is answered, and told once",
+        arguments: [true, false])
     func requested(isApproved: Bool) async throws {
         try await withRig { rig in
             let account = try await rig.connected([RosterModule()])
@@ -214,7 +218,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 logging out ends a question that was never sent; one that was sent is decided after the next login")
+    @Test(
+        "X10 logging out ends a question that was never sent; one that was sent is decided after the next login"
+    )
     func loggedOut() async throws {
         try await withRig { rig in
             let account = try rig.account { $0.modules = [RosterModule()] }
@@ -236,6 +242,24 @@ import XMPPTestKit
         }
     }
 
+    @Test("X10 a decision is taken by another process, which resumes the session and asks for nothing")
+    func anotherProcess() async throws {
+        try await withRig { rig in
+            let first = try await rig.connected([RosterModule()])
+            try await ask(first)
+            push(rig, "none", ask: true)
+            try await first.caughtUp()
+            await first.close()
+            push(rig, "to")
+            let mark = rig.server.log.count
+            let second = try await rig.connected([RosterModule()])
+            #expect(rig.sent(from: mark).allSatisfy { $0.hasPrefix("iq ") }, "the answer to the push alone")
+            #expect(try rig.requests("query", Namespaces.roster, from: mark).isEmpty)
+            #expect(try second.store.notes("decided") == ["d: approved by juliet@capulet.example"])
+            #expect(try second.store.waitingHandlers == 0)
+        }
+    }
+
     // MARK: Presence of contacts
 
     private func resources(_ account: Account, of jid: JID = juliet) throws -> [String] {
@@ -252,7 +276,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 the presence of contacts is kept for the session: a resumption keeps it, a new session forgets it")
+    @Test(
+        "X10 the presence of contacts is kept for the session: a resumption keeps it, a new session forgets it"
+    )
     func presence() async throws {
         try await withRig { rig in
             rig.serve { iq in
@@ -265,7 +291,8 @@ import XMPPTestKit
             let account = try await rig.connected([RosterModule()])
             rig.show(from: "juliet@capulet.example/balcony", words("away", "sighing", "5"))
             rig.show(from: "juliet@capulet.example/chamber", words("", "", "300"))
-            rig.show(from: "juliet@capulet.example/tomb", words("xa", String(repeating: "z", count: 5000), "-1"))
+            rig.show(
+                from: "juliet@capulet.example/tomb", words("xa", String(repeating: "z", count: 5000), "-1"))
             try await account.caughtUp()
             #expect(try resources(account).prefix(2) == ["balcony away sighing 5", "chamber - - 0"])
             #expect(try resources(account).last?.count == "tomb xa  -1".count + 1024)
@@ -306,7 +333,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X10 what arrives before the roster is kept, and what of it is of strangers is removed with the roster")
+    @Test(
+        "X10 what arrives before the roster is kept, and what of it is of strangers is removed with the roster"
+    )
     func early() async throws {
         try await withRig { rig in
             rig.server.setScript { element, _ in

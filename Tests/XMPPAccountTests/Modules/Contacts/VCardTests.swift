@@ -25,7 +25,9 @@ import XMPPTestKit
     /// Answers for the peer's bare address and the own account.
     private func serve(_ rig: AccountRig, _ answer: Result<Element?, StanzaError>) {
         rig.server.setScript { element, _ in
-            guard let iq = try? IQ(element: element), iq.payload?.namespace == Namespaces.vcard else { return .pass }
+            guard let iq = try? IQ(element: element), iq.payload?.namespace == Namespaces.vcard else {
+                return .pass
+            }
             switch answer {
             case .success(let payload): return .answer([iq.result(payload: payload)].compactMap(\.?.element))
             case .failure(let error): return .answer([iq.errorReply(error)].compactMap(\.?.element))
@@ -33,7 +35,9 @@ import XMPPTestKit
         }
     }
 
-    @Test("X15 a card's name, nickname and picture are read, with line breaks inside and what nobody knows left out")
+    @Test(
+        "X15 a card's name, nickname and picture are read, with line breaks inside and what nobody knows left out"
+    )
     func fetched() async throws {
         try await withRig { rig in
             let account = try await rig.connected([])
@@ -55,7 +59,8 @@ import XMPPTestKit
             #expect(request.type == .get)
             _ = try await account.vcards.fetch(of: nil)
             _ = try await account.vcards.fetch(of: AccountRig.peer, exactly: true)
-            #expect(try rig.requests("vCard", Namespaces.vcard).dropFirst().map(\.to) == [nil, AccountRig.peer])
+            #expect(
+                try rig.requests("vCard", Namespaces.vcard).dropFirst().map(\.to) == [nil, AccountRig.peer])
         }
     }
 
@@ -64,7 +69,8 @@ import XMPPTestKit
         arguments: [
             photo("image/png", String(repeating: "AAAA", count: 512 * 1024 / 3 + 1)),
             photo("image/png", "not base64!"), photo("image/png", ""), photo("image/png", "aGVsbG8"),
-            Element("PHOTO", namespace: Namespaces.vcard, children: [text("EXTVAL", "http://x.example/y.png")]),
+            Element(
+                "PHOTO", namespace: Namespaces.vcard, children: [text("EXTVAL", "http://x.example/y.png")]),
         ])
     func refusedPhoto(photo: Element) async throws {
         try await withRig { rig in
@@ -87,17 +93,19 @@ import XMPPTestKit
                 .success(Self.card([])), .success(nil), .failure(StanzaError(.itemNotFound)),
                 .failure(StanzaError(.serviceUnavailable)),
             ]
-            for answer in answers {
+            for (index, answer) in answers.enumerated() {
                 serve(rig, answer)
                 #expect(try await account.vcards.fetch(of: AccountRig.peer) == nil)
                 try await account.vcards.fetch(
                     of: AccountRig.peer.bare, then: ContactsApp.CardNoted().durable)
+                try await eventually { try account.store.notes("card").count == index + 1 }
             }
             serve(rig, .failure(StanzaError(.forbidden)))
             await #expect(throws: StanzaError(.forbidden)) {
                 try await account.vcards.fetch(of: AccountRig.peer)
             }
             try await account.vcards.fetch(of: AccountRig.peer.bare, then: ContactsApp.CardNoted().durable)
+            try await eventually { try account.store.notes("card").count == 5 }
             serve(rig, .success(Self.card([Self.text("FN", "Alice")])))
             try await account.vcards.fetch(of: nil, then: ContactsApp.CardNoted().durable)
             try await eventually { try account.store.notes("card").count == 6 }
@@ -141,7 +149,8 @@ import XMPPTestKit
             let gone = try JID("peer@localhost/gone")
             await #expect(throws: StanzaError(.serviceUnavailable)) { try await account.ping(gone) }
             rig.server.addBot(jid: AccountRig.peer)
-            let error = await errorOf { _ = try await account.ping(AccountRig.peer, timeout: 1) } as? AccountError
+            let error =
+                await errorOf { _ = try await account.ping(AccountRig.peer, timeout: 1) } as? AccountError
             #expect(error?.code == .timedOut)
         }
     }
