@@ -8,7 +8,10 @@ public enum AccountModules {
 
     /// What a messenger needs, as most of them want it.
     public static var standard: [any AccountModule] {
-        [DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule(), RoomsModule()]
+        [
+            DiscoModule(), RosterModule(), BlockingModule(), CarbonsModule(), ChatModule(), ArchiveModule(),
+            RoomsModule(), PushModule(),
+        ]
     }
 }
 
