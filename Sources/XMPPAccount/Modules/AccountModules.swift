@@ -10,7 +10,7 @@ public enum AccountModules {
     public static var standard: [any AccountModule] {
         [
             DiscoModule(), RosterModule(), BlockingModule(), CarbonsModule(), ChatModule(), ArchiveModule(),
-            RoomsModule(),
+            RoomsModule(), PushModule(),
         ]
     }
 }
