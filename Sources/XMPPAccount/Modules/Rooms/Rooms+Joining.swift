@@ -91,7 +91,16 @@ extension Rooms {
         guard try table.room(room.jid, in: step)?.state == .joined else { return }
         if presence.isNewRoom, !room.configures { try setUp(room, in: step) }
         try catchUp(room, in: step)
+        try fetchMissed(room, in: step)
         try watch(in: step)
+    }
+
+    /// A room sends only the last messages by itself. If it has an archive, the others are there (XEP-0313).
+    private func fetchMissed(_ room: Room, in step: borrowing Step) throws {
+        guard let cursor = room.cursor, cursor.archiveID != nil,
+            account.modules.first(of: ArchiveModule.self) != nil
+        else { return }
+        try account.archive.catchUp(room.jid, since: cursor.time - Room.overlap, in: step)
     }
 
     /// Takes a new room as the service makes it.
