@@ -14,9 +14,8 @@ extension SessionOpening {
         -> Attempt
     {
         let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
-        if let features = offer.extensible?.bindFeatures {
-            learned.hasClientState = features.contains(Namespaces.csi)
-        }
+        // That it is not listed here says nothing: ejabberd shows it behind the login only.
+        if offer.extensible?.bindFeatures?.contains(Namespaces.csi) == true { learned.hasClientState = true }
         if mayUseToken, configuration.usesExtensibleLogin, let attempt = try beginWithToken(offer, bindings) {
             return attempt
         }

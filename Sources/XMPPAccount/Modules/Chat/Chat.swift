@@ -215,8 +215,10 @@ public struct Chat: Sendable {
 
     /// Whether somebody may know that the account is online: by a subscription, or because it has written to them.
     func isContact(_ peer: JID, in step: borrowing Step) throws -> Bool {
-        let subscription = try account.roster.item(for: peer, in: step)?.subscription
-        if subscription == .from || subscription == .both { return true }
+        if account.modules.first(of: RosterModule.self) != nil {
+            let subscription = try account.roster.item(for: peer, in: step)?.subscription
+            if subscription == .from || subscription == .both { return true }
+        }
         return try table.hasWritten(to: peer, in: step)
     }
 }

@@ -91,26 +91,27 @@ extension Rooms {
         guard try table.room(room.jid, in: step)?.state == .joined else { return }
         if presence.isNewRoom, !room.configures { try setUp(room, in: step) }
         try catchUp(room, in: step)
-        try catchUpWithArchive(of: room, in: step)
+        try fetchMissed(room, in: step)
         try watch(in: step)
     }
 
-    /// A room whose archive has been fetched from is caught up with that way, page by page and without gaps.
+    /// A room whose archive has been fetched from is caught up with that way alone, page by page, in order.
     private func wantedHistory(_ room: Room, in step: borrowing Step) throws -> Element? {
         try account.archive.isInUse(room.jid, in: step) ? Room.noHistory : room.wantedHistory
     }
 
-    /// Where the account catches up with archives, it does so with the room's too; a room that has none refuses.
-    private func catchUpWithArchive(of room: Room, in step: borrowing Step) throws {
+    /// A room sends only the last messages by itself. If it has an archive, the others are there (XEP-0313).
+    private func fetchMissed(_ room: Room, in step: borrowing Step) throws {
         guard account.modules.first(of: ArchiveModule.self) != nil else { return }
-        let now = step.now
-        let since: Int64? =
-            switch room.history {
-            case .none: now
-            case .since(let time): time
-            case .usual, .last: nil
-            }
-        try account.archive.catchUp(room.jid, since: since, in: step)
+        if try account.archive.isInUse(room.jid, in: step) {
+            try account.archive.catchUp(room.jid, in: step)
+        } else if let cursor = room.cursor {
+            // Messages that carry its ids are in an archive.
+            guard cursor.archiveID != nil else { return }
+            try account.archive.catchUp(room.jid, since: cursor.time - Room.overlap, in: step)
+        } else if case .since(let time) = room.history {
+            try account.archive.catchUp(room.jid, since: time, in: step)
+        }
     }
 
     /// Takes a new room as the service makes it.
