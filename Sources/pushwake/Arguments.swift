@@ -4,16 +4,25 @@
 struct Arguments {
     private var values: [String: String] = [:]
     private var flags: Set<String> = []
+    /// The words that belong to no option, in order.
+    private(set) var words: [String] = []
 
     /// - Parameters:
     ///   - words: The words after the command's name.
     ///   - options: Names that take a value.
     ///   - flags: Names that take none.
-    /// - Throws: ``UsageError`` for a word without a name, a name that is not listed or a missing value.
-    init(_ words: [String], options: Set<String>, flags allowedFlags: Set<String>) throws(UsageError) {
+    ///   - wordCount: How many words may stand by themselves.
+    /// - Throws: ``UsageError`` for more words than that, a name that is not listed or a missing value.
+    init(
+        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0
+    ) throws(UsageError) {
         var rest = words[...]
         while let word = rest.popFirst() {
-            guard word.hasPrefix("--") else { throw UsageError("'\(word)' is no option") }
+            guard word.hasPrefix("--") else {
+                guard self.words.count < wordCount else { throw UsageError("'\(word)' is no option") }
+                self.words.append(word)
+                continue
+            }
             let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
             let name = parts[0]
             if allowedFlags.contains(name), parts.count == 1 {

@@ -39,6 +39,11 @@ struct Pushwake {
         case "simulate": return try await SimulateCommand(rest).run()
         case "storm": return try await StormCommand(rest).run()
         case "storm-client": return try await StormClientCommand(rest).run()
+        case "login": return try await LoginCommand(rest).run()
+        case "send": return try await SendCommand(rest).run()
+        case "listen": return try await ListenCommand(rest).run()
+        case "roster": return try await RosterCommand(rest).run()
+        case "join": return try await JoinCommand(rest).run()
         case "main": return try await MainCommand(rest).run()
         case "worker": return try await WorkerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
@@ -56,7 +61,26 @@ struct Pushwake {
     static let help = """
         usage: pushwake COMMAND [OPTIONS]
 
-        commands
+        a client to try it with
+          login                         log in once, and say what the server offers
+          send TO TEXT                  send a message; done when the server has it
+            --receipt                   done when the recipient has it
+            --wait S                    how long at most (default 30)
+          listen                        show messages as they come, each once, whoever is killed
+          roster [add|remove|accept|refuse USER@DOMAIN]
+            --name NAME                 what to call who is added
+          join ROOM                     show what is said in a room, and say there what is typed
+            --nick NAME                 the name there (default: that of the account)
+          each takes
+            --jid USER@DOMAIN           the account; its password comes from --password-file FILE, the environment
+                                        variable PUSHWAKE_PASSWORD or the terminal
+            --store FILE                where its state is kept (default ~/.local/state/pushwake/USER@DOMAIN.db)
+            --host HOST --port PORT [--direct-tls] [--ca FILE]
+                                        where DNS does not say where the server is
+            --json                      for listen, roster and join: one JSON object a line
+            --log-xml                   show on standard error what is decided, sent and received
+
+        the proof
           simulate    run main, a worker and a peer, kill them at random, and prove what happened
             --server NAME               the server between them: embedded, prosody or ejabberd (default embedded)
             --faults                    let lines break, sessions expire, main freeze and the server restart, too

@@ -23,6 +23,19 @@ enum Terminal {
         }
     }
 
+    /// A text of somebody else's without what would steer a terminal.
+    static func harmless(_ text: String) -> String {
+        String(
+            String.UnicodeScalarView(
+                text.unicodeScalars.map { scalar in
+                    let steers =
+                        scalar != "\n" && (scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value))
+                        || (0x202A...0x202E).contains(scalar.value)
+                        || (0x2066...0x2069).contains(scalar.value)
+                    return steers ? "\u{FFFD}" : scalar
+                }))
+    }
+
     static let isInteractive = isatty(STDERR_FILENO) == 1
 }
 

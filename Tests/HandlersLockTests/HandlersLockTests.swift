@@ -12,7 +12,7 @@ import XMPPAccount
     /// Listed, not discovered: this program holds the handlers of all other tests too.
     private static let handlers: [any DurableHandler.Type] =
         Account.schemas.flatMap(\.handlers) + OmemoService.handlers + PubSubService.handlers
-        + SimulationApp.handlers + StormApp.schema.handlers + [
+        + SimulationApp.handlers + StormApp.schema.handlers + ClientApp.schema.handlers + [
             SimulationApp.Handler_received.self, SimulationApp.Handler_answered.self,
             SimulationApp.Handler_abandoned.self, SimulationApp.Handler_acknowledged.self,
         ]

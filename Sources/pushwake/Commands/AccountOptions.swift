@@ -1,26 +1,20 @@
+import FoundationEssentials
 import Glibc
 import HandlerMacrosSupport
 import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// The options that `main` and `worker` share: which store, which account, which server.
-struct AccountOptions {
-    static let names: Set<String> = ["--store", "--jid", "--peer", "--host", "--port", "--ca"]
+/// Which account and which server, for every command that connects.
+struct ConnectionOptions {
+    static let names: Set<String> = ["--jid", "--host", "--port", "--ca", "--password-file"]
     static let flags: Set<String> = ["--direct-tls", "--log-xml"]
 
-    let store: String
-    let peer: JID
     let configuration: AccountConfiguration
 
     init(_ arguments: Arguments, role: AccountRole) throws {
-        store = try arguments.required("--store")
-        peer = try Self.address(arguments, "--peer")
-        guard let password = getenv("PUSHWAKE_PASSWORD").map({ String(cString: $0) }) else {
-            throw UsageError("set the environment variable PUSHWAKE_PASSWORD to the account's password")
-        }
-        let jid = try Self.address(arguments, "--jid")
-        var configuration = AccountConfiguration(jid: jid, password: password)
+        let jid = try Self.address(try arguments.required("--jid"), "--jid")
+        var configuration = AccountConfiguration(jid: jid, password: try Self.password(arguments, jid))
         if let host = arguments.value("--host") {
             let port = try arguments.number(
                 "--port", in: 1...65535, default: arguments.has("--direct-tls") ? 5223 : 5222)
@@ -35,6 +29,23 @@ struct AccountOptions {
         self.configuration = configuration
     }
 
+    /// From the environment, a file, or the person at the terminal. Never from the command line, which others can read.
+    private static func password(_ arguments: Arguments, _ jid: JID) throws -> String {
+        if let file = arguments.value("--password-file") {
+            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+                throw CommandFailure("the password file \(file) cannot be read")
+            }
+            return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
+        }
+        if let password = getenv("PUSHWAKE_PASSWORD") { return String(cString: password) }
+        guard isatty(STDIN_FILENO) == 1, let typed = getpass("Password of \(jid.bare): ") else {
+            throw UsageError(
+                "set the environment variable PUSHWAKE_PASSWORD to the account's password, or name a file that holds it with --password-file"
+            )
+        }
+        return String(cString: typed)
+    }
+
     /// Everything the account decides and the XML in both directions, secrets masked, on standard error.
     private static func xmlLog() -> AccountLog {
         let log = AccountLog { Terminal.writeError("\($0)\n") }
@@ -43,13 +54,29 @@ struct AccountOptions {
         return log
     }
 
-    private static func address(_ arguments: Arguments, _ name: String) throws -> JID {
-        let text = try arguments.required(name)
+    /// - Parameter name: What the address is, for the complaint.
+    static func address(_ text: String, _ name: String) throws -> JID {
         do {
             return try JID(text)
         } catch {
             throw UsageError("\(name) '\(text)' is no XMPP address: \(error)")
         }
+    }
+}
+
+/// The options that `main` and `worker` share: which store, which account, which server.
+struct AccountOptions {
+    static let names: Set<String> = ConnectionOptions.names.union(["--store", "--peer"])
+    static let flags: Set<String> = ConnectionOptions.flags
+
+    let store: String
+    let peer: JID
+    let configuration: AccountConfiguration
+
+    init(_ arguments: Arguments, role: AccountRole) throws {
+        store = try arguments.required("--store")
+        peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
+        configuration = try ConnectionOptions(arguments, role: role).configuration
     }
 
     func openStore() throws -> HandlerStore {

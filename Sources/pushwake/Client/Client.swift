@@ -1,0 +1,145 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// What the commands `login`, `send`, `listen`, `roster` and `join` share: an account with all a messenger needs, and its
+/// store.
+struct Client {
+    static let names: Set<String> = ConnectionOptions.names.union(["--store"])
+    static let flags: Set<String> = ConnectionOptions.flags
+
+    let account: Account
+    let store: HandlerStore
+
+    init(_ arguments: Arguments) throws {
+        var configuration = try ConnectionOptions(arguments, role: .main).configuration
+        configuration.modules = .standard
+        let path = try arguments.value("--store") ?? Self.usualStore(of: configuration.jid)
+        store = try HandlerStore(
+            path: path, registry: HandlerRegistry(), schemas: Account.schemas + [ClientApp.schema])
+        account = try Account(configuration, store: store)
+    }
+
+    /// Where the account's store is unless said otherwise.
+    private static func usualStore(of jid: JID) throws -> String {
+        let state = getenv("XDG_STATE_HOME").map { String(cString: $0) }
+        let home = getenv("HOME").map { String(cString: $0) + "/.local/state" }
+        guard let parent = state ?? home else {
+            throw UsageError("there is no home folder; name the file of the store with --store")
+        }
+        let folder = parent + "/pushwake"
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        return "\(folder)/\(jid.bare).db"
+    }
+
+    /// Connects, and waits until everything that waited at the server has come.
+    func connect() async throws {
+        try await account.listen(as: "client", ClientApp.Received().durable)
+        try await account.connect()
+        try await account.caughtUp()
+    }
+
+    /// The address of this session.
+    func fullJID(in step: borrowing Step) throws -> String? {
+        try step.first("SELECT full_jid FROM session") { (row) throws(HandlerError) in row.optionalText(0) }
+            ?? nil
+    }
+}
+
+/// What the client stores: every message, until it was shown.
+enum ClientApp {
+    static let schema = Schema(
+        module: "client",
+        migrations: [
+            """
+            CREATE TABLE message(
+                row INTEGER PRIMARY KEY,
+                peer TEXT NOT NULL,
+                nick TEXT,
+                own INTEGER NOT NULL,
+                sent_at INTEGER NOT NULL,
+                body TEXT NOT NULL);
+            """
+        ], handlers: [Received.self])
+
+    /// A message that was stored and not shown yet. It is a row until it was shown, also by a later process.
+    struct Stored: DurableEvent {
+        static let id = "client.stored"
+        var row: Int64
+    }
+
+    /// Stores a message.
+    struct Received: Handler {
+        static let id = "client.received"
+
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            let (message, source) = (call.message, call.context.source)
+            guard let body = message.body, message.type != .error else { return }
+            let isOwn = source == .carbonSent || message.from?.bare == call.account.configuration.jid
+            let peer = isOwn ? message.to : message.from
+            let now = call.step.now
+            let row =
+                try call.step.first(
+                    """
+                    INSERT INTO message(peer, nick, own, sent_at, body) VALUES (?, ?, ?, ?, ?) RETURNING row
+                    """, peer?.bare.description ?? "",
+                    message.type == .groupchat ? message.from?.resource : nil, isOwn,
+                    call.context.sentAt ?? now, body
+                ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+            try call.step.post(Stored(row: row))
+        }
+    }
+
+    /// A message as it is shown.
+    struct Line: Codable {
+        var peer: String
+        var nick: String?
+        var own: Bool
+        var time: String
+        var body: String
+
+        /// One line: whatever people write stays inside of it.
+        var text: String {
+            let name = nick.map { "\(peer) \($0)" } ?? peer
+            let shown = body.split(separator: "\n", omittingEmptySubsequences: false).joined(
+                separator: "\n    ")
+            return "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(Terminal.harmless(shown))"
+        }
+    }
+
+    static func line(_ row: Int64, in step: borrowing Step) throws -> Line? {
+        try step.first("SELECT peer, nick, own, sent_at, body FROM message WHERE row = ?", row) {
+            (row) throws(HandlerError) in
+            Line(
+                peer: row.text(0), nick: row.optionalText(1), own: row.integer(2) != 0,
+                time: DateTime.text(row.integer(3)), body: row.text(4))
+        }
+    }
+}
+
+extension Client {
+    /// Shows each message once, now and in later processes, for ever.
+    ///
+    /// - Parameters:
+    ///   - peer: Only those of this address; others stay to be shown later.
+    ///   - isJSON: Whether as JSON, one object a line.
+    func showMessages(of peer: JID? = nil, isJSON: Bool) async throws {
+        for try await delivery in store.events(ClientApp.Stored.self) {
+            let line = try store.step { try ClientApp.line(delivery.event.row, in: $0) }
+            guard let line else { continue }
+            if let peer, line.peer != peer.bare.description { continue }
+            Terminal.say(isJSON ? try Self.json(line) : line.text)
+            // Shown, then marked: one that dies in between shows it again rather than never.
+            _ = try store.step { try delivery.consume(in: $0) }
+        }
+    }
+
+    static func json(_ value: some Encodable) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(value), as: UTF8.self)
+    }
+}

@@ -1,0 +1,44 @@
+import XMPPAccount
+
+/// `pushwake listen`: shows messages as they come, each once, until it is killed. What comes meanwhile is shown next time.
+struct ListenCommand {
+    private let client: Client
+    private let isJSON: Bool
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(
+            words, options: Client.names, flags: Client.flags.union(["--json"]))
+        isJSON = arguments.has("--json")
+        client = try Client(arguments)
+    }
+
+    func run() async throws -> Int32 {
+        let client = client
+        let stopped = Client.untilStopped(client.account)
+        try await client.connect()
+        Terminal.writeError("listening as \(client.account.configuration.jid)\n")
+        let showing = Task { try await client.showMessages(isJSON: isJSON) }
+        let error = await stopped.value
+        showing.cancel()
+        if let error { throw error }
+        return 0
+    }
+}
+
+extension Client {
+    /// Waits until the account stops for good.
+    static func untilStopped(_ account: Account) -> Task<AccountError?, Never> {
+        let events = account.events
+        return Task {
+            for await event in events {
+                switch event {
+                case .stopped(let error): return error
+                case .suspended(let error): Terminal.writeError("the connection broke: \(error)\n")
+                case .resumed: Terminal.writeError("connected again; nothing was lost\n")
+                default: break
+                }
+            }
+            return nil
+        }
+    }
+}

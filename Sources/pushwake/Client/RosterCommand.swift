@@ -1,0 +1,105 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// `pushwake roster`: shows the contacts, or changes them.
+struct RosterCommand {
+    private enum Action {
+        case show
+        case add(JID, name: String?)
+        case remove(JID)
+        case accept(JID)
+        case refuse(JID)
+    }
+
+    private let client: Client
+    private let action: Action
+    private let isJSON: Bool
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(
+            words, options: Client.names.union(["--name"]), flags: Client.flags.union(["--json"]),
+            wordCount: 2)
+        action = try Self.action(arguments)
+        isJSON = arguments.has("--json")
+        client = try Client(arguments)
+    }
+
+    private static func action(_ arguments: Arguments) throws -> Action {
+        guard let verb = arguments.words.first else { return .show }
+        guard arguments.words.count == 2 else {
+            throw UsageError("say whom: pushwake roster \(verb) USER@DOMAIN --jid …")
+        }
+        let jid = try ConnectionOptions.address(arguments.words[1], "the contact").bare
+        switch verb {
+        case "add": return .add(jid, name: arguments.value("--name"))
+        case "remove": return .remove(jid)
+        case "accept": return .accept(jid)
+        case "refuse": return .refuse(jid)
+        default: throw UsageError("a roster can add, remove, accept or refuse somebody, not '\(verb)'")
+        }
+    }
+
+    func run() async throws -> Int32 {
+        let roster = client.account.roster
+        try await client.connect()
+        switch action {
+        case .show: try await show()
+        case .add(let jid, let name):
+            try await roster.set(jid, name: name)
+            try await roster.subscribe(to: jid)
+            Terminal.say("\(jid) is in the roster and was asked for their presence")
+        case .remove(let jid):
+            try await roster.remove(jid)
+            Terminal.say("\(jid) is not in the roster any more")
+        case .accept(let jid):
+            try await roster.approve(jid)
+            Terminal.say("\(jid) may see the account's presence")
+        case .refuse(let jid):
+            try await roster.deny(jid)
+            Terminal.say("\(jid) may not see the account's presence")
+        }
+        try await client.account.caughtUp()
+        await client.account.close()
+        return 0
+    }
+
+    private struct Contact: Encodable {
+        var jid: String
+        var name: String?
+        var subscription: String
+        var groups: [String]
+        var isOnline: Bool
+
+        enum CodingKeys: String, CodingKey {
+            case jid, name, subscription, groups
+            case isOnline = "online"
+        }
+    }
+
+    private func show() async throws {
+        let roster = client.account.roster
+        // Presence of contacts comes behind our own.
+        try await client.account.caughtUp()
+        let (contacts, requests) = try await client.account.perform { step in
+            let items = try roster.items(in: step)
+            var contacts: [Contact] = []
+            for item in items {
+                contacts.append(
+                    Contact(
+                        jid: item.jid.description, name: item.name, subscription: item.subscription.rawValue,
+                        groups: item.groups, isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
+            }
+            return (contacts, try roster.requests(in: step).map(\.jid.description))
+        }
+        if isJSON { return try contacts.forEach { Terminal.say(try Client.json($0)) } }
+        for contact in contacts {
+            let name = contact.name.map { " (\(Terminal.harmless($0)))" } ?? ""
+            Terminal.say("\(contact.isOnline ? "●" : "○") \(contact.jid)\(name)  \(contact.subscription)")
+        }
+        if contacts.isEmpty { Terminal.say("no contacts; add one with 'pushwake roster add USER@DOMAIN'") }
+        for request in requests {
+            Terminal.say("\(request) asks to see the account's presence: 'pushwake roster accept \(request)'")
+        }
+    }
+}

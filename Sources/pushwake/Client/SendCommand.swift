@@ -1,0 +1,61 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// `pushwake send TO TEXT`: sends a message and waits until the server has it, or the recipient.
+struct SendCommand {
+    private let client: Client
+    private let recipient: JID
+    private let text: String
+    private let waitsForReceipt: Bool
+    private let patience: Int
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(
+            words, options: Client.names.union(["--wait"]), flags: Client.flags.union(["--receipt"]),
+            wordCount: 2)
+        guard arguments.words.count == 2 else {
+            throw UsageError("say to whom and what: pushwake send USER@DOMAIN 'the text' --jid …")
+        }
+        recipient = try ConnectionOptions.address(arguments.words[0], "the recipient")
+        text = arguments.words[1]
+        waitsForReceipt = arguments.has("--receipt")
+        patience = try arguments.number("--wait", in: 1...86400, default: 30)
+        client = try Client(arguments)
+    }
+
+    func run() async throws -> Int32 {
+        let account = client.account
+        let changes = account.events(of: DeliveryChange.self)
+        // Stored before there is a connection: killed from here on, it is sent by whatever comes next on this store.
+        let id = try await account.chat.send(Message(to: recipient, body: text))
+        let deadline = Task {
+            try await Task.sleep(for: .seconds(patience))
+            await account.close()
+        }
+        defer { deadline.cancel() }
+        do {
+            try await client.connect()
+        } catch let error as AccountError where error.code == .closed {
+            throw CommandFailure(
+                "there was no connection within \(patience) s; the message is stored and goes out with the next one"
+            )
+        }
+        for await change in changes where change.delivery.id == id {
+            if let failure = change.delivery.failure {
+                await account.close()
+                throw CommandFailure("the message did not arrive: \(failure)")
+            }
+            if change.delivery.deliveredAt != nil || !waitsForReceipt {
+                Terminal.say(change.delivery.deliveredAt == nil ? "the server has it" : "\(recipient) has it")
+                await account.close()
+                return 0
+            }
+        }
+        throw CommandFailure(
+            waitsForReceipt
+                ? "nobody confirmed the message within \(patience) s; it may have arrived all the same"
+                : "the server did not confirm the message within \(patience) s; it is stored and goes out with the next connection"
+        )
+    }
+}
