@@ -130,4 +130,22 @@ import XMPPTestKit
             #expect(room.received("iq") == [])
         }
     }
+
+    @Test("X14 a silent room that does not answer is asked again after as long again, and not before")
+    func silentForGood() async throws {
+        let clock = VirtualClock()
+        try await withRig(clock: clock) { rig in
+            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(30)))
+            room.change { $0.ping = nil }
+            try await rig.turnUntil { !room.received("iq").isEmpty }
+            for _ in 1...20 {
+                clock.advance(by: .seconds(1))
+                _ = try await account.drain(for: .seconds(30))
+                try await account.caughtUp()
+            }
+            #expect(room.received("iq").count == 1)
+            try await rig.turnUntil { room.received("iq").count == 2 }
+            #expect(try account.room?.state == .joined)
+        }
+    }
 }
