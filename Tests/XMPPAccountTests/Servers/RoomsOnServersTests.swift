@@ -82,7 +82,7 @@ extension RealServerTests {
                 await first.close()
                 try home.forgetSession()
                 for number in 1...3 { try await peer.say("away \(number)", id: "a\(number)", in: room) }
-                let second = try home.account { $0.modules = [RoomsModule()] }
+                let second = try home.account { $0.modules = .standard }
                 _ = try await second.perform { try second.rooms.send("said offline", to: room, in: $0) }
                 try await second.connect()
                 try await eventually("what was said meanwhile") { try heard(second).count >= 6 }

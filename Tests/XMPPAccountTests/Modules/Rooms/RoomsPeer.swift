@@ -77,7 +77,7 @@ extension RealHome {
 
     /// An account that is connected and has rooms.
     func withRooms(port: UInt16? = nil) async throws -> Account {
-        let account = try account(port: port) { $0.modules = [RoomsModule()] }
+        let account = try account(port: port) { $0.modules = .standard }
         try await account.connect()
         try await account.listen()
         return account
