@@ -73,6 +73,7 @@ package struct ProsodyOptions: Hashable, Sendable {
             VirtualHost \(Self.quoted(domain))
 
             Component \(Self.quoted("conference." + domain)) "muc"
+                modules_enabled = { "muc_mam" }
                 restrict_room_creation = false
 
             Component \(Self.quoted("pubsub." + domain)) "pubsub"

@@ -104,6 +104,30 @@ extension RealServerTests {
             }
         }
 
+        @Test(
+            "X14 more was said than a room sends by itself: the rest comes out of its archive, each once",
+            arguments: ServerKind.allCases)
+        func archive(kind: ServerKind) async throws {
+            try await met(kind) { home, first, peer, room in
+                // Prosody's rooms have an archive by themselves.
+                if kind == .ejabberd {
+                    try await peer.tell("configure", ["room": room.description, "values": ["mam": "1"]])
+                }
+                try await peer.say("before", id: "b1", in: room)
+                try await eventually("the first message") { try heard(first) == ["b1: before"] }
+                #expect(try self.room(first, room)?.cursor?.archiveID != nil)
+                await first.close()
+                try home.forgetSession()
+                for number in 1...45 { try await peer.say("\(number)", id: "a\(number)", in: room) }
+                let second = try home.account { $0.modules = .standard }
+                try await second.connect()
+                let all = ["b1: before"] + (1...45).map { "a\($0): \($0)" }
+                try await eventually("what was said meanwhile") { try heard(second).count >= all.count }
+                try await second.caughtUp()
+                #expect(try heard(second).sorted() == all.sorted())
+            }
+        }
+
         @Test("X14 after a resumption the account is in the room as before", arguments: ServerKind.allCases)
         func resumed(kind: ServerKind) async throws {
             let proxy = Kept<LoopbackProxy?>(nil)
@@ -113,6 +137,9 @@ extension RealServerTests {
                 return made.port
             } _: { home, account, peer, room in
                 let events = EventReader(account)
+                try await eventually("that the account came") {
+                    try peer.saw("presence").contains { $0.from == "\(room)/Alice" }
+                }
                 let arrivals = try peer.saw("presence").count { $0.from == "\(room)/Alice" }
                 let before = try self.room(account, room)
                 proxy.withLock { $0 }?.cut()

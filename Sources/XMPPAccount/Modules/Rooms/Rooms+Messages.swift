@@ -106,9 +106,12 @@ extension Rooms {
     }
 
     private func take(groupchat received: MessageReceived, in step: borrowing Step) throws -> Bool {
-        // What an archive gives out was checked by who asked it.
-        if case .archive = received.source { return false }
         let message = received.message
+        // What an archive gives out was checked by who asked it.
+        if case .archive(let archive, _, _) = received.source {
+            if received.isEcho, let id = message.originID { try table.confirm(id, to: archive, in: step) }
+            return false
+        }
         guard received.source == .live, let from = message.from,
             let room = try table.room(from.bare, in: step), room.state == .joining || room.state == .joined
         else {
