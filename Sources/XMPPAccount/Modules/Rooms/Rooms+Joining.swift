@@ -97,7 +97,13 @@ extension Rooms {
 
     /// A room whose archive has been fetched from is caught up with that way alone, page by page, in order.
     private func wantedHistory(_ room: Room, in step: borrowing Step) throws -> Element? {
-        try account.archive.isInUse(room.jid, in: step) ? Room.noHistory : room.wantedHistory
+        // What may have to be sent again must be looked for before the archive is through.
+        let mayHaveArrived = try table.unsent(in: room.ticket, to: room.jid, in: step)
+            .contains { $0.ticket != nil }
+        guard try account.archive.isInUse(room.jid, in: step), !mayHaveArrived else {
+            return room.wantedHistory
+        }
+        return Room.noHistory
     }
 
     /// A room sends only the last messages by itself. If it has an archive, the others are there (XEP-0313).

@@ -135,8 +135,9 @@ import XMPPTestKit
     func silentForGood() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(30)))
+            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(200)))
             room.change { $0.ping = nil }
+            // The clock runs on for a while before the ping is seen.
             try await rig.turnUntil { !room.received("iq").isEmpty }
             for _ in 1...20 {
                 clock.advance(by: .seconds(1))
