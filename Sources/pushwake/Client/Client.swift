@@ -67,7 +67,7 @@ enum ClientApp {
 
     /// A message that was stored and not shown yet. It is a row until it was shown, also by a later process.
     struct Stored: DurableEvent {
-        static let id = "client.stored"
+        static let id = "client-stored"
         var row: Int64
     }
 
