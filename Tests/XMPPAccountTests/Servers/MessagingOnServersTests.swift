@@ -42,6 +42,7 @@ extension RealServerTests {
                     $0.contains { $0.kind == "receipt" && $0.body == "p1" }
                 }
                 #expect(try home.store.notes("message") == ["p1: thou"])
+                #expect(try await peer.ask("mam", as: [String].self) == ["wherefore", "thou"])
                 _ = try await account.perform {
                     try account.chat.send(.composing, to: try JID(peer.jid), in: $0)
                 }
