@@ -6,10 +6,7 @@ extension JIDPreparation {
         if text.utf8.last == UInt8(ascii: ".") { text = text[..<text.utf8.index(before: text.endIndex)] }
         try checkLength(text, .domainpart)
         if text.utf8.first == UInt8(ascii: "[") { return try address(text) }
-        if text.utf8.allSatisfy(isPlainDomain), !mayHoldALabel(text) {
-            try checkLabels(text, of: text)
-            return String(text)
-        }
+        if hasPlainLabels(text), !mayHoldALabel(text) { return String(text) }
         let dotted = foldWidth(text).lowercased().unicodeScalars.map {
             "\u{3002}\u{FF61}".unicodeScalars.contains($0) ? "." : $0
         }
@@ -51,13 +48,24 @@ extension JIDPreparation {
         domain.utf8.contains(UInt8(ascii: "x")) && domain.contains(Punycode.prefix)
     }
 
-    private static func isPlainDomain(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
-            UInt8(ascii: "-"):
-            true
-        default: false
+    /// Whether it is as nearly all domains are: labels of ASCII that need no preparation and break no rule. In one pass,
+    /// because every stanza has some.
+    private static func hasPlainLabels(_ domain: Substring) -> Bool {
+        var length = 0
+        var last = UInt8(ascii: ".")
+        for byte in domain.utf8 {
+            switch byte {
+            case UInt8(ascii: "."):
+                guard length > 0, length <= 63, last != UInt8(ascii: "-") else { return false }
+                length = 0
+            case UInt8(ascii: "-") where length == 0: return false
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+                length += 1
+            default: return false
+            }
+            last = byte
         }
+        return length > 0 && length <= 63 && last != UInt8(ascii: "-")
     }
 
     private static func checkScalars(_ mapped: String, of text: Substring) throws(JIDError) {

@@ -46,27 +46,28 @@ public struct ArchiveModule: AccountModule {
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage {
         guard let result = message.element.child("result", Namespaces.mam) else { return .untouched }
-        let own = account.configuration.jid.bare
+        let own = account.configuration.jid
+        let archive = message.from ?? own
         let table = ArchiveTable(account: account.id)
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         guard let id = result["id"], !id.isEmpty,
             let query = try table.query(result["queryid"] ?? "", in: step),
-            message.from?.bare ?? own == query.archive, message.from?.resource == nil
+            archive.description == query.archive
         else { return .refused("an archived message that was not asked for") }
         let forwarded = result.child("forwarded", Namespaces.forward)
         let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
             DateTime.milliseconds($0)
         }
-        if query.isCatchUp { try table.advance(query.archive, to: id, at: storedAt, in: step) }
+        if query.isCatchUp { try table.advance(archive, to: id, at: storedAt, in: step) }
         guard let inner = forwarded?.child("message", Namespaces.client),
             let kept = try? Message(element: inner)
         else { return .refused("an archived message that cannot be read") }
         // A room's archive holds what was said there and nothing else.
-        guard query.archive == own || kept.from?.bare == query.archive else {
-            return .refused("an archived message from elsewhere in the archive of \(query.archive)")
+        guard archive == own || kept.from?.bare == archive else {
+            return .refused("an archived message from elsewhere in the archive of \(archive)")
         }
         let now = step.now
-        return .message(kept, .archive(query.archive, id: id, storedAt: storedAt ?? now))
+        return .message(kept, .archive(archive, id: id, storedAt: storedAt ?? now))
     }
 
     public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {

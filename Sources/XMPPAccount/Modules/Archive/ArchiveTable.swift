@@ -37,7 +37,8 @@ struct ArchiveTable {
     // MARK: Queries
 
     struct Query {
-        let archive: JID
+        /// The archive's address as text: one of each message's is compared with it.
+        let archive: String
         /// Whether what it brings moves the place on from which is fetched.
         let isCatchUp: Bool
     }
@@ -49,11 +50,10 @@ struct ArchiveTable {
             archive.description, isCatchUp)
     }
 
-    func query(_ id: String, in step: borrowing Step) throws -> Query? {
-        let row = try step.first(
+    func query(_ id: String, in step: borrowing Step) throws(HandlerError) -> Query? {
+        try step.first(
             "SELECT jid, catch_up FROM archive_query WHERE account = ? AND query = ?", account, id
-        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1) != 0) }
-        return try row.map { Query(archive: try JID($0.0), isCatchUp: $0.1) }
+        ) { (row) throws(HandlerError) in Query(archive: row.text(0), isCatchUp: row.integer(1) != 0) }
     }
 
     /// - Returns: False when it is not under way any more.
