@@ -76,7 +76,10 @@ struct AccountOptions {
     init(_ arguments: Arguments, role: AccountRole) throws {
         store = try arguments.required("--store")
         peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
-        configuration = try ConnectionOptions(arguments, role: role).configuration
+        var configuration = try ConnectionOptions(arguments, role: role).configuration
+        // All that a messenger has: what its modules do must stand the same kills.
+        configuration.modules = .standard
+        self.configuration = configuration
     }
 
     func openStore() throws -> HandlerStore {

@@ -30,6 +30,7 @@ struct WorkerCommand {
         }
         do {
             try await account.connect()
+            ProcessMemory.releaseCode()
             try await account.caughtUp()
             if linger > .zero { try await Task.sleep(for: linger) }
             // Again: the handlers of the first round may have asked something whose answer is on its way.

@@ -120,12 +120,16 @@ struct Judge {
         counts.error = try ended(.error, in: step)
         counts.timeout = try ended(.timeout, in: step)
         counts.invalidated = try ended(.invalidated, in: step)
-        // Set aside is not ended: parked and quarantined rows count as pending too.
+        // Set aside is not ended: parked and quarantined rows count as pending too. Those of the modules as well, which bind
+        // as many as they need.
         counts.pending =
             try numbers("SELECT count(*) FROM handler WHERE kind = 0", in: step).first.map(Int.init) ?? 0
         let ends = counts.result + counts.error + counts.timeout + counts.invalidated
-        counts.lost = max(0, counts.bound - ends - counts.pending)
-        counts.repeated = max(0, ends + counts.pending - counts.bound)
+        let own = try numbers(
+            "SELECT count(*) FROM handler WHERE kind = 0 AND name LIKE 'simulation.%'", in: step
+        ).first.map(Int.init)
+        counts.lost = max(0, counts.bound - ends - (own ?? 0))
+        counts.repeated = max(0, ends + (own ?? 0) - counts.bound)
         try compareEffects(requests, messages, &counts, in: step)
         try compareTimers(timers, filings, &counts, in: step)
         counts.repeated += repeatedInOneSession(sightings.requests)
@@ -194,7 +198,9 @@ struct Judge {
     }
 
     private func ended(_ outcome: Outcome, in step: borrowing Step) throws(HandlerError) -> Int {
-        try step.first("SELECT count(*) FROM ending WHERE outcome = ?", outcome.rawValue) {
+        try step.first(
+            "SELECT count(*) FROM ending WHERE outcome = ? AND name LIKE 'simulation.%'", outcome.rawValue
+        ) {
             (row) throws(HandlerError) in
             Int(row.integer(0))
         } ?? 0
