@@ -59,7 +59,8 @@ extension JIDPreparation {
                 guard length > 0, length <= 63, last != UInt8(ascii: "-") else { return false }
                 length = 0
             case UInt8(ascii: "-") where length == 0: return false
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"):
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "0")...UInt8(ascii: "9"),
+                UInt8(ascii: "-"):
                 length += 1
             default: return false
             }

@@ -209,23 +209,21 @@ import XMPPTestKit
     func carbons() async throws {
         try await withRig { rig in
             let account = try await connected(rig)
-            func copy(_ kind: String, _ id: String, from: String, to: String) -> Element {
-                let inner = Message(
-                    to: try! JID(to), from: try! JID(from), id: id, body: "hello"  // Addresses of the test's own.
-                ).element
+            func copy(_ kind: String, _ id: String, from: String, to: String) throws -> Element {
+                let inner = Message(to: try JID(to), from: try JID(from), id: id, body: "hello").element
                 let wrapper = Element(
                     kind, namespace: Namespaces.carbons,
                     children: [Element("forwarded", namespace: Namespaces.forward, children: [inner])])
                 return Message(to: AccountRig.alice, children: [wrapper]).element
             }
             let (own, other) = ("alice@localhost/other", "peer@localhost/bot")
-            rig.server.send(copy("sent", "s1", from: own, to: other), from: AccountRig.alice)
-            rig.server.send(copy("received", "r1", from: other, to: own), from: AccountRig.alice)
-            rig.server.send(copy("received", "r1", from: other, to: own), from: AccountRig.alice)
-            rig.bot.send(copy("received", "forged", from: other, to: own))
-            rig.bot.send(copy("sent", "forged", from: own, to: other))
+            rig.server.send(try copy("sent", "s1", from: own, to: other), from: AccountRig.alice)
+            rig.server.send(try copy("received", "r1", from: other, to: own), from: AccountRig.alice)
+            rig.server.send(try copy("received", "r1", from: other, to: own), from: AccountRig.alice)
+            rig.bot.send(try copy("received", "forged", from: other, to: own))
+            rig.bot.send(try copy("sent", "forged", from: own, to: other))
             // Even the own server does not copy what is not the account's.
-            rig.server.send(copy("sent", "odd", from: other, to: own), from: AccountRig.alice)
+            rig.server.send(try copy("sent", "odd", from: other, to: own), from: AccountRig.alice)
             try await account.caughtUp()
             #expect(try account.store.notes("message") == ["s1: hello", "r1: hello"])
             let enabling = rig.server.log.entries.filter { $0.event == .received && $0.name == "iq" }
