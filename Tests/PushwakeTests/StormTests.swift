@@ -2,6 +2,7 @@ import Foundation
 import Handlers
 import TestThreads
 import Testing
+import XMPPAccount
 import XMPPTestKit
 
 @testable import pushwake
@@ -31,7 +32,7 @@ struct StormTests {
         #expect(verdict.repeated == 0)
         #expect(verdict.outOfOrder == 0)
         #expect(verdict.own > 0)
-        #expect(verdict.ownUntaken == 0)
+        #expect(verdict.ownWrong == 0)
         // The memory of a debug build says nothing; the release build of the whole storm is held to it.
         #expect(verdict.peakKibibytes > 0)
     }
@@ -40,12 +41,24 @@ struct StormTests {
     func badVerdict() throws {
         let folder = try TestFolder()
         let path = folder.path + "/store.db"
-        let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: [StormApp.schema])
+        let store = try HandlerStore(
+            path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
         try store.step { step in
             for number in [0, 1, 1, 4, 3] {
                 try step.execute("INSERT INTO stormed(place, number) VALUES ('direct', ?)", number)
             }
-            try step.execute("INSERT INTO storm_sent(sent_at, taken_at) VALUES (1000, 4000), (2000, NULL)")
+            // Delivered and told; delivered and told twice; not delivered.
+            for (id, delivered, told) in [("a", 1, 1), ("b", 1, 2), ("c", 0, 0)] {
+                try step.execute("INSERT INTO storm_sent(stanza_id) VALUES (?)", id)
+                try step.execute(
+                    """
+                    INSERT INTO delivery(account, stanza_id, peer, recipient, sent_at, acknowledged_at, delivered_at, tries,
+                        wait) VALUES (1, ?1, 'p', 'p', 1000, 4000, nullif(?2, 0), 1, 1)
+                    """, id, delivered)
+                for _ in 0..<told {
+                    try step.execute("INSERT INTO storm_ended(stanza_id, delivered) VALUES (?, 1)", id)
+                }
+            }
         }
         var verdict = StormVerdict(seed: 1)
         verdict.isFinished = true
@@ -54,7 +67,7 @@ struct StormTests {
         #expect(verdict.lost == 1)
         #expect(verdict.repeated == 1)
         #expect(verdict.outOfOrder == 1)
-        #expect(verdict.ownUntaken == 1)
+        #expect(verdict.ownWrong == 2)
         #expect(verdict.ownP99 == 3000)
         #expect(!verdict.isGood)
     }

@@ -3,7 +3,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// The program that stands the storm: it writes down every message that comes, and when the server took its own.
+/// The program that stands the storm: it writes down every message that comes, and what became of its own.
 ///
 /// No unique keys: a message that came twice leaves two rows.
 enum StormApp {
@@ -12,9 +12,10 @@ enum StormApp {
         migrations: [
             """
             CREATE TABLE stormed(row INTEGER PRIMARY KEY, place TEXT NOT NULL, number INTEGER NOT NULL);
-            CREATE TABLE storm_sent(number INTEGER PRIMARY KEY, sent_at INTEGER NOT NULL, taken_at INTEGER);
+            CREATE TABLE storm_sent(number INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL);
+            CREATE TABLE storm_ended(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, delivered INTEGER NOT NULL);
             """
-        ], handlers: [Received.self, Taken.self])
+        ], handlers: [Received.self, Ended.self])
 
     /// Writes a message down: where it was said and its number.
     struct Received: Handler {
@@ -29,25 +30,30 @@ enum StormApp {
         }
     }
 
-    /// The server took a message of the program's own.
-    struct Taken: Handler {
-        static let id = "storm.taken"
-        var number: Int64
+    /// A delivery of the program's own is over.
+    struct Ended: Handler {
+        static let id = "storm.ended"
 
-        func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+        func run(_ call: borrowing Call<DeliveryEnded>) throws {
+            let delivery = call.context.delivery
             try call.step.execute(
-                "UPDATE storm_sent SET taken_at = ? WHERE number = ?", call.step.now, number)
+                "INSERT INTO storm_ended(stanza_id, delivered) VALUES (?, ?)", delivery.id,
+                delivery.deliveredAt != nil)
         }
     }
 
     /// Sends the next message of the program's own.
     static func send(_ account: Account, to peer: JID, in step: borrowing Step) throws {
-        let number =
-            try step.first(
-                "INSERT INTO storm_sent(sent_at) VALUES (?) RETURNING number", step.now
-            ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
-        try account.send(
-            Message(to: peer, id: "own-\(number)", body: "said during the storm"),
-            acknowledged: Taken(number: number).durable, in: step)
+        let id = StanzaID.random()
+        try step.execute("INSERT INTO storm_sent(stanza_id) VALUES (?)", id)
+        try account.chat.send(
+            Message(to: peer, id: id, body: "said during the storm"), then: Ended().durable, in: step)
+    }
+
+    /// How many deliveries are not over yet.
+    static func underWay(in step: borrowing Step) throws -> Int64 {
+        try step.first(
+            "SELECT (SELECT count(*) FROM storm_sent) - (SELECT count(DISTINCT stanza_id) FROM storm_ended)"
+        ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
     }
 }

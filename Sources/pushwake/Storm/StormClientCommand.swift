@@ -45,6 +45,9 @@ struct StormClientCommand {
         await follow(changes, account)
         writing.cancel()
         _ = try? await writing.value
+        while try await account.perform({ try StormApp.underWay(in: $0) }) > 0 {
+            try await Task.sleep(for: .milliseconds(10))
+        }
         try await account.caughtUp()
         Terminal.say("done peak-kib=\(ProcessMemory.peakKibibytes)")
         await account.close()

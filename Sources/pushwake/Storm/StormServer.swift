@@ -21,7 +21,7 @@ final class StormServer {
                 certificate: try certificates.makeServerCertificate(for: ["localhost"])))
         try server.start()
         authorityFile = certificates.authorityFile
-        server.addBot(jid: try JID(Self.peer)) { _, _ in }
+        server.addBot(jid: try JID(Self.peer), handler: Self.confirm)
         let account = try JID(Self.account)
         let peer = try JID(Self.peer)
         ArchiveService(count: messages) { number in
@@ -35,6 +35,15 @@ final class StormServer {
             try Self.addRoom(room, count, to: server)
         }
         self.counts = counts
+    }
+
+    /// XEP-0184: the recipient's client has it.
+    private static func confirm(_ stanza: Element, _ bot: ScriptedServer.Bot) {
+        guard let message = try? Message(element: stanza), message.requestsReceipt, let id = message.id else {
+            return
+        }
+        let receipt = Element("received", namespace: Namespaces.receipts, attributes: ["id": id])
+        bot.send(Message(to: message.from, children: [receipt]).element)
     }
 
     /// About as long as people write.
