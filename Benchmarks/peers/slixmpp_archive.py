@@ -8,7 +8,7 @@ import time
 
 import slixmpp
 
-PAGE = 100
+PAGE = 250
 
 
 class Reader(slixmpp.ClientXMPP):

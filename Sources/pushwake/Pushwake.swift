@@ -94,7 +94,7 @@ struct Pushwake {
             --messages N                how many wait in the account's archive (default 100000)
             --rooms N                   how many rooms (default 20)
             --room-messages N           how many wait in them together (default 50000)
-            --page-size N               how many are asked for at once, 1 to 250 (default 100)
+            --page-size N               how many are asked for at once, 1 to 250 (default 250)
             --kills N                   how many SIGKILLs on the way (default 10)
             --seed N  --json  --keep FOLDER    as for simulate
           main        the main program of the simulation: connect, send, listen

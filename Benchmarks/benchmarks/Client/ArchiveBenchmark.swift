@@ -4,7 +4,7 @@ import XMPPTestKit
 
 /// Messages of an archive, each stored exactly once: how many a second, beside slixmpp that stores them in SQLite.
 ///
-/// Both ask the scripted server for pages of a hundred; both wait for the disk with each commit.
+/// Both ask the scripted server for pages of 250; both wait for the disk with each commit.
 struct ArchiveBenchmark: Benchmark {
     private static let count = 50_000
     private static let otherCount = 10_000

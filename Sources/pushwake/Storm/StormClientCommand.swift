@@ -19,7 +19,7 @@ struct StormClientCommand {
             flags: AccountOptions.flags)
         options = try AccountOptions(arguments, role: .main)
         rooms = try arguments.number("--rooms", in: 0...10_000, default: 0)
-        pageSize = try arguments.number("--page-size", in: 1...250, default: 100)
+        pageSize = try arguments.number("--page-size", in: 1...250, default: 250)
     }
 
     func run() async throws -> Int32 {

@@ -26,7 +26,7 @@ public struct ArchiveModule: AccountModule {
     /// How many archives are fetched from at the same time, 1 or more; the account's own comes first.
     public let concurrency: Int
 
-    public init(pageSize: Int = 100, history: Duration? = .seconds(14 * 86400), concurrency: Int = 2) {
+    public init(pageSize: Int = 250, history: Duration? = .seconds(14 * 86400), concurrency: Int = 2) {
         self.pageSize = min(max(1, pageSize), 250)
         self.history = history
         self.concurrency = max(1, concurrency)
