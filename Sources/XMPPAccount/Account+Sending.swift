@@ -160,7 +160,7 @@ extension Account {
     // MARK: Inside
 
     private func checkRoom(in step: borrowing Step) throws {
-        guard try outbox.hasRoom(configuration.maximumOutbox, in: step) else {
+        guard try outbox.hasRoom(OutboxReserve.limit(configuration.maximumOutbox), in: step) else {
             throw AccountError(
                 .outboxFull,
                 "\(configuration.maximumOutbox) stanzas of \(configuration.jid) wait to be sent; wait until the account has been connected"

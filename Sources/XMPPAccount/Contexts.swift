@@ -89,11 +89,22 @@ public struct MessageReceived: Sendable {
         self.delivery = delivery
     }
 
-    /// When it was sent, in milliseconds since 1970, as far as that is known: it was held up on the way, or stored. Only
-    /// what the own server or a joined room can know is believed.
+    /// When it was sent, in milliseconds since 1970, as far as that is known: it was held up on the way, or stored.
+    ///
+    /// Only what claims to be the own server's word is believed, or that of the room through which it came, and no time
+    /// that has not come. A sender can still forge it where the server takes out nothing (XEP-0203 section 5).
     public var sentAt: Int64? {
-        if case .archive(_, _, let storedAt) = source { return storedAt }
-        return message.delay
+        let now = account.configuration.time.wallMilliseconds()
+        if case .archive(_, _, let storedAt) = source { return min(storedAt, now) }
+        let delay = message.element.children("delay", Namespaces.delay).first { isBelieved($0["from"]) }
+        return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+    }
+
+    private func isBelieved(_ witness: String?) -> Bool {
+        guard let witness = witness.flatMap({ try? JID($0) }) else { return false }
+        let own = account.configuration.jid
+        if message.type == .groupchat { return witness == message.from?.bare }
+        return witness == own.bare || witness == own.domainJID
     }
 
     /// The archive that keeps it: the own account's, or the room's through which it came.

@@ -19,7 +19,7 @@ public struct ResultPage: Hashable, Sendable {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }
         first = set.child("first", Namespaces.rsm)?.text
         last = set.child("last", Namespaces.rsm)?.text
-        count = set.child("count", Namespaces.rsm).flatMap { Int($0.text) }
+        count = set.child("count", Namespaces.rsm).flatMap { Int($0.text) }.flatMap { $0 >= 0 ? $0 : nil }
     }
 
     /// Which page is asked for.

@@ -98,10 +98,9 @@ struct InboundStep {
         case .iq(let iq): try match(iq, in: step)
         case .message(let message): try deliver(message, number, in: step)
         case .presence(let presence):
-            for module in account.modules.modules {
-                try account.guarding(module, in: step) {
-                    try module.receive(presence, for: account, in: step)
-                }
+            try account.showModules(in: step) { module in
+                try module.receive(presence, for: account, in: step)
+                return false
             }
         case nil: break
         }
@@ -142,35 +141,45 @@ struct InboundStep {
     private mutating func unwrapped(
         _ message: Message, _ delivery: Deferral?, in step: borrowing Step
     ) throws -> MessageReceived? {
+        let account = account
         var unwrapped = UnwrappedMessage.untouched
-        for module in account.modules.modules {
-            try account.guarding(module, in: step) {
-                unwrapped = try module.unwrap(message, for: account, in: step)
-            }
-            switch unwrapped {
-            case .untouched: continue
-            case .message(let inner, let source):
-                return MessageReceived(account: account, message: inner, source: source, delivery: delivery)
-            case .taken: return nil
-            case .refused(let reason):
-                events.append(.ignored(message.element, reason: reason))
-                return nil
-            }
+        try account.showModules(in: step) { module in
+            unwrapped = .untouched
+            unwrapped = try module.unwrap(message, for: account, in: step)
+            if case .untouched = unwrapped { return false }
+            return true
         }
-        return MessageReceived(account: account, message: message, source: .live, delivery: delivery)
+        switch unwrapped {
+        case .untouched:
+            return MessageReceived(account: account, message: message, source: .live, delivery: delivery)
+        case .message(let inner, let source):
+            return MessageReceived(account: account, message: inner, source: source, delivery: delivery)
+        case .taken: return nil
+        case .refused(let reason):
+            events.append(.ignored(message.element, reason: reason))
+            return nil
+        }
     }
 
     /// Shows a message to the modules, until one takes it.
     private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard !account.modules.modules.isEmpty else { return false }
         var received = received
-        received.isEcho = try account.seen.wasSent(received, own: own, in: step)
-        for module in account.modules.modules {
-            var isTaken = false
-            try account.guarding(module, in: step) { isTaken = try module.receive(received, in: step) }
-            if isTaken { return true }
-        }
-        return received.isEcho
+        received.isEcho = try isEcho(received.message, in: step)
+        let shown = received
+        let isTaken = try account.showModules(in: step) { try $0.receive(shown, in: step) }
+        return isTaken || shown.isEcho
+    }
+
+    /// Whether a message was sent from here. In a room everybody has ids of their own: an `id` counts there only under the
+    /// account's own nickname, or a client that counts its messages would hide them; an origin id is made by chance.
+    private func isEcho(_ message: Message, in step: borrowing Step) throws -> Bool {
+        let isInRoom = message.type == .groupchat
+        guard let id = message.originID, !id.isEmpty, isInRoom || message.from?.bare == own.bare,
+            try account.seen.wasSent(id, own: own, in: step)
+        else { return false }
+        guard isInRoom, message.element.child("origin-id", Namespaces.sid)?["id"] == nil else { return true }
+        return try account.knownRoom(message.from, in: step)?.occupant == message.from
     }
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
@@ -195,14 +204,13 @@ struct InboundStep {
 
     /// The answer of the first module whose request it is. One that fails answers with an error (RFC 6120 section 8.3.3).
     private func answerOfModule(_ iq: IQ, in step: borrowing Step) throws -> ModuleAnswer? {
-        for module in account.modules.modules {
-            var answer: ModuleAnswer? = .error(StanzaError(.internalServerError))
-            try account.guarding(module, in: step) {
-                answer = try module.answer(iq, for: account, in: step)
-            }
-            if let answer { return answer }
+        var answer: ModuleAnswer?
+        try account.showModules(in: step, stopsAtError: true) { module in
+            answer = .error(StanzaError(.internalServerError))
+            answer = try module.answer(iq, for: account, in: step)
+            return answer != nil
         }
-        return nil
+        return answer
     }
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.

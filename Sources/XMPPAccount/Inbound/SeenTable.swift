@@ -26,12 +26,9 @@ struct SeenTable {
             account, own.bare.description, "sent " + id, step.now)
     }
 
-    /// Whether a message under our name, or a room's, was sent from here.
-    func wasSent(_ message: MessageReceived, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        guard let id = message.message.originID, !id.isEmpty,
-            message.message.type == .groupchat || message.message.from?.bare == own.bare
-        else { return false }
-        return try step.first(
+    /// Whether a message with that id was sent from here.
+    func wasSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
             "SELECT 1 FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0", account,
             own.bare.description, "sent " + id
         ) { (row) throws(HandlerError) in row.integer(0) } != nil

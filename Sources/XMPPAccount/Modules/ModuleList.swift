@@ -124,7 +124,9 @@ extension Account {
     private func beginning(
         _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
     ) throws {
-        try guarding(module, in: step) { try module.begin(scope, of: self, in: step) }
+        try guarding(module, in: step) {
+            try OutboxReserve.opened { try module.begin(scope, of: self, in: step) }
+        }
     }
 
     /// Undoes what a module did that throws, and tells; the rest of the step goes on.
@@ -136,6 +138,35 @@ extension Account {
         } catch {
             let (hub, name) = (hub, ModuleList.name(module))
             step.afterCommit { hub.send(.moduleFailed(name, error)) }
+        }
+    }
+
+    /// Shows something to the modules, in order, until one has had enough of it.
+    ///
+    /// One savepoint serves them all, as hardly any ever throws. If one does, all is undone and shown again with a
+    /// savepoint for each, so that only that one's work is undone.
+    ///
+    /// - Parameters:
+    ///   - stopsAtError: Whether one that throws has had enough, too.
+    ///   - body: Shows it to one. Called again after an error, it must begin anew.
+    /// - Returns: Whether one has had enough.
+    @discardableResult
+    func showModules(
+        in step: borrowing Step, stopsAtError: Bool = false, _ body: (any AccountModule) throws -> Bool
+    ) throws -> Bool {
+        guard !modules.modules.isEmpty else { return false }
+        do {
+            var isEnough = false
+            try step.undoingOnError { isEnough = try modules.modules.contains(where: body) }
+            return isEnough
+        } catch let error as HandlerError where error.isStorageFailure {
+            throw error
+        } catch {
+            return try modules.modules.contains { module in
+                var isEnough = stopsAtError
+                try guarding(module, in: step) { isEnough = try body(module) }
+                return isEnough
+            }
         }
     }
 

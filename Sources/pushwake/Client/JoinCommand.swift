@@ -15,10 +15,13 @@ struct JoinCommand {
         let arguments = try Arguments(
             words, options: Client.names.union(["--nick"]), flags: Client.flags.union(["--json"]),
             wordCount: 1)
-        guard let address = arguments.words.first else {
-            throw UsageError("say which room: pushwake join ROOM@SERVICE --jid …")
+        guard let address = arguments.words.first,
+            case let room = try ConnectionOptions.address(address, "the room").bare, room.local != nil
+        else { throw UsageError("say which room: pushwake join ROOM@SERVICE --jid …") }
+        self.room = room
+        if let nick = arguments.value("--nick"), (try? room.with(resource: nick)) == nil {
+            throw UsageError("--nick '\(nick)' cannot be a nickname; give one of at least one character")
         }
-        room = try ConnectionOptions.address(address, "the room").bare
         isJSON = arguments.has("--json")
         client = try Client(arguments)
         nick = arguments.value("--nick") ?? client.account.configuration.jid.local ?? "pushwake"

@@ -40,6 +40,8 @@ struct SendCommand {
             throw CommandFailure(
                 "there was no connection within \(patience) s; the message is stored and goes out with the next one"
             )
+        } catch {
+            throw CommandFailure("\(error); the message is stored and goes out with the next connection")
         }
         for await change in changes where change.delivery.id == id {
             if let failure = change.delivery.failure {

@@ -171,6 +171,29 @@ import XMPPTestKit
         }
     }
 
+    @Test("X9 a full outbox keeps the program from sending and not the modules from beginning a session")
+    func fullOutbox() async throws {
+        try await withRig { rig in
+            let account = try rig.account {
+                $0.modules = [CarbonsModule(), ArchiveModule(history: nil)]
+                $0.maximumOutbox = 3
+            }
+            let events = EventReader(account)
+            for number in 0..<3 { try await account.tell("m\(number)") }
+            let error = await errorOf { try await account.tell("m3") } as? AccountError
+            #expect(error?.code == .outboxFull)
+            try await account.connect()
+            await events.until("bound")
+            try await account.caughtUp()
+            try await account.caughtUp()
+            let sent = rig.server.log.entries.filter { $0.event == .received && $0.name == "iq" }.compactMap(
+                \.xml)
+            #expect(sent.contains { $0.contains(Namespaces.carbons) })
+            #expect(sent.contains { $0.contains(Namespaces.mam) })
+            #expect(!events.seen.contains { $0.hasPrefix("moduleFailed") })
+        }
+    }
+
     private struct Hen: AccountModule {
         static let name = "hen"
         static var dependencies: [any AccountModule.Type] { [Egg.self] }

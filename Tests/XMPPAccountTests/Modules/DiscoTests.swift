@@ -46,6 +46,76 @@ import XMPPTestKit
         #expect(DiscoInfo(identities: [twice], features: [], forms: [form, form]).verification == nil)
     }
 
+    @Test("X11 no other answer can be told under the digest of an honest one")
+    func collisions() throws {
+        let honest = DiscoInfo(
+            identities: [.init(category: "client", type: "pc", name: "Psi")],
+            features: ["http://jabber.org/protocol/muc", "urn:x:one", "vcard-temp"])
+        #expect(honest.verification != nil)
+        let psi = honest.identities
+        // The same text, cut elsewhere: features as the type and the fields of a form, or as an identity.
+        let forms = [
+            DiscoInfo(
+                identities: psi, features: ["http://jabber.org/protocol/muc"],
+                forms: [DataForm(.result, type: "urn:x:one", [.init("vcard-temp", values: [])])]),
+            DiscoInfo(
+                identities: psi, features: ["http://jabber.org/protocol/muc", "urn:x:one"],
+                forms: [DataForm(.result, type: "vcard-temp", [])]),
+            DiscoInfo(
+                identities: psi, features: [],
+                forms: [
+                    DataForm(
+                        .result, type: "http://jabber.org/protocol/muc",
+                        [.init("urn:x:one", values: ["vcard-temp"])])
+                ]),
+            DiscoInfo(
+                identities: psi, features: ["http://jabber.org/protocol/muc"],
+                forms: [DataForm(.result, type: "urn:x:one", [.init("a", values: ["b<c"])])]),
+            DiscoInfo(
+                identities: psi + [
+                    .init(category: "http:", type: "", name: "protocol/muc", language: "jabber.org")
+                ],
+                features: ["urn:x:one", "vcard-temp"]),
+        ]
+        for other in forms {
+            #expect(other.verification == nil || other.verification != honest.verification)
+        }
+        #expect(forms[3].verification == nil, "a value with the separator in it")
+    }
+
+    @Test("X11 a flood of digests is asked about up to a bound, and strangers are not asked at all")
+    func flood() async throws {
+        try await withRig { rig in
+            let asked = Kept(0)
+            rig.server.addBot(jid: AccountRig.peer) { stanza, _ in
+                if stanza.firstElement?.namespace == Namespaces.discoInfo { asked.withLock { $0 += 1 } }
+            }
+            let account = try await connected(rig)
+            for number in 0..<400 {
+                rig.server.send(try presence("flood-\(number)", on: rig), from: AccountRig.peer)
+            }
+            try await account.caughtUp()
+            #expect(try account.store.number("SELECT count(*) FROM capability_query") <= 256)
+            #expect(try account.store.number("SELECT count(*) FROM entity") == 1)
+            let other = try rig.account(store: account.store) {
+                $0.modules = [DiscoModule(), RosterModule()]
+                $0.retiredModules = ["chat", "carbons"]
+            }
+            await account.close()
+            try await other.connect()
+            try await other.caughtUp()
+            let before = asked.withLock { $0 }
+            rig.server.send(try presence("stranger", on: rig), from: AccountRig.peer)
+            try await other.caughtUp()
+            try await other.caughtUp()
+            #expect(
+                asked.withLock { $0 } == before, "a question would tell a stranger that the account is online"
+            )
+            #expect(
+                try other.store.number("SELECT count(*) FROM entity WHERE verification = 'stranger'") == 0)
+        }
+    }
+
     private func connected(_ rig: AccountRig) async throws -> Account {
         let account = try await rig.connected {
             $0.modules = [DiscoModule(software: ("Verona", "1.0")), ChatModule(), CarbonsModule()]

@@ -23,7 +23,7 @@ public struct Archive: Sendable {
     public func catchUp(_ archive: JID, since: Int64? = nil, in step: borrowing Step) throws {
         let module: ArchiveModule = try account.module()
         let now = step.now
-        let earliest = since ?? module.history.map { now - Int64($0 / .milliseconds(1)) }
+        let earliest = since ?? module.history.map { max(0, now - $0.milliseconds) }
         try table.enqueue(archive.bare, since: earliest, in: step)
         try askNext(in: step)
     }

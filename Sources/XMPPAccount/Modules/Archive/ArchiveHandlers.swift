@@ -17,12 +17,14 @@ struct ArchivePageFetched: Handler {
         let table = ArchiveTable(account: account.id)
         // Forgotten meanwhile.
         guard try table.remove(query, in: call.step) else { return }
-        switch call.outcome {
-        case .result(let payload): try go(on: payload, account, table, in: call.step)
-        case .error(let error): try fail(error, account, table, in: call.step)
-        case .timeout: try retry(account, table, in: call.step)
+        try OutboxReserve.opened {
+            switch call.outcome {
+            case .result(let payload): try go(on: payload, account, table, in: call.step)
+            case .error(let error): try fail(error, account, table, in: call.step)
+            case .timeout: try retry(account, table, in: call.step)
+            }
+            try account.archive.askNext(in: call.step)
         }
-        try account.archive.askNext(in: call.step)
         for progress in try table.progress(of: archive, in: call.step) {
             account.tell(progress, after: call.step)
         }
@@ -37,9 +39,8 @@ struct ArchivePageFetched: Handler {
         let isLast = fin?["complete"] == "true" || fin?["complete"] == "1" || page?.last == nil
         if isLast { return try table.complete(archive, in: step) }
         let module: ArchiveModule = try account.module()
-        if let progress = try table.progress(of: archive, in: step).first, progress.total == nil {
-            // Counted from the place that was asked for on, so before the first page: what there is to come.
-            try table.setTotal(archive, page?.count, in: step)
+        guard try table.turnPage(archive, total: page?.count, in: step) else {
+            return try table.set(archive, .failed, failure: ArchiveProgress.standsStill, in: step)
         }
         try account.archive.askPage(of: archive, module.pageSize, in: step)
     }
@@ -47,8 +48,10 @@ struct ArchivePageFetched: Handler {
     private func fail(
         _ error: StanzaError, _ account: Account, _ table: ArchiveTable, in step: borrowing Step
     ) throws {
-        // XEP-0313 section 4.3.1: the message with that id has left the archive.
-        if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil {
+        // XEP-0313 section 4.3.1: the message with that id has left the archive. One that it has just sent has not.
+        if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil,
+            try table.progress(of: archive, in: step).first?.received == 0
+        {
             try table.forgetPlace(in: archive, in: step)
             return try table.set(archive, .waiting, in: step)
         }
@@ -72,7 +75,7 @@ struct ArchiveRetry: Handler {
     func run(_ call: borrowing Call<TimerFired>) throws {
         let account = try call.context.account
         try ArchiveTable(account: account.id).retry(archive, in: call.step)
-        try account.archive.askNext(in: call.step)
+        try OutboxReserve.opened { try account.archive.askNext(in: call.step) }
     }
 }
 

@@ -94,6 +94,9 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
         case paused = 4
     }
 
+    /// The ``failure`` of an archive that sends the same pages for ever, or pages that bring nothing.
+    public static let standsStill = "stands-still"
+
     /// Whose archive: the account's bare address, or a room's.
     public var archive: JID
     public var state: State
@@ -101,7 +104,7 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     public var received: Int
     /// How many there are to come in all, if the server says so. It may be an estimate.
     public var total: Int?
-    /// Why it failed: the condition of the error.
+    /// Why it failed: the condition of the error, or ``standsStill``.
     public var failure: String?
 }
 

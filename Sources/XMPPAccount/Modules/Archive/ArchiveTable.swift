@@ -31,7 +31,14 @@ struct ArchiveTable {
                 jid TEXT NOT NULL,
                 catch_up INTEGER NOT NULL,
                 PRIMARY KEY(account, query)) WITHOUT ROWID;
+            """,
             """
+            -- `held` while it waits for a better time. `pages` of this catch-up, and `checkpoint`, a place that it was at: an
+            -- archive that comes back to it goes round in circles.
+            ALTER TABLE archive ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE archive ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE archive ADD COLUMN checkpoint TEXT;
+            """,
         ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
     // MARK: Queries
@@ -65,10 +72,10 @@ struct ArchiveTable {
     /// that archive begins in the next one.
     func forgetQueries(in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM archive_query WHERE account = ?", account)
-        // What comes live from now on says nothing about what came before.
+        // What comes live from now on says nothing about what came before. A failure is remembered until the archive is
+        // asked again: rooms are asked for their history instead.
         try step.execute(
-            "UPDATE archive SET state = 4, live_id = NULL, failures = 0, failure = NULL WHERE account = ?",
-            account)
+            "UPDATE archive SET state = 4, live_id = NULL, failures = 0, held = 0 WHERE account = ?", account)
     }
 
     // MARK: The place in an archive
@@ -90,11 +97,13 @@ struct ArchiveTable {
 
     func advance(_ archive: JID, to id: String, at time: Int64?, in step: borrowing Step) throws(HandlerError)
     {
+        // Nobody's word is taken for a time that has not come.
         try step.execute(
             """
-            UPDATE archive SET last_id = ?, last_at = max(ifnull(?, 0), ifnull(last_at, 0)), received = received + 1
+            UPDATE archive SET last_id = ?, last_at = max(min(ifnull(?, 0), ?), ifnull(last_at, 0)),
+                received = received + 1
             WHERE account = ? AND jid = ?
-            """, id, time, account, archive.description)
+            """, id, time, step.now, account, archive.description)
     }
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
@@ -111,9 +120,10 @@ struct ArchiveTable {
     /// The server does not know the place any more: what is fetched from now on is found by its time.
     func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE archive SET last_id = NULL, since = ifnull(last_at, since) WHERE account = ? AND jid = ?",
-            account,
-            archive.description)
+            """
+            UPDATE archive SET last_id = NULL, since = ifnull(last_at, since), pages = 0, checkpoint = NULL
+            WHERE account = ? AND jid = ?
+            """, account, archive.description)
     }
 
     // MARK: States
@@ -123,7 +133,8 @@ struct ArchiveTable {
         try step.execute(
             """
             INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, 1)
-            ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL, failures = 0
+            ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL,
+                failures = 0, held = 0, pages = 0, checkpoint = last_id
             WHERE state IN (0, 3, 4)
             """, account, archive.description, since)
     }
@@ -137,10 +148,26 @@ struct ArchiveTable {
             account, archive.description)
     }
 
-    func setTotal(_ archive: JID, _ total: Int?, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "UPDATE archive SET total = ?, failures = 0 WHERE account = ? AND jid = ?", total, account,
-            archive.description)
+    /// Notes the end of a page that is not the last one.
+    ///
+    /// - Parameter total: How many messages there were to come from this page on, if that is known.
+    /// - Returns: False when the place was at hand before: the page brought nothing, or the archive goes round in circles. A
+    ///   place is kept for as many pages as came before it (Brent's method), so any circle is noticed, in little memory.
+    func turnPage(_ archive: JID, total: Int?, in step: borrowing Step) throws(HandlerError) -> Bool {
+        // Counted from the place that was asked for on, so the first page tells what there is to come.
+        let row = try step.first(
+            """
+            UPDATE archive SET pages = pages + 1, total = ifnull(total, ?), failures = 0
+            WHERE account = ? AND jid = ? RETURNING pages, last_id IS checkpoint
+            """, total, account, archive.description
+        ) { (row) throws(HandlerError) in (pages: row.integer(0), isBack: row.integer(1) != 0) }
+        guard let row, !row.isBack else { return false }
+        if row.pages & (row.pages - 1) == 0 {
+            try step.execute(
+                "UPDATE archive SET checkpoint = last_id WHERE account = ? AND jid = ?", account,
+                archive.description)
+        }
+        return true
     }
 
     /// Everything was fetched; what came live meanwhile is the newest.
@@ -155,8 +182,10 @@ struct ArchiveTable {
     /// - Returns: How often in a row it went wrong by now.
     func countFailure(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
-            "UPDATE archive SET state = 1, failures = failures + 1 WHERE account = ? AND jid = ? RETURNING failures",
-            account, archive.description
+            """
+            UPDATE archive SET state = 1, held = 1, failures = failures + 1 WHERE account = ? AND jid = ?
+            RETURNING failures
+            """, account, archive.description
         ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
     }
 
@@ -164,7 +193,7 @@ struct ArchiveTable {
     func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
         let rows = try step.all(
             """
-            SELECT jid FROM archive WHERE account = ? AND state = 1 AND failures = 0
+            SELECT jid FROM archive WHERE account = ? AND state = 1 AND held = 0
             ORDER BY jid <> ?, jid LIMIT max(0, ? - (SELECT count(*) FROM archive WHERE account = ?1 AND state = 2))
             """, account, own.description, limit
         ) { (row) throws(HandlerError) in row.text(0) }
@@ -174,7 +203,7 @@ struct ArchiveTable {
     /// Ends the wait for a better time.
     func retry(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE archive SET failures = 0 WHERE account = ? AND jid = ? AND state = 1", account,
+            "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = 1", account,
             archive.description)
     }
 

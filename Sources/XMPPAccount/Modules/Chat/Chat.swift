@@ -59,7 +59,7 @@ public struct Chat: Sendable {
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
         let row = DeliveryTable.Row(
             delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: max(1, attempts),
-            wait: max(1, Int64(patience / .milliseconds(1))), xml: Serializer().bytes(complete.element),
+            wait: max(1, patience.milliseconds), xml: Serializer().bytes(complete.element),
             timer: timer,
             handler: handler)
         guard try table.insert(row, in: step) else {
@@ -134,14 +134,15 @@ public struct Chat: Sendable {
 
     /// An archive or another client's copy gave it back: the server has it.
     func noteEcho(_ message: MessageReceived, in step: borrowing Step) throws {
-        guard let id = message.message.originID else { return }
+        // What is said in a room is not watched here, and anybody may say it.
+        guard message.message.type != .groupchat, let id = message.message.originID else { return }
         try noteAcknowledged(id, in: step)
     }
 
     /// XEP-0184 section 5.2: only the recipient confirms, whichever of its clients it is.
     func noteReceipt(of id: String, _ message: MessageReceived, in step: borrowing Step) throws {
         guard message.source != .carbonSent, let row = try table.row(id, in: step),
-            message.message.from?.bare == row.delivery.peer.bare
+            try isRecipient(message.message.from, of: row.delivery, in: step)
         else { return }
         try end(row, nil, in: step)
     }
@@ -149,9 +150,18 @@ public struct Chat: Sendable {
     /// RFC 6120 section 8.3.1: an error comes from whom was written to, or its server.
     func noteBounce(_ message: MessageReceived, in step: borrowing Step) throws {
         guard message.source == .live, let id = message.message.id, let row = try table.row(id, in: step),
-            message.message.from?.bare == row.delivery.peer.bare, let error = message.message.error
+            try isRecipient(message.message.from, of: row.delivery, in: step),
+            let error = message.message.error
         else { return }
         try end(row, .refused(error.condition), in: step)
+    }
+
+    /// Whether somebody is whom a message was for. Everybody in a room writes under its address: what was said to one of
+    /// them in private only that one has got.
+    private func isRecipient(_ sender: JID?, of delivery: Delivery, in step: borrowing Step) throws -> Bool {
+        if sender == delivery.peer { return true }
+        guard sender?.bare == delivery.peer.bare else { return false }
+        return try account.knownRoom(delivery.peer, in: step) == nil
     }
 
     /// It was not known to arrive in time: it is sent again, or given up.

@@ -30,6 +30,10 @@ struct CapabilityTable {
 
     /// How many digests are kept; the oldest go first.
     private static let limit = 1000
+    /// How many are asked for at once: no contact list has so many different clients, a flood has.
+    private static let queryLimit = 256
+    /// How many bytes of XML are kept of one; honest ones have some thousand.
+    private static let longestInfo = 65_536
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM entity WHERE account = ?", account)
@@ -52,11 +56,13 @@ struct CapabilityTable {
         } != nil
     }
 
-    /// - Returns: False when it is being asked for already.
+    /// - Returns: False when it is being asked for already, or too much is.
     func beginQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
-            "INSERT OR IGNORE INTO capability_query(account, verification) VALUES (?, ?)", account,
-            verification) == 1
+            """
+            INSERT OR IGNORE INTO capability_query(account, verification)
+            SELECT ?1, ?2 WHERE (SELECT count(*) FROM capability_query WHERE account = ?1) < ?3
+            """, account, verification, Self.queryLimit) == 1
     }
 
     func endQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) {
@@ -65,10 +71,11 @@ struct CapabilityTable {
     }
 
     func learn(_ verification: String, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
+        let text = info.element().serialized()
+        guard text.utf8.count <= Self.longestInfo else { return }
         try step.execute(
             "INSERT OR REPLACE INTO capability(verification, info, learned_at) VALUES (?, ?, ?)",
-            verification,
-            info.element().serialized(), step.now)
+            verification, text, step.now)
         try step.execute(
             """
             DELETE FROM capability WHERE verification IN (

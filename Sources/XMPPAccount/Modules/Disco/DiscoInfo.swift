@@ -73,16 +73,19 @@ public struct DiscoInfo: Hashable, Sendable {
     /// The verification string: a digest of all of it, so that it need be asked for only once (XEP-0115 section 5.1).
     ///
     /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
-    /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5).
+    /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
+    /// text cut elsewhere: features told as an identity, or as the type and the fields of a form.
     public var verification: String? {
         let names = identities.map { identity in
             [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]
                 .joined(separator: "/")
         }
-        let texts = names + features
+        let fields = forms.flatMap(\.fields)
+        let texts = names + features + fields.flatMap { [$0.name ?? ""] + $0.values }
         let types = forms.compactMap(\.formType)
         guard Set(names).count == names.count, Set(types).count == types.count,
-            !texts.contains(where: { $0.contains("<") })
+            !texts.contains(where: { $0.contains("<") }), identities.allSatisfy(\.isPlain),
+            forms.allSatisfy({ $0.formType == nil || Self.isPlain($0) })
         else { return nil }
         var parts = names.sorted(by: Self.isBefore) + features.sorted(by: Self.isBefore)
         // A form without a hidden FORM_TYPE does not count (section 5.4, item 3.6).
@@ -101,6 +104,18 @@ public struct DiscoInfo: Hashable, Sendable {
         return Crypto.base64(Crypto.digest(.sha1, Array(text.utf8)))
     }
 
+    /// The features that are no namespaces (XEP-0030's registry).
+    private static let plainFeatures: Set<String> = [
+        "amp", "dnssrv", "fullunicode", "gc-1.0", "ipv6", "msglog", "msgoffline", "sslc2s", "stringprep",
+        "vcard-temp",
+    ]
+
+    /// Whether a form cannot be a row of features: it has fields, and their names are no namespaces.
+    private static func isPlain(_ form: DataForm) -> Bool {
+        let names = form.fields.compactMap(\.name).filter { $0 != "FORM_TYPE" }
+        return !names.isEmpty && !names.contains { $0.contains(":") || Self.plainFeatures.contains($0) }
+    }
+
     /// The order of bytes (RFC 4790's i;octet), which is not that of Swift's strings.
     private static func isBefore(_ one: String, _ other: String) -> Bool {
         one.utf8.lexicographicallyPrecedes(other.utf8)
@@ -115,4 +130,11 @@ public struct DiscoItem: Hashable, Sendable {
     public var node: String?
     /// What people call it.
     public var name: String?
+}
+
+extension DiscoInfo.Identity {
+    /// Whether it cannot be a feature: its parts do not hold what parts them, and its category is no scheme.
+    fileprivate var isPlain: Bool {
+        ![category, type, language ?? ""].contains { $0.contains("/") || $0.contains(":") }
+    }
 }

@@ -79,21 +79,33 @@ public struct DiscoModule: AccountModule {
     public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         guard let from = presence.from, presence.type == nil || presence.type == .unavailable else { return }
         let table = CapabilityTable(account: account.id)
+        guard try mayBeAsked(from, by: account, in: step) else { return }
         guard presence.type == nil, let caps = presence.element.child("c", Namespaces.caps),
             caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
         try table.set(from, verification, in: step)
+        if try table.isKnown(verification, in: step) { return }
         let own = info(of: account)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
-        guard try !table.isKnown(verification, in: step), try table.beginQuery(verification, in: step) else {
-            return
-        }
+        guard try table.beginQuery(verification, in: step) else { return }
         let query = Element(
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
         try account.send(
             IQ(type: .get, to: from, id: StanzaID.random(), payload: query),
             then: CapabilitiesFetched(verification: verification).durable, in: step)
+    }
+
+    /// Whether somebody's presence is worth a question, which shows them that the account is online: contacts, the account's
+    /// own clients, and who is in a room with it. An account without a roster asks everybody.
+    private func mayBeAsked(_ jid: JID, by account: Account, in step: borrowing Step) throws -> Bool {
+        guard account.modules.first(of: RosterModule.self) != nil else { return true }
+        if try jid.bare == account.ownAddress(in: step) { return true }
+        if let contact = try account.roster.item(for: jid.bare, in: step), contact.subscription != .none {
+            return true
+        }
+        return try account.knownRoom(jid, in: step).map { $0.state == .joining || $0.state == .joined }
+            ?? false
     }
 
     /// A digest is 28 characters long.

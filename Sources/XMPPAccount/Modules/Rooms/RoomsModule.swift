@@ -67,6 +67,14 @@ extension Account {
     public var rooms: Rooms { Rooms(account: self) }
 }
 
+extension Account {
+    /// The room in whose name somebody writes, if the account is in it or was.
+    func knownRoom(_ sender: JID?, in step: borrowing Step) throws -> Room? {
+        guard let sender, modules.first(of: RoomsModule.self) != nil else { return nil }
+        return try rooms.table.room(sender.bare, in: step)
+    }
+}
+
 extension AccountError.Code {
     /// The account neither is in that room nor wants to be.
     public static let notInRoom = AccountError.Code(rawValue: "not-in-room")

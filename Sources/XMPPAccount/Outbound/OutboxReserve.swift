@@ -1,0 +1,19 @@
+/// Room in the outbox for what modules ask for by themselves.
+///
+/// A session that begins with an outbox that the program has filled would else begin without roster, copies and archives,
+/// and nobody would ask again. What others cause, such as receipts, does not get it.
+enum OutboxReserve {
+    /// How many stanzas more than ``AccountConfiguration/maximumOutbox`` may wait.
+    static let size = 1000
+
+    @TaskLocal static var isOpen = false
+
+    /// How many stanzas may wait for whoever asks now.
+    static func limit(_ maximum: Int) -> Int {
+        isOpen && maximum < .max - size ? maximum + size : maximum
+    }
+
+    static func opened<Result>(_ body: () throws -> Result) rethrows -> Result {
+        try $isOpen.withValue(true, operation: body)
+    }
+}

@@ -1,0 +1,132 @@
+import Foundation
+import Handlers
+import TestThreads
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import XMPPAccount
+
+/// What was sent from here and comes back, and what only looks like that.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct EchoTests {
+    private let room = try! JID("verona@rooms.localhost")  // An address of the test's own.
+
+    /// A room that lets everybody in and says nothing by itself.
+    private func addRoom(_ rig: AccountRig) {
+        rig.server.addService(at: room) { [weak server = rig.server, room] stanza, _ in
+            guard stanza.name == "presence", stanza["type"] == nil,
+                let to = stanza["to"].flatMap({ try? JID($0) })
+            else { return }
+            let item = Element(
+                "item", namespace: Namespaces.mucUser,
+                attributes: ["affiliation": "member", "role": "participant"])
+            let status = Element("status", namespace: Namespaces.mucUser, attributes: ["code": "110"])
+            server?.send(
+                Element(
+                    "presence", namespace: Namespaces.client,
+                    attributes: ["to": stanza["from"], "id": stanza["id"]],
+                    children: [Element("x", namespace: Namespaces.mucUser, children: [item, status])]),
+                from: to)
+            server?.send(
+                Element(
+                    "message", namespace: Namespaces.client,
+                    attributes: ["to": stanza["from"], "type": "groupchat"],
+                    children: [Element("subject", namespace: Namespaces.client)]), from: room)
+        }
+    }
+
+    private func said(_ id: String, _ body: String, by nick: String, on rig: AccountRig) throws {
+        rig.server.send(
+            Message(to: AccountRig.alice, type: .groupchat, id: id, body: body).element,
+            from: try JID("\(room)/\(nick)"))
+    }
+
+    @Test("X12 what others say in a room is told, even under an id that was used here before")
+    func othersIDs() async throws {
+        try await withRig { rig in
+            addRoom(rig)
+            let account = try await rig.connected { $0.modules = [ChatModule(), RoomsModule()] }
+            try await account.listen()
+            _ = try await account.rooms.join(room, as: "alice")
+            // Clients that count: everybody's first message is number 1.
+            try await account.send(Message(to: AccountRig.peer, id: "1", body: "mine"))
+            try await account.perform { step in
+                _ = try account.rooms.send(
+                    Message(to: self.room, type: .groupchat, id: "2", body: "mine too"), to: self.room,
+                    in: step)
+            }
+            try said("1", "theirs", by: "bob", on: rig)
+            try said("2", "theirs too", by: "bob", on: rig)
+            try said("2", "mine too", by: "alice", on: rig)
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["1: theirs", "2: theirs too"])
+        }
+    }
+
+    @Test("X12 a stranger who repeats an id in the name of a room does not make a message taken")
+    func strangersEcho() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected { $0.modules = [ChatModule()] }
+            try await account.listen()
+            try await account.caughtUp()
+            rig.server.pause(.reading)
+            try await account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"))
+            let origin = Element("origin-id", namespace: Namespaces.sid, attributes: ["id": "m1"])
+            rig.server.send(
+                Message(to: AccountRig.alice, type: .groupchat, id: "x", body: "fake", children: [origin])
+                    .element,
+                from: try JID("\(room)/mallory"))
+            rig.server.send(rig.messageToAlice("after", "it"), from: AccountRig.peer)
+            try await eventually { try account.store.notes("message").contains("after: it") }
+            let delivery = try await account.perform { try account.chat.delivery(of: "m1", in: $0) }
+            #expect(delivery?.acknowledgedAt == nil)
+        }
+    }
+
+    @Test("X12 in a room only the one who was whispered to confirms, not whoever else is in there")
+    func whispers() async throws {
+        try await withRig { rig in
+            addRoom(rig)
+            let account = try await rig.connected { $0.modules = [ChatModule(), RoomsModule()] }
+            _ = try await account.rooms.join(room, as: "alice")
+            let bob = try JID("\(room)/bob")
+            try await account.chat.send(Message(to: bob, id: "w1", body: "psst"))
+            func receipt() -> Element {
+                let received = Element("received", namespace: Namespaces.receipts, attributes: ["id": "w1"])
+                return Message(to: AccountRig.alice, children: [received]).element
+            }
+            rig.server.send(receipt(), from: try JID("\(room)/mallory"))
+            try await account.caughtUp()
+            #expect(try account.store.number("SELECT count(delivered_at) FROM delivery") == 0)
+            rig.server.send(receipt(), from: bob)
+            try await account.caughtUp()
+            #expect(try account.store.number("SELECT count(delivered_at) FROM delivery") == 1)
+        }
+    }
+
+    @Test("X12 a message is as old as the own server says, not as the sender says, and never of tomorrow")
+    func times() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            func received(_ stamp: String, from: String?, type: Message.Kind = .chat) throws -> Int64? {
+                let delay = Element(
+                    "delay", namespace: Namespaces.delay, attributes: ["stamp": stamp, "from": from])
+                let sender = type == .groupchat ? try JID("\(room)/bob") : AccountRig.peer
+                return MessageReceived(
+                    account: account,
+                    message: Message(to: AccountRig.alice, from: sender, type: type, children: [delay])
+                ).sentAt
+            }
+            let stamp = "2025-11-20T22:00:00Z"
+            for believed in ["localhost", "alice@localhost"] {
+                #expect(try received(stamp, from: believed) == 1_763_676_000_000)
+            }
+            #expect(try received(stamp, from: room.description, type: .groupchat) == 1_763_676_000_000)
+            for liar in ["peer@localhost/bot", "evil.example", room.description, nil] {
+                #expect(try received(stamp, from: liar) == nil, "\(liar ?? "-")")
+            }
+            let tomorrow = try #require(try received("9998-01-01T00:00:00Z", from: "localhost"))
+            #expect(tomorrow <= Int64(Date().timeIntervalSince1970 * 1000) + 1000)
+        }
+    }
+}
