@@ -78,7 +78,7 @@ extension Simulation {
             }
             return false
         }
-        count(target.role)
+        try count(target.role)
         return true
     }
 
@@ -106,7 +106,7 @@ extension Simulation {
                 "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
                 "/dev/null",
             ])
-            if ending.signal == SIGKILL { count(.worker) }
+            if ending.signal == SIGKILL { try count(.worker) }
         }
         return (try finish(), calls.count, verdict.kills.worker)
     }
