@@ -119,7 +119,9 @@ package final class EjabberdServer: TestServer {
     /// Waits until every client stream that has lost its connection has dealt with all that came over it: its session is
     /// over, or waits to be resumed.
     /// - Returns: False when the deadline came first.
-    package func waitUntilDepartedAreQuiet(deadline: ContinuousClock.Instant) throws(TestServerError) -> Bool {
+    package func waitUntilDepartedAreQuiet(
+        deadline: ContinuousClock.Instant
+    ) throws(TestServerError) -> Bool {
         repeat {
             let busy = try process.withChild { child throws(TestServerError) in try self.ask("busy", child) }
             if busy == nil || busy == "0" { return true }

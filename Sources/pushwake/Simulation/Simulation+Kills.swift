@@ -20,8 +20,9 @@ extension Simulation {
 
     /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
     ///
+    /// - Parameter expiring: Whether the session ends after each kill, so that what was not acknowledged in it comes again.
     /// - Returns: The verdict over all of it, and the places that were not reached.
-    func run(killingAt targets: [Target]) throws -> (Verdict, unreached: [Target]) {
+    func run(killingAt targets: [Target], expiring: Bool = false) throws -> (Verdict, unreached: [Target]) {
         defer { main?.killAndWait() }
         try world.startSending()
         let unreached = try targets.filter { target in
@@ -30,7 +31,10 @@ extension Simulation {
                 // Let enough arrive that a worker's handlers have something to ask.
                 if target.role == .worker { pause(milliseconds: 60...100) }
                 let isOnce = target.failpoint.comesOnce || attempt > 1
-                return try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
+                guard try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
+                else { return false }
+                if expiring { _ = try world.expireSession() }
+                return true
             }
         }
         return (try finish(), unreached)

@@ -167,6 +167,7 @@ final class Simulation {
             return true
         }
         guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
+        try world.awaitDeparture()
         return false
     }
 
