@@ -165,13 +165,15 @@ extension Simulation {
     /// Freezes main at a place, lets a worker take over, thaws main.
     ///
     /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
-    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
+    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own, nil when it
+    ///   went on and was killed.
     func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
         let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
         try runWorker()
         frozen.signal(SIGCONT)
-        let status = try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        let status = try? frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        frozen.killAndWait()
         return (try finish(), status)
     }
 
