@@ -100,6 +100,8 @@ package enum Mutation: String, Sendable {
     case splitCommit = "split-commit"
     /// Lets a process commit although another one owns the stream.
     case noFence = "no-fence"
+    /// Takes a message that was handled before for a new one.
+    case forgetCopies = "forget-copies"
 
     #if DEBUG || Failpoints
         private static let active: String? = getenv("HANDLERS_MUTATION").map { String(cString: $0) }

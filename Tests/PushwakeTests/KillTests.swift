@@ -77,6 +77,19 @@ struct KillTests {
         expectGood(verdict)
     }
 
+    @Test("W6 a peer is held back while too much of it is not stored, and all that it sends is counted")
+    func flowControl() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let simulation = try simulation(world, rounds: 8, kills: 24, seed: 12)
+        // What some kills in a row leave unstored is more.
+        simulation.flow.most = 10
+        simulation.flow.few = 5
+        let verdict = try simulation.run { _, _ in }
+        #expect(verdict.heldBack > 1, "a peer that was held back once goes on and is held back again")
+        expectGood(verdict)
+    }
+
     @Test("W6 random kills of main and worker lose and repeat nothing: Prosody")
     func randomKillsOnProsody() throws {
         let world = try RealServerWorld(.prosody, folder: folder.path)
@@ -166,6 +179,45 @@ struct KillTests {
             killingAt: Array(repeating: .init(role: .worker, failpoint: .beforeHandler), count: 6))
         #expect(!verdict.isGood, "the fault built in on purpose was not noticed: \(verdict)")
         #expect(verdict.messages.lost + verdict.handlers.lost + verdict.handlers.pending > 0)
+    }
+
+    /// What is committed and not acknowledged when a session expires comes again in the next one.
+    static let beforeAcknowledging = Array(
+        repeating: Simulation.Target(role: .main, failpoint: .beforeAcknowledge), count: 6)
+
+    @Test("W6 the harness can fail: with copies taken for new messages it reports repeats")
+    func forgottenCopiesAreCaught() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, _) = try simulation(
+            world, seed: 13, variables: ["HANDLERS_MUTATION": Mutation.forgetCopies.rawValue]
+        ).run(killingAt: Self.beforeAcknowledging, expiring: true)
+        #expect(verdict.rebound > 0)
+        #expect(
+            verdict.messages.repeated > 0, "the fault built in on purpose was not noticed: \(verdict)")
+    }
+
+    @Test("W6 copies of what was handled in a session that expired are recognized")
+    func copiesAreRecognized() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let (verdict, unreached) = try simulation(world, seed: 13).run(
+            killingAt: Self.beforeAcknowledging, expiring: true)
+        #expect(unreached.isEmpty, "never reached: \(unreached)")
+        #expect(verdict.rebound >= Self.beforeAcknowledging.count)
+        expectGood(verdict)
+    }
+
+    @Test("W4 the harness can fail: without the fence a main that was passed over goes on")
+    func missingFenceIsCaught() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let simulation = try simulation(
+            world, seed: 5, variables: ["HANDLERS_MUTATION": Mutation.noFence.rawValue])
+        simulation.settleLimit = .seconds(3)
+        let (verdict, status) = try simulation.run(freezingAt: .afterRead)
+        // What it then loses or repeats depends on what had arrived; that it goes on does not.
+        #expect(status == nil, "main ended although nothing told it to: \(verdict)")
     }
 }
 

@@ -13,7 +13,9 @@ struct SeenTable {
     ///
     /// - Returns: False when it was noted before: it is a copy.
     func isNew(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
-        for mark in Self.marks(of: message) where try !note(mark, in: step) { return false }
+        for mark in Self.marks(of: message) where try !note(mark, in: step) {
+            return Mutation.forgetCopies.isOn
+        }
         return true
     }
 

@@ -114,9 +114,28 @@ package final class EjabberdServer: TestServer {
         }
     }
 
+    // MARK: - Streams
+
+    /// Waits until every client stream that has lost its connection has dealt with all that came over it: its session is
+    /// over, or waits to be resumed.
+    /// - Returns: False when the deadline came first.
+    package func waitUntilDepartedAreQuiet(
+        deadline: ContinuousClock.Instant
+    ) throws(TestServerError) -> Bool {
+        repeat {
+            let busy = try process.withChild { child throws(TestServerError) in try self.ask("busy", child) }
+            if busy == nil || busy == "0" { return true }
+            usleep(2000)
+        } while ContinuousClock.now < deadline
+        return false
+    }
+
     // MARK: - Parts
 
-    /// Starts ejabberd, says so, and then registers accounts until the input ends.
+    /// Starts ejabberd, says so, and then answers the lines that it reads until the input ends.
+    ///
+    /// A stream's process that has no connection any more is busy unless it waits for a message in the loop of its
+    /// behavior (p1_server), which keeps a queue of its own beside the mailbox.
     private static let program = """
         case application:ensure_all_started(ejabberd) of
           {ok, _} -> io:format("> ready~n");
@@ -131,6 +150,16 @@ package final class EjabberdServer: TestServer {
                 Other -> Other
               end,
               io:format("> ~0p~n", [Result]), Next(Next);
+            "busy" ++ _ ->
+              Busy = [Pid || {_, Pid, _, _} <- supervisor:which_children(ejabberd_c2s_sup), is_pid(Pid),
+                case process_info(Pid, [links, message_queue_len, status, current_function]) of
+                  undefined -> false;
+                  [{links, Links}, {_, Waiting}, {_, Status}, {_, {Module, Function, _}}] ->
+                    not lists:any(fun erlang:is_port/1, Links) andalso
+                      not (Waiting == 0 andalso Status == waiting andalso
+                        lists:member({Module, Function}, [{p1_server, collect_messages}, {erlang, hibernate}]))
+                end],
+              io:format("> ~b~n", [length(Busy)]), Next(Next);
             _ -> init:stop()
           end
         end,

@@ -41,6 +41,22 @@ package final class LoopbackProxy: Sendable {
     /// The connections so far, in the order in which they began.
     package var records: [Record] { shared.state.withLock { $0.records } }
 
+    /// Waits until no connection is open or about to be: the server has closed its end of each, too.
+    /// - Returns: False when the deadline came first.
+    package func waitUntilIdle(deadline: ContinuousClock.Instant) -> Bool {
+        let question = shared.state.withLock { state in
+            state.idleQuestion += 1
+            return state.idleQuestion
+        }
+        // The thread answers in a turn that began behind the question and found nothing open.
+        while shared.state.withLock({ $0.idleAnswer < question }) {
+            if ContinuousClock.now >= deadline { return false }
+            shared.signal.raise()
+            usleep(500)
+        }
+        return true
+    }
+
     /// Breaks all connections as a dead line does: both sides get a reset.
     package func cut() { shared.change { $0.cuts += 1 } }
 
@@ -66,6 +82,9 @@ final class ProxyState: Sendable {
         var cuts = 0
         var strandings = 0
         var isSilent = false
+        /// The last question whether anything is open, and the last one that was answered with no.
+        var idleQuestion = 0
+        var idleAnswer = 0
         var target: UInt16
     }
 

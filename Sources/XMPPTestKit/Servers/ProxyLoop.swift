@@ -62,6 +62,7 @@ final class ProxyLoop: @unchecked Sendable {
             entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
             entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
         }
+        let question = shared.state.withLock { $0.idleQuestion }
         let due = links.flatMap { $0.up.held.prefix(1) + $0.down.held.prefix(1) }.map(\.due).min()
         _ = poll(&entries, nfds_t(entries.count), due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
         shared.signal.clear()
@@ -81,7 +82,11 @@ final class ProxyLoop: @unchecked Sendable {
             links = []
             return true
         }
-        if entries[1].revents != 0 { accept() }
+        if entries[1].revents != 0 {
+            accept()
+        } else if links.isEmpty && stranded.isEmpty {
+            shared.state.withLock { $0.idleAnswer = question }
+        }
         guard !orders.isSilent else {
             // What has arrived stays where it is; without a pause this would spin.
             usleep(5000)

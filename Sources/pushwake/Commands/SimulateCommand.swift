@@ -91,6 +91,10 @@ struct SimulateCommand {
             """
     }
 
+    private func heldBack(_ times: Int) -> String {
+        times > 0 ? " The peer was held back \(times) times." : ""
+    }
+
     private func summary(_ verdict: Verdict) -> String {
         let handlers = verdict.handlers
         let messages = verdict.messages
@@ -101,7 +105,7 @@ struct SimulateCommand {
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.
             \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
-            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))
             The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
             \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
             \(verdict.workerPeakMebibytes) MiB.

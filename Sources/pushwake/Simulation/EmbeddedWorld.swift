@@ -38,10 +38,10 @@ final class EmbeddedWorld: SimulationWorld {
     var port: UInt16 { server.startTLSPort }
 
     func startSending() throws {
-        notebook.startSending()
+        let sender = notebook.startSending()
         let (bot, account, notebook) = (bot, account, notebook)
         try WorkerThread.start("push service") {
-            while let n = notebook.nextNumber() {
+            while let n = notebook.nextNumber(for: sender) {
                 bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
                 usleep(10_000)
             }
@@ -49,6 +49,8 @@ final class EmbeddedWorld: SimulationWorld {
     }
 
     func stopSending() { notebook.stopSending() }
+
+    func sentCount() -> Int { notebook.sentCount }
 
     func expireSession() -> Bool {
         server.expireSessions()
@@ -92,6 +94,8 @@ final class EmbeddedWorld: SimulationWorld {
 private final class Notebook: Sendable {
     private struct State {
         var sightings = PeerSightings()
+        /// Which thread sends; the ones before it end.
+        var sender = 0
         var isSending = false
     }
 
@@ -99,14 +103,22 @@ private final class Notebook: Sendable {
 
     var sightings: PeerSightings { state.withLock { $0.sightings } }
 
-    func startSending() { state.withLock { $0.isSending = true } }
+    var sentCount: Int { state.withLock { $0.sightings.sent.count } }
+
+    func startSending() -> Int {
+        state.withLock { state in
+            state.isSending = true
+            state.sender += 1
+            return state.sender
+        }
+    }
 
     func stopSending() { state.withLock { $0.isSending = false } }
 
     /// The number of the next message, written down as sent; nil when there shall be no more.
-    func nextNumber() -> Int? {
+    func nextNumber(for sender: Int) -> Int? {
         state.withLock { state in
-            guard state.isSending else { return nil }
+            guard state.isSending, state.sender == sender else { return nil }
             let n = state.sightings.sent.count + 1
             state.sightings.sent.append("p-\(n)")
             return n

@@ -35,7 +35,7 @@ extension Simulation {
                 throw CommandFailure("a worker beside a frozen main failed: \(ending): \(complaint)")
             }
             process.killAndWait()
-            return count(.main)
+            return try count(.main)
         }
         process.signal(SIGCONT)
         let end = try process.waitUntilExit(deadline: .now + .seconds(20))
@@ -48,12 +48,12 @@ extension Simulation {
     /// a peer that is gone, is not ours to answer for.
     private func restartServer() throws {
         guard let main else { return }
-        try world.stopSending()
+        try closeFlow()
         try main.write("settle\n")
         while let line = try main.output?.readLine(deadline: .now + settleLimit), line != "settled" {}
         if try world.suffer(.restart) { verdict.faults.restarts += 1 }
         try main.write("go on\n")
-        try world.startSending()
+        try openFlow()
         // Main finds its session gone and binds a new one, unless it is killed before that.
         pause(milliseconds: 0...1500)
     }

@@ -20,8 +20,9 @@ extension Simulation {
 
     /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
     ///
+    /// - Parameter expiring: Whether the session ends after each kill, so that what was not acknowledged in it comes again.
     /// - Returns: The verdict over all of it, and the places that were not reached.
-    func run(killingAt targets: [Target]) throws -> (Verdict, unreached: [Target]) {
+    func run(killingAt targets: [Target], expiring: Bool = false) throws -> (Verdict, unreached: [Target]) {
         defer { main?.killAndWait() }
         try world.startSending()
         let unreached = try targets.filter { target in
@@ -30,7 +31,10 @@ extension Simulation {
                 // Let enough arrive that a worker's handlers have something to ask.
                 if target.role == .worker { pause(milliseconds: 60...100) }
                 let isOnce = target.failpoint.comesOnce || attempt > 1
-                return try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
+                guard try killItself(target, at: isOnce ? 1 : Int.random(in: 1...3, using: &random))
+                else { return false }
+                if expiring { _ = try world.expireSession() }
+                return true
             }
         }
         return (try finish(), unreached)
@@ -78,7 +82,7 @@ extension Simulation {
             }
             return false
         }
-        count(target.role)
+        try count(target.role)
         return true
     }
 
@@ -106,7 +110,7 @@ extension Simulation {
                 "-e", "trace=\(call.name)", "-e", "inject=\(call.name):signal=SIGKILL:when=\(call.nth)", "-o",
                 "/dev/null",
             ])
-            if ending.signal == SIGKILL { count(.worker) }
+            if ending.signal == SIGKILL { try count(.worker) }
         }
         return (try finish(), calls.count, verdict.kills.worker)
     }
@@ -161,13 +165,15 @@ extension Simulation {
     /// Freezes main at a place, lets a worker take over, thaws main.
     ///
     /// - Parameter place: The failpoint at which main stops itself; it must lie outside a transaction.
-    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own.
+    /// - Returns: The verdict, and main's exit status: 3 when it noticed that the stream is no longer its own, nil when it
+    ///   went on and was killed.
     func run(freezingAt place: Failpoint) throws -> (Verdict, status: Int32?) {
         let frozen = try startFrozenOutsideTransaction(at: place)
         defer { frozen.killAndWait() }
         try runWorker()
         frozen.signal(SIGCONT)
-        let status = try frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        let status = try? frozen.waitUntilExit(deadline: .now + .seconds(10)).status
+        frozen.killAndWait()
         return (try finish(), status)
     }
 

@@ -23,6 +23,7 @@ final class Simulation {
     var random: SeededGenerator
     var main: ChildProcess?
     var verdict: Verdict
+    var flow = Flow()
     private var wakes: [Double] = []
     private var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
@@ -48,7 +49,7 @@ final class Simulation {
     func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
         defer { main?.killAndWait() }
         try startMain(untilConnected: true)
-        try world.startSending()
+        try openFlow()
         for round in 0..<plan.rounds {
             try self.round(kills: kills(in: round))
             progress(round + 1, verdict.kills)
@@ -67,6 +68,7 @@ final class Simulation {
     /// Main works for a while and goes (killed, or by itself); a push wakes workers, of which all but the last are
     /// killed; main comes back.
     func round(kills: Int) throws {
+        try regulateByStore()
         pause(milliseconds: 20...100)
         if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
         if plan.hasFaults { try sufferBesideMain() }
@@ -83,12 +85,15 @@ final class Simulation {
             verdict.faults.expired += 1
         }
         while left > 0 {
+            // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
+            // anything can be committed, and what never is commits nothing.
+            let patience = try regulateByCount()
             if Int.random(in: 0..<4, using: &random) == 0 {
                 try startMain(untilConnected: false)
-                pause(milliseconds: 0...60)
+                pause(milliseconds: 0...(60 + patience))
                 try killMain()
                 left -= 1
-            } else if try killWorker() {
+            } else if try killWorker(patience: patience) {
                 left -= 1
             }
         }
@@ -120,9 +125,9 @@ final class Simulation {
             output: .pipe)
     }
 
-    func count(_ role: AccountRole) {
+    func count(_ role: AccountRole) throws {
         if role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
-        world.awaitDeparture()
+        try world.awaitDeparture()
     }
 
     func killMain() throws {
@@ -133,7 +138,7 @@ final class Simulation {
         guard ending.signal == SIGKILL else {
             throw CommandFailure("main ended by itself (\(ending)); its complaint stands above")
         }
-        count(.main)
+        try count(.main)
     }
 
     private func quitMain() throws {
@@ -142,7 +147,7 @@ final class Simulation {
         try process.write("quit\n")
         let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
         guard ending.status == 0 else { throw CommandFailure("main failed when told to quit: \(ending)") }
-        world.awaitDeparture()
+        try world.awaitDeparture()
     }
 
     func startWorker() throws -> ChildProcess {
@@ -152,16 +157,17 @@ final class Simulation {
     }
 
     /// - Returns: False when the worker was done before the kill came.
-    private func killWorker() throws -> Bool {
+    private func killWorker(patience: Int) throws -> Bool {
         let process = try startWorker()
-        pause(milliseconds: 0...40)
+        pause(milliseconds: 0...(40 + patience))
         process.signal(SIGKILL)
         let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
         if ending.signal == SIGKILL {
-            count(.worker)
+            try count(.worker)
             return true
         }
         guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
+        try world.awaitDeparture()
         return false
     }
 
@@ -185,7 +191,7 @@ final class Simulation {
         while let line = try process.output?.readLine(deadline: .now + .seconds(5)) {
             if let peak = line.split(separator: "peak-kib=").last.flatMap({ Int($0) }) { peaks.append(peak) }
         }
-        world.awaitDeparture()
+        try world.awaitDeparture()
     }
 
     func arguments(_ command: String) -> [String] {
@@ -207,7 +213,7 @@ final class Simulation {
 
     /// Nothing new is sent any more; everything under way arrives.
     func settle() throws {
-        try world.stopSending()
+        try closeFlow()
         guard let main else { return }
         try main.write("settle\n")
         do {

@@ -18,10 +18,12 @@ protocol SimulationWorld: AnyObject {
     func startSending() throws
     /// Stops it and returns when everything it sent has reached the server.
     func stopSending() throws
+    /// How many messages the peer has sent.
+    func sentCount() throws -> Int
     /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
     func expireSession() throws -> Bool
     /// Waits until the server has seen the end of the account's last connection, where the next one must not come before.
-    func awaitDeparture()
+    func awaitDeparture() throws
     /// Does something to the network or the server; false when this world cannot.
     func suffer(_ fault: NetworkFault) throws -> Bool
     /// What the peer saw and sent.

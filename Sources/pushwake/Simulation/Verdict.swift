@@ -57,6 +57,8 @@ struct Verdict: Codable {
     var faults = Faults()
     var handlers = HandlerCounts()
     var messages = MessageCounts()
+    /// How often the peer was stopped because too much of what it had sent was not stored yet.
+    var heldBack = 0
     var resumed = 0
     var rebound = 0
     var wakeMilliseconds = Percentiles()
@@ -64,6 +66,7 @@ struct Verdict: Codable {
 
     enum CodingKeys: String, CodingKey {
         case server, seed, rounds, kills, faults, handlers, messages, resumed, rebound
+        case heldBack = "held_back"
         case wakeMilliseconds = "wake_ms"
         case workerPeakMebibytes = "worker_peak_rss_mib"
     }
