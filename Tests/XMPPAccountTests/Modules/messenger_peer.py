@@ -99,7 +99,8 @@ class Messenger(slixmpp.ClientXMPP):
         bodies = []
         async for message in self["xep_0313"].iterate(with_jid=slixmpp.JID(with_) if with_ else None):
             bodies.append(message["mam_result"]["forwarded"]["stanza"]["body"])
-        return bodies
+        # Receipts may be kept too.
+        return [body for body in bodies if body]
 
     async def do_info(self, jid, node=None):
         answer = await self["xep_0030"].get_info(jid=jid, node=node, timeout=20)
