@@ -159,8 +159,13 @@ extension Account {
 
     // MARK: Inside
 
+    /// Whether the outbox takes one more.
+    func hasRoom(in step: borrowing Step) throws -> Bool {
+        try outbox.hasRoom(OutboxReserve.limit(configuration.maximumOutbox), in: step)
+    }
+
     private func checkRoom(in step: borrowing Step) throws {
-        guard try outbox.hasRoom(OutboxReserve.limit(configuration.maximumOutbox), in: step) else {
+        guard try hasRoom(in: step) else {
             throw AccountError(
                 .outboxFull,
                 "\(configuration.maximumOutbox) stanzas of \(configuration.jid) wait to be sent; wait until the account has been connected"

@@ -83,6 +83,34 @@ import XMPPTestKit
         }
     }
 
+    @Test("X12 a message that is to be sent again waits while the outbox is full, and is sent again then")
+    func fullOutbox() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected {
+                $0.modules = [ChatModule()]
+                $0.maximumOutbox = 2
+            }
+            try await account.caughtUp()
+            try await account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"), attempts: 2)
+            try await account.caughtUp()
+            try await account.suspend()
+            for id in ["m2", "m3"] { try await account.tell(id) }
+            func fire() throws {
+                try account.store.change("UPDATE handler SET due = 1 WHERE name = 'chat.deadline'")
+                _ = try account.runner.runDue()
+            }
+            try fire()
+            #expect(try account.store.number("SELECT attempts FROM delivery") == 1)
+            #expect(try account.store.setAside == 0)
+            try await account.connect()
+            try await account.caughtUp()
+            try fire()
+            try await account.caughtUp()
+            #expect(try account.store.number("SELECT attempts FROM delivery") == 2)
+            #expect(rig.xml(ofID: "m1").count == 2)
+        }
+    }
+
     @Test("X12 in a room only the one who was whispered to confirms, not whoever else is in there")
     func whispers() async throws {
         try await withRig { rig in

@@ -172,13 +172,15 @@ public struct Chat: Sendable {
         }
         row.timer = nil
         guard attempt < row.tries else { return try end(row, .timedOut, in: step) }
-        row.delivery.attempts += 1
+        // One that the server does not have yet is still on its way out: it leaves as soon as there is a stream. A full
+        // outbox is as long a wait more.
+        let isToBeSent = try row.delivery.acknowledgedAt != nil && account.hasRoom(in: step)
+        if isToBeSent || row.delivery.acknowledgedAt == nil { row.delivery.attempts += 1 }
         row.timer = try step.schedule(
             DeliveryDeadline(stanzaID: id, attempt: row.delivery.attempts).durable,
             after: .milliseconds(row.wait), in: account.scope)
         try table.update(row, in: step)
-        // One that the server does not have yet is still on its way out: it leaves as soon as there is a stream.
-        guard row.delivery.acknowledgedAt != nil else { return }
+        guard isToBeSent else { return }
         let stamped = Delay.stamped(row.xml, milliseconds: row.delivery.sentAt)
         let element = try Element(
             parsing: String(decoding: stamped, as: UTF8.self), defaultNamespace: Namespaces.client)
