@@ -92,11 +92,15 @@ package final class ChildProcess: Sendable {
 
     /// Writes to the child's standard input, waiting while the child does not read.
     /// - Throws: ``ChildProcessError`` `streamClosed` when the input is no pipe, was closed, or is no
-    ///   longer read.
+    ///   longer read, or the child has ended.
     package func write(_ text: String) throws(ChildProcessError) {
         try input.withLock { input throws(ChildProcessError) in
             guard let number = input?.number else {
                 throw ChildProcessError(.streamClosed, "The child's standard input is not open.")
+            }
+            // Another program that is being started holds a copy of the reading end until its exec.
+            guard isRunning else {
+                throw ChildProcessError(.streamClosed, "The child \(processID) has ended.")
             }
             var rest = ArraySlice(Array(text.utf8))
             while !rest.isEmpty {

@@ -30,6 +30,12 @@ final class LoopbackListener: Sendable {
         guard isBound, listen(number, Self.backlog) == 0 else { throw Self.refused(port, errno) }
     }
 
+    deinit {
+        // A program that is being started holds copies of all descriptors until its exec: closing alone would let the
+        // port listen on.
+        shutdown(descriptor.number, Int32(SHUT_RDWR))
+    }
+
     /// The descriptor, for poll(2).
     var fileDescriptor: Int32 { descriptor.number }
 

@@ -51,7 +51,7 @@ final class Simulation {
         try startMain(untilConnected: true)
         try openFlow()
         for round in 0..<plan.rounds {
-            try self.round(kills: kills(in: round))
+            try play(round, kills: kills(in: round))
             progress(round + 1, verdict.kills)
         }
         try settle()
@@ -67,11 +67,11 @@ final class Simulation {
 
     /// Main works for a while and goes (killed, or by itself); a push wakes workers, of which all but the last are
     /// killed; main comes back.
-    func round(kills: Int) throws {
+    func play(_ round: Int, kills: Int) throws {
         try regulateByStore()
         pause(milliseconds: 20...100)
         if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
-        if plan.hasFaults { try sufferBesideMain() }
+        if plan.hasFaults { try sufferBesideMain(in: round) }
         var left = kills
         if left > 0, Bool.random(using: &random) {
             try killMain()
