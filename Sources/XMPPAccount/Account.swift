@@ -45,6 +45,8 @@ public final class Account: Sendable {
     let logins: LoginTable
     let liveClock: LiveClock
     let mailbox: Mailbox
+    /// The thread that owns the stream, until it is closed.
+    private let thread = Mutex<WorkerThread?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
     /// handlers. It runs from the first ``connect()`` on.
     public let runner: HandlerRunner
@@ -88,7 +90,8 @@ public final class Account: Sendable {
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         try runner.attach(self, isLive: false)
-        try WorkerThread.start("account") { [self] in AccountLoop(self).run() }
+        let thread = try WorkerThread("account") { [self] in AccountLoop(self).run() }
+        self.thread.withLock { $0 = thread }
     }
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
@@ -137,10 +140,12 @@ public final class Account: Sendable {
     ///   is changed; ``HandlerError`` when the store fails.
     public func logOut() async throws { try await ask { .logOut($0) } }
 
-    /// Suspends and ends the account's thread. The account cannot be used afterwards.
+    /// Suspends and ends the account's threads. The account cannot be used afterwards.
     public func close() async {
         runner.close()
         try? await ask { .close($0) }
+        // It has nothing left to do; a program may exit next.
+        thread.withLock { $0.take() }?.join()
         awaited.endAll()
         for module in modules.modules.reversed() { module.stop(self) }
     }

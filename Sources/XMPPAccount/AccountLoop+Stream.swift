@@ -40,7 +40,7 @@ extension AccountLoop {
                 login: StoredLogin(account: account, epoch: ownership?.epoch), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let mailbox = account.mailbox
-            try WorkerThread.start("account opening") {
+            openers[attempt] = try WorkerThread("account opening") {
                 let result = Result { try opener.open(interrupt: interrupt.fileDescriptor) }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
                 if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }
@@ -51,6 +51,7 @@ extension AccountLoop {
     }
 
     func opened(_ result: Result<OpenedStream, any Error>, attempt: Int) {
+        openers.removeValue(forKey: attempt)?.join()
         guard case .opening(let current, _) = phase, current == attempt else {
             if case .success(let stream) = result { stream.connection.closeDirty() }
             return

@@ -33,6 +33,8 @@ final class AccountLoop {
     /// Whether the network changed while a stream was being opened.
     var isHinted = false
     var attempts = 0
+    /// The threads that open streams, by their attempt, until they have ended.
+    var openers: [Int: WorkerThread] = [:]
     /// What the last resumption acknowledged, to be told behind it.
     var arrivals: [AccountEvent] = []
     var isClosed = false
@@ -56,6 +58,8 @@ final class AccountLoop {
             }
             takeTurn(events, commands)
         }
+        // Interrupted by now.
+        for opener in openers.values { opener.join() }
     }
 
     /// One turn: steps for what arrived and was asked, then everything that depends on time.

@@ -151,7 +151,7 @@ extension MessageReceived: RestorableContext {
     /// Enough to tell one message from another, and quicker than writing the whole one down.
     public var fingerprint: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
-        for part in [message.id, message.from?.description, message.body] {
+        for part in [message.id, message.element["from"], message.body] {
             for byte in (part ?? "").utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
             digest = (digest ^ 0xff) &* 0x100_0000_01b3
         }

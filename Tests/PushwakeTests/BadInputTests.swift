@@ -245,7 +245,7 @@ private final class GarbageServer {
             }
             return UInt16(bigEndian: pointer.pointee.sin_port)
         }
-        try WorkerThread.start("reader") {
+        _ = try WorkerThread("reader") {
             let client = accept(listener, nil, nil)
             guard client >= 0 else { return }
             let bytes = Array(text.utf8)

@@ -19,11 +19,11 @@ package final class ChangeWatcher: Sendable {
     package static let pause = 2
 
     private let work: ChangeWatch
-    private let thread: WaitingThread
+    private let thread: WorkerThread
 
     init(_ work: ChangeWatch) throws(HandlerError) {
         self.work = work
-        thread = try WaitingThread { work.run() }
+        thread = try WorkerThread("changes", blocksSignals: true) { work.run() }
     }
 
     deinit { close() }

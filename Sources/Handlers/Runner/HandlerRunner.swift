@@ -37,7 +37,8 @@ public final class HandlerRunner: Sendable {
         /// The scopes whose live time runs while this runner does; nil stands for the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
-        var hasThread = false
+        /// The thread on which it runs, once it was started.
+        var thread: WorkerThread?
         /// How many drains have asked for a pass, and up to which of them the last pass answers.
         var asked = 0
         var answered = 0
@@ -132,11 +133,10 @@ public final class HandlerRunner: Sendable {
     public func start() throws {
         try begin()
         try store.watchChanges()
-        let hasThread = state.withLock { state in
-            defer { state.hasThread = true }
-            return state.hasThread
+        try state.withLock { state throws(HandlerError) in
+            guard state.thread == nil, !state.isClosed else { return }
+            state.thread = try WorkerThread("handler runner") { [self] in loop() }
         }
-        if !hasThread { try WorkerThread.start("handler runner") { [self] in loop() } }
     }
 
     /// Calls everything that is due now; async handlers are started, not waited for.
@@ -214,7 +214,10 @@ public final class HandlerRunner: Sendable {
         signal.raise()
         passes.announce()
         for (_, task) in old.leases.values { task.cancel() }
-        if !store.isInStep { passing.withLock { _ in } }
+        if !store.isInStep {
+            passing.withLock { _ in }
+            old.thread?.join()
+        }
         let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
         let living = old.isRunning ? old.living : []
         if leases.isEmpty && living.isEmpty { return }

@@ -46,10 +46,11 @@ final class OwnerSocket: Sendable {
     /// - Parameters:
     ///   - stop: Raised when the process owns the account no longer.
     ///   - decide: Gives the answer to a question; called on that thread.
+    /// - Returns: The thread, to be joined once it was told to stop.
     func answer(
         until stop: WakeSignal, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws(HandlerError) {
-        try WorkerThread.start("account owner") { [self] in
+    ) throws(HandlerError) -> WorkerThread {
+        try WorkerThread("account owner") { [self] in
             var entries = [
                 pollfd(fd: stop.fileDescriptor, events: Int16(POLLIN), revents: 0),
                 pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0),

@@ -11,11 +11,14 @@ final class Ownership {
     private let lock: OwnerLock
     /// Raised when this process owns the account no longer, so that it answers nobody any more.
     private let stop: WakeSignal
+    /// The thread that answers.
+    private let thread: WorkerThread
 
-    private init(epoch: Int64, lock: OwnerLock, stop: WakeSignal) {
+    private init(epoch: Int64, lock: OwnerLock, stop: WakeSignal, thread: WorkerThread) {
         self.epoch = epoch
         self.lock = lock
         self.stop = stop
+        self.thread = thread
     }
 
     deinit { stop.raise() }
@@ -43,13 +46,13 @@ final class Ownership {
         }
         try Failpoint.afterTakeover.hit()
         let stop = try WakeSignal()
-        try socket.answer(until: stop) { question in
+        let thread = try socket.answer(until: stop) { question in
             // A worker lets the main program have the stream; a main program keeps it.
             guard question == .handOver, role == .worker else { return .keeping }
             handOver()
             return .releasing
         }
-        return Ownership(epoch: epoch, lock: lock, stop: stop)
+        return Ownership(epoch: epoch, lock: lock, stop: stop, thread: thread)
     }
 
     /// Returns when the lock is taken or the owner has been silent for too long.
@@ -86,15 +89,20 @@ final class Ownership {
     /// Gives the account back: the next one finds the lock free.
     func release(_ table: OwnershipTable, store: HandlerStore) throws {
         try Failpoint.beforeRelease.hit()
-        stop.raise()
+        answerNobody()
         defer { lock.release() }
         try store.step { step in try table.release(epoch: epoch, in: step) }
     }
 
     /// Lets go of everything without touching the database: somebody else owns the account.
     func abandon() {
-        stop.raise()
+        answerNobody()
         lock.release()
+    }
+
+    private func answerNobody() {
+        stop.raise()
+        thread.join()
     }
 }
 

@@ -107,7 +107,7 @@ private final class Steering: Sendable {
 
     /// Reads on a thread of its own, because reading blocks.
     func readInput() throws {
-        try WorkerThread.start("steering") { [self] in
+        _ = try WorkerThread("steering") { [self] in
             while let line = readLine() { state.withLock { $0 = Self.mode(line) } }
             state.withLock { $0 = .quit }
         }

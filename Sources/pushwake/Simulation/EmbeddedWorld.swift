@@ -40,7 +40,7 @@ final class EmbeddedWorld: SimulationWorld {
     func startSending() throws {
         let sender = notebook.startSending()
         let (bot, account, notebook) = (bot, account, notebook)
-        try WorkerThread.start("push service") {
+        _ = try WorkerThread("push service") {
             while let n = notebook.nextNumber(for: sender) {
                 bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
                 usleep(10_000)

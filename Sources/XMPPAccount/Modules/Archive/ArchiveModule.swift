@@ -49,16 +49,15 @@ public struct ArchiveModule: AccountModule {
         let own = account.configuration.jid
         let archive = message.from ?? own
         let table = ArchiveTable(account: account.id)
-        // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
-        guard let id = result["id"], !id.isEmpty,
-            let query = try table.query(result["queryid"] ?? "", in: step),
-            archive.description == query.archive
-        else { return .refused("an archived message that was not asked for") }
         let forwarded = result.child("forwarded", Namespaces.forward)
         let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
             DateTime.milliseconds($0)
         }
-        if query.isCatchUp { try table.advance(archive, to: id, at: storedAt, in: step) }
+        // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
+        guard let id = result["id"], !id.isEmpty, let query = result["queryid"],
+            try table.advance(archive, by: query, to: id, at: storedAt, in: step)
+                || table.isUnderWay(query, of: archive, in: step)
+        else { return .refused("an archived message that was not asked for") }
         guard let inner = forwarded?.child("message", Namespaces.client),
             let kept = try? Message(element: inner)
         else { return .refused("an archived message that cannot be read") }

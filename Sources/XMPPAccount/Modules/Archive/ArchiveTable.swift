@@ -43,13 +43,6 @@ struct ArchiveTable {
 
     // MARK: Queries
 
-    struct Query {
-        /// The archive's address as text: one of each message's is compared with it.
-        let archive: String
-        /// Whether what it brings moves the place on from which is fetched.
-        let isCatchUp: Bool
-    }
-
     func add(_ query: String, of archive: JID, isCatchUp: Bool, in step: borrowing Step) throws(HandlerError)
     {
         try step.execute(
@@ -57,10 +50,12 @@ struct ArchiveTable {
             archive.description, isCatchUp)
     }
 
-    func query(_ id: String, in step: borrowing Step) throws(HandlerError) -> Query? {
+    /// Whether an archive was asked for that.
+    func isUnderWay(_ query: String, of archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
-            "SELECT jid, catch_up FROM archive_query WHERE account = ? AND query = ?", account, id
-        ) { (row) throws(HandlerError) in Query(archive: row.text(0), isCatchUp: row.integer(1) != 0) }
+            "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
     /// - Returns: False when it is not under way any more.
@@ -95,15 +90,20 @@ struct ArchiveTable {
         } ?? Place()
     }
 
-    func advance(_ archive: JID, to id: String, at time: Int64?, in step: borrowing Step) throws(HandlerError)
+    /// Moves the place on, if that catch-up is under way: asked and written in one, as it is done for each message.
+    ///
+    /// - Returns: False when that query is not under way, or fetches for another reason.
+    func advance(_ archive: JID, by query: String, to id: String, at time: Int64?, in step: borrowing Step)
+        throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.
         try step.execute(
             """
-            UPDATE archive SET last_id = ?, last_at = max(min(ifnull(?, 0), ?), ifnull(last_at, 0)),
+            UPDATE archive SET last_id = ?1, last_at = max(min(ifnull(?2, 0), ?3), ifnull(last_at, 0)),
                 received = received + 1
-            WHERE account = ? AND jid = ?
-            """, id, time, step.now, account, archive.description)
+            WHERE account = ?4 AND jid = ?5
+                AND (SELECT jid = ?5 AND catch_up FROM archive_query WHERE account = ?4 AND query = ?6)
+            """, id, time, step.now, account, archive.description, query) == 1
     }
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
