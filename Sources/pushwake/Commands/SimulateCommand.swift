@@ -32,8 +32,19 @@ struct SimulateCommand {
 
     func run() async throws -> Int32 {
         let workFolder = try makeFolder()
-        var keepsFolder = folder != nil
-        defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
+        var isGood = false
+        defer {
+            if !isGood {
+                Terminal.complain("the database and all logs of this run are in \(workFolder)")
+            } else if folder == nil {
+                try? FileManager.default.removeItem(atPath: workFolder)
+            }
+        }
+        isGood = try simulate(in: workFolder).isGood
+        return isGood ? 0 : 1
+    }
+
+    private func simulate(in workFolder: String) throws -> Verdict {
         let world = try makeWorld(workFolder)
         defer { world.close() }
         if !isJSON {
@@ -47,12 +58,7 @@ struct SimulateCommand {
             bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
         }
         Terminal.say(isJSON ? try json(verdict) : summary(verdict))
-        guard verdict.isGood else {
-            keepsFolder = true
-            Terminal.complain("the database and all logs of this run are in \(workFolder)")
-            return 1
-        }
-        return 0
+        return verdict
     }
 
     private func makeWorld(_ folder: String) throws -> any SimulationWorld {

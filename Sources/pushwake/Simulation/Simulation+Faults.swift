@@ -29,19 +29,19 @@ extension Simulation {
         let worker = try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
         let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(40)) ?? ""
-        let ending = try worker.waitUntilExit(deadline: .now + .seconds(10))
-        guard ending.status == 0 else {
+        let workerEnding = try worker.waitUntilExit(deadline: .now + .seconds(10))
+        guard workerEnding.status == 0 else {
             // Frozen inside a transaction it keeps everybody out, and the platform ends it.
             guard complaint.contains("is locked by another process") else {
-                throw CommandFailure("a worker beside a frozen main failed: \(ending): \(complaint)")
+                throw CommandFailure("a worker beside a frozen main failed: \(workerEnding): \(complaint)")
             }
             process.killAndWait()
             return try count(.main)
         }
         process.signal(SIGCONT)
-        let end = try process.waitUntilExit(deadline: .now + .seconds(20))
-        guard end.status == 3 else {
-            throw CommandFailure("a main that was frozen and passed over did not notice it: \(end)")
+        let ending = try end(of: process, "main, thawed,")
+        guard ending.status == 3 else {
+            throw CommandFailure("a main that was frozen and passed over did not notice it: \(ending)")
         }
     }
 

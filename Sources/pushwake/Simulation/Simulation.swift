@@ -145,9 +145,21 @@ final class Simulation {
         guard let process = main else { return }
         main = nil
         try process.write("quit\n")
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        let ending = try end(of: process, "main, told to quit,")
         guard ending.status == 0 else { throw CommandFailure("main failed when told to quit: \(ending)") }
         try world.awaitDeparture()
+    }
+
+    /// Waits for a process as long as the platform lets a worker run.
+    func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
+        do {
+            return try process.waitUntilExit(deadline: .now + .seconds(30))
+        } catch {
+            // Where the system keeps what an aborted process was doing, it can be looked at.
+            process.signal(SIGABRT)
+            _ = try? process.waitUntilExit(deadline: .now + .seconds(10))
+            throw CommandFailure("\(name) has not ended within 30 s (process \(process.processID))")
+        }
     }
 
     func startWorker() throws -> ChildProcess {
@@ -174,7 +186,7 @@ final class Simulation {
     /// A push while main is alive: the worker must leave it the stream.
     private func wakeBesideMain() throws {
         let process = try startWorker()
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        let ending = try end(of: process, "the worker")
         let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
         guard ending.status == 0, said.contains("main is alive") else {
             throw CommandFailure("a worker did not leave the stream to a live main (\(ending)): \(said)")
@@ -183,7 +195,7 @@ final class Simulation {
 
     func runWorker() throws {
         let process = try startWorker()
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(30))
+        let ending = try end(of: process, "the worker")
         guard ending.status == 0 else {
             throw CommandFailure("the worker failed: \(ending); its complaint stands above")
         }
