@@ -65,6 +65,9 @@ final class RealServerWorld: SimulationWorld {
         case .prosody:
             var options = ProsodyOptions()
             options.hibernation = hibernation
+            // Its archive in files is read and written as a whole again and again once it holds 10 000 messages, for
+            // seconds, in which nobody is served.
+            options.removedModules = ["mam"]
             return try ProsodyServer(
                 folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
         case .ejabberd:
