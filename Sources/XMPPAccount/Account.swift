@@ -60,6 +60,7 @@ public final class Account: Sendable {
     /// - Throws: ``HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
     public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
         try configuration.validate()
+        OpenSSL.start
         let modules = try ModuleList(configuration.modules)
         self.modules = modules
         self.configuration = configuration

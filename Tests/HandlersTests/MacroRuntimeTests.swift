@@ -175,16 +175,17 @@ struct MacroRuntimeTests {
     private func run(
         _ durable: Durable<Sale>, overriding overrides: Record = Record(), shop: Shop = Shop()
     ) throws -> (said: [String], disposition: Disposition) {
-        let file = FileManager.default.temporaryDirectory.appending(path: "macro-\(UUID()).db")
-        defer {
-            for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file.path + end) }
+        var disposition: Disposition?
+        try withFolder { folder in
+            let id = try HandlerStore(path: folder.file(), registry: HandlerRegistry()).step {
+                try $0.bind(durable)
+            }
+            let store = try HandlerStore(path: folder.file(), registry: .discovered())
+            disposition = try store.step {
+                try $0.end(id, .result, with: Sale(shop: shop), overriding: overrides)
+            }
         }
-        let id = try HandlerStore(path: file.path, registry: HandlerRegistry()).step { try $0.bind(durable) }
-        let store = try HandlerStore(path: file.path, registry: .discovered())
-        let disposition = try store.step {
-            try $0.end(id, .result, with: Sale(shop: shop), overriding: overrides)
-        }
-        return (shop.taken(), disposition)
+        return (shop.taken(), try #require(disposition))
     }
 
     /// A handler as an older program stored it.
@@ -266,16 +267,14 @@ struct MacroRuntimeTests {
         #expect(try second.record["then"] != nil)
         #expect(try third.record["then"] == nil)
 
-        let file = FileManager.default.temporaryDirectory.appending(path: "macro-\(UUID()).db")
-        defer {
-            for end in ["", "-wal", "-shm"] { try? FileManager.default.removeItem(atPath: file.path + end) }
-        }
-        let store = try HandlerStore(path: file.path, registry: .discovered())
         let shop = Shop()
-        let start = try store.step { try $0.bind(first) }.rawValue
-        // Each binds the next one, in the row after its own.
-        for row in start..<start + 3 {
-            _ = try store.step { try $0.end(HandlerID(rawValue: row), .result, with: Sale(shop: shop)) }
+        try withFolder { folder in
+            let store = try HandlerStore(path: folder.file(), registry: .discovered())
+            let start = try store.step { try $0.bind(first) }.rawValue
+            // Each binds the next one, in the row after its own.
+            for row in start..<start + 3 {
+                _ = try store.step { try $0.end(HandlerID(rawValue: row), .result, with: Sale(shop: shop)) }
+            }
         }
         #expect(
             shop.taken() == [

@@ -95,6 +95,7 @@ final class AccountRig: Sendable {
     func close() async {
         for account in accounts.withLock({ $0 }) { await account.close() }
         server.stop(.reset)
+        folder.remove()
     }
 
     // MARK: What the server saw

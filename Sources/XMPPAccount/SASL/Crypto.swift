@@ -18,7 +18,8 @@ package enum Crypto {
         }
 
         fileprivate var function: OpaquePointer {
-            switch self {
+            OpenSSL.start
+            return switch self {
             case .sha1: EVP_sha1()
             case .sha256: EVP_sha256()
             case .sha512: EVP_sha512()
@@ -30,7 +31,8 @@ package enum Crypto {
     ///
     /// Traps when the system has no randomness to give: going on with guessable nonces would be worse.
     package static func randomBytes(_ count: Int) -> [UInt8] {
-        [UInt8](unsafeUninitializedCapacity: count) { space, initialized in
+        OpenSSL.start
+        return [UInt8](unsafeUninitializedCapacity: count) { space, initialized in
             precondition(
                 RAND_bytes(space.baseAddress, Int32(count)) == 1, "The system gives no random bytes.")
             initialized = count

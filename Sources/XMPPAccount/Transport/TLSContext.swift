@@ -93,7 +93,7 @@ package final class TLSContext: @unchecked Sendable {
         isServer: Bool, versions: ClosedRange<TLSVersion>, pins: Set<[UInt8]> = []
     ) throws(TransportError) {
         self.pins = pins
-        Self.outlivesExit
+        OpenSSL.start
         ERR_clear_error()
         guard let created = SSL_CTX_new(isServer ? TLS_server_method() : TLS_client_method()) else {
             throw TransportError(.tlsFailed, "OpenSSL could not be set up.", cause: OpenSSLErrors.take())
@@ -121,12 +121,6 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     deinit { SSL_CTX_free(pointer) }
-
-    /// A program may exit while it is connected. By default OpenSSL then frees what it shares among all threads, also those
-    /// that go on, and the process aborts instead of ending; unless somebody started OpenSSL before.
-    private static let outlivesExit: Void = {
-        _ = OPENSSL_init_crypto(UInt64(OPENSSL_INIT_NO_ATEXIT), nil)
-    }()
 
     // MARK: - TLS sessions
 

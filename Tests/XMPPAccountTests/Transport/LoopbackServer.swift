@@ -120,7 +120,10 @@ final class TemporaryFolder: Sendable {
         path = folder.path
     }
 
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    deinit { remove() }
+
+    /// Removes it now, whoever still holds it.
+    func remove() { try? FileManager.default.removeItem(atPath: path) }
 }
 
 /// The code of the `TransportError` that `body` throws; nil when it throws none.
