@@ -76,7 +76,8 @@ extension RealServerTests {
                 proxy.cut()
                 try await account.send(Message(to: other, id: "after", body: "two"))
                 try await eventually("the peer's messages") { try home.store.notes("message").count == 20 }
-                #expect(try home.store.notes("message") == (1...20).map { "p-\($0): \($0)" })
+                let stored = try home.store.notes("message")
+                #expect(stored == (1...20).map { "p-\($0): \($0)" })
                 try await eventually("both messages") {
                     try peer.log().filter { $0.kind == .received }.count == 2
                 }
