@@ -259,6 +259,8 @@ import XMPPTestKit
             try await settle(account)
             rig.server.pause()
             try await account.tell("m1")
+            // What it told is written, and asked about, before the next step.
+            try await account.perform { _ in }
             clock.advance(by: .milliseconds(29_999))
             try await account.perform { _ in }
             clock.advance(by: .milliseconds(1))
