@@ -22,6 +22,13 @@ extension Account {
     ///   none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was
     ///   sent; `CancellationError`; ``HandlerError`` when the store fails.
     public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
+        let answer = try await answer(to: iq, timeout: timeout)
+        if let error = answer.error { throw error }
+        return answer
+    }
+
+    /// Sends a request and waits for its answer here, which may be an error: for those who read more of it than its condition.
+    package func answer(to iq: IQ, timeout: Int64? = nil) async throws -> IQ {
         let token = StanzaID.random()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -103,8 +110,7 @@ struct AwaitedReply: Handler {
         let (token, awaited, iq) = (token, call.account.awaited, call.iq)
         let result: Result<IQ, any Error> =
             switch call.outcome {
-            case .result: .success(iq)
-            case .error(let error): .failure(error)
+            case .result, .error: .success(iq)
             case .timeout:
                 .failure(
                     AccountError(
