@@ -16,7 +16,7 @@ public import XMPPCore
 /// ```
 ///
 /// A lost session is no outcome: the handler's invalidation is then called instead.
-public struct PubSubFetch: Sendable {
+public struct PubSubFetch: PubSubContext {
     /// How a fetch ended. The four mean different things, so a handler must name them all.
     public enum Outcome: Hashable, Sendable {
         /// The node exists and these are its items, in the order of the answer; none if it is empty.
@@ -37,18 +37,29 @@ public struct PubSubFetch: Sendable {
     public let node: String
     /// How it ended: switch over it.
     public let outcome: Outcome
+
+    public var value: [PubSubItem] {
+        get throws {
+            switch outcome {
+            case .items(let items): return items
+            case .notFound: throw PubSubError.notFound
+            case .error(let error): throw error
+            case .timedOut: throw AccountError.timedOut(service)
+            }
+        }
+    }
 }
 
 /// The context of a handler that waits for an item to be published.
-public struct PubSubPublication: Sendable {
+public struct PubSubPublication: PubSubContext {
     /// How publishing ended.
     public enum Outcome: Hashable, Sendable {
         /// Published, under this id; nil when the service chose one and did not tell.
         case published(id: String?)
         /// The node exists and is configured otherwise than required; nothing was published. Configure the node and
-        /// publish again (XEP-0060 section 7.1.5).
+        /// publish again (XEP-0060 section 7.1.5), which `configuring: true` does by itself, once.
         case preconditionNotMet(PubSubError)
-        /// The service refused; nothing was published.
+        /// The service refused, the publication or the configuration before it; nothing was published.
         case error(PubSubError)
         /// No answer came in time; whether the item was published is unknown.
         case timedOut
@@ -62,4 +73,76 @@ public struct PubSubPublication: Sendable {
     public let node: String
     /// How it ended: switch over it.
     public let outcome: Outcome
+
+    /// The item's id; nil when the service chose one and did not tell.
+    public var value: String? {
+        get throws {
+            switch outcome {
+            case .published(let id): return id
+            case .preconditionNotMet(let error), .error(let error): throw error
+            case .timedOut: throw AccountError.timedOut(service)
+            }
+        }
+    }
+}
+
+/// The context of a handler that waits for the answer to any other operation.
+///
+/// ```swift
+/// func run(_ call: borrowing Call<PubSubAnswer<[PubSubAffiliation]>>) throws {
+///     switch call.outcome {
+///     case .success(let affiliations): …
+///     case .notFound: …           // the node does not exist
+///     case .error(let error): …   // the service refused
+///     case .timedOut: …           // nothing is known
+///     }
+/// }
+/// ```
+///
+/// A lost session is no outcome: the handler's invalidation is then called instead, and whether the operation was
+/// carried out is unknown.
+public struct PubSubAnswer<Value: Sendable>: PubSubContext {
+    /// How an operation ended.
+    public enum Outcome: Sendable {
+        /// It was carried out and brought this.
+        case success(Value)
+        /// The service says that the node, or the item, does not exist.
+        case notFound
+        /// The service refused, or its answer makes no sense.
+        case error(PubSubError)
+        /// No answer came in time; whether it was carried out is unknown.
+        case timedOut
+    }
+
+    /// The account that asked.
+    public let account: Account
+    /// Who was asked; the own bare address for the own account.
+    public let service: JID
+    /// The node's name; nil when the service as a whole was asked, or was to choose a name.
+    public let node: String?
+    /// How it ended: switch over it.
+    public let outcome: Outcome
+
+    public var value: Value {
+        get throws {
+            switch outcome {
+            case .success(let value): return value
+            case .notFound: throw PubSubError.notFound
+            case .error(let error): throw error
+            case .timedOut: throw AccountError.timedOut(service)
+            }
+        }
+    }
+}
+
+extension PubSubAnswer.Outcome: Equatable where Value: Equatable {}
+extension PubSubAnswer.Outcome: Hashable where Value: Hashable {}
+
+/// The context of a handler that waits for an operation which brings nothing but success.
+public typealias PubSubCompletion = PubSubAnswer<Void>
+
+extension AccountError {
+    static func timedOut(_ service: JID) -> AccountError {
+        AccountError(.timedOut, "\(service) has not answered in time; try again later")
+    }
 }

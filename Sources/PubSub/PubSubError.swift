@@ -28,6 +28,17 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
         self.init(error, candidates: element?.elements ?? [])
     }
 
+    /// Whether the service says that what was asked for does not exist. Read by the PubSub condition first: one that says
+    /// more than "not found" is an error of its own.
+    public var isNotFound: Bool { condition == nil && stanzaError.condition == .itemNotFound }
+
+    static let notFound = PubSubError(StanzaError(.itemNotFound))
+
+    /// An answer that makes no sense.
+    static func nonsense(_ text: String) -> PubSubError {
+        PubSubError(StanzaError(.undefinedCondition, text: text))
+    }
+
     private init(_ error: StanzaError, candidates: [Element]) {
         let found = candidates.first { $0.namespace == Namespaces.pubsubErrors }
         condition = found.map { Condition(rawValue: $0.name) }

@@ -3,103 +3,173 @@ import XMPPAccount
 public import XMPPCore
 
 extension PubSubService {
-    // MARK: Fetching
+    // MARK: Any operation
 
-    /// Asks for the items of a node.
+    /// Asks something whose answer calls a stored handler, in whatever process is there by then.
+    ///
+    /// Request, stanza and handlers are committed together before a byte is written. What is asked while there is no
+    /// connection waits for the next one, in order.
+    ///
+    /// ```swift
+    /// try await account.pubsub.send(.subscribe(to: "princely_musings"), to: service, then: Reader.subscribed())
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - operation: What is asked.
+    ///   - service: Who is asked: a PubSub service, or a user's bare address for PEP; nil for the own account.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
+    ///     operation was carried out is then unknown.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes. Of several steps, as with
+    ///   `configuring`, it is the first one's.
+    /// - Throws: ``XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
+    ///   `outboxFull`; ``Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the store
+    ///   fails.
+    @discardableResult
+    public func send<Context>(
+        _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
+        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+    ) async throws -> String {
+        try await account.perform { step in
+            try self.send(operation, to: service, then: then, orElse: orElse, timeout: timeout, in: step)
+        }
+    }
+
+    /// Asks something from inside a step, for example from a handler: it commits with the rest of the step.
+    @discardableResult
+    public func send<Context>(
+        _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
+        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil, in step: borrowing Step
+    ) throws -> String {
+        let payload = try operation.payload(own)
+        let remedy = try operation.remedy(publishing: payload, timeout: timeout)
+        let question = operation.question(remedy, try then.orElse(orElse))
+        return try send(
+            operation.type, payload, to: service, node: operation.node, question, timeout, in: step)
+    }
+
+    /// Asks something and waits for the answer here, for code that has nothing to do any more once its process has ended.
+    ///
+    /// ```swift
+    /// let form = try await account.pubsub.request(.configuration(of: "princely_musings"), of: service)
+    /// ```
+    ///
+    /// Cancelling the task cancels the request.
+    ///
+    /// - Parameters:
+    ///   - operation: What is asked.
+    ///   - service: Who is asked: a PubSub service, or a user's bare address for PEP; nil for the own account.
+    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    /// - Returns: What the operation brings.
+    /// - Throws: ``PubSubError`` when the service refuses; its ``PubSubError/isNotFound`` tells that what was asked for
+    ///   does not exist. ``XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer came, `closed`
+    ///   when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was sent;
+    ///   `CancellationError`; ``Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func request<Context>(
+        _ operation: PubSubOperation<Context>, of service: JID? = nil, timeout: Int64? = nil
+    ) async throws -> Context.Value {
+        let payload = try operation.payload(own)
+        let reply = try await ask(operation, payload, service, timeout)
+        let isUnmet: Bool
+        if case .error(let error) = reply.outcome {
+            isUnmet = PubSubError(error, in: reply.iq).condition == .preconditionNotMet
+        } else {
+            isUnmet = false
+        }
+        guard isUnmet, let remedy = try operation.remedy(publishing: payload, timeout: timeout) else {
+            return try operation.read(reply).value
+        }
+        let configured = try await ask(operation, Element(parsing: remedy.configure), service, timeout)
+        guard case .result = configured.outcome else { return try operation.read(configured).value }
+        return try operation.read(try await ask(operation, payload, service, timeout)).value
+    }
+
+    // MARK: Items
+
+    /// Asks for the items of a node: ``PubSubOperation/items(of:_:subscription:)``.
     ///
     /// ```swift
     /// try await account.pubsub.fetch("urn:xmpp:avatar:metadata", from: juliet, .newest(1), then: Avatar.fetched())
     /// ```
     ///
-    /// - Parameters:
-    ///   - node: The node's name, not empty.
-    ///   - service: Whom to ask: a user's bare address for PEP, or a PubSub service; nil for the own account.
-    ///   - selection: Which items.
-    ///   - then: Called with the outcome: items, not found, an error, or no answer in time.
-    ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
-    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes.
-    /// - Throws: ``XMPPAccount/AccountError`` `invalidStanza` for an empty node name or an empty selection, `outboxFull`;
-    ///   ``Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the store fails.
-    ///
-    /// Source: XEP-0060 section 6.5.
+    /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
+    /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
         _ node: String, from service: JID? = nil, _ selection: PubSubSelection = .all,
         then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
     ) async throws -> String {
-        try await account.perform { step in
-            try self.fetch(
-                node, from: service, selection, then: then, orElse: orElse, timeout: timeout, in: step)
-        }
+        try await send(
+            .items(of: node, selection), to: service, then: then, orElse: orElse, timeout: timeout)
     }
 
-    /// Asks for the items of a node from inside a step, for example from a handler: it commits with the rest of the step.
+    /// Asks for the items of a node from inside a step: it commits with the rest of the step.
     @discardableResult
     public func fetch(
         _ node: String, from service: JID? = nil, _ selection: PubSubSelection = .all,
         then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
         in step: borrowing Step
     ) throws -> String {
-        let payload = try PubSubRequest.items(selection, of: node)
-        let answered = try FetchAnswered(node: node, service: service, then: then.orElse(orElse)).durable
-        return try send(.get, payload, to: service, answered, timeout, in: step)
+        try send(
+            .items(of: node, selection), to: service, then: then, orElse: orElse, timeout: timeout, in: step)
     }
 
-    // MARK: Publishing
-
-    /// Publishes an item, or notifies without one.
+    /// Publishes an item, or notifies without one: ``PubSubOperation/publish(_:on:requiring:configuring:)``.
     ///
-    /// - Parameters:
-    ///   - item: The item; nil for a node that takes none and only notifies. An item of the same id is replaced; without
-    ///     an id the service chooses one.
-    ///   - node: The node's name, not empty.
-    ///   - service: Where the node is; nil for the own account's PEP.
-    ///   - options: What must hold of the node; a node that does not exist yet is created with them (XEP-0060 section
-    ///     7.1.5). When they do not hold nothing is published and the outcome is
-    ///     ``PubSubPublication/Outcome/preconditionNotMet(_:)``.
-    ///   - then: Called with the outcome.
-    ///   - orElse: Called with the reason when the answer can never come; whether the item was published is then unknown.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
-    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes.
-    /// - Throws: ``XMPPAccount/AccountError`` `invalidStanza` for an empty node name, `outboxFull`;
-    ///   ``Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the store fails.
+    /// ```swift
+    /// try await account.pubsub.publish(
+    ///     PubSubItem(id: "current", payload: nick), on: node, requiring: [.accessModel(.open)], configuring: true,
+    ///     then: Profile.saved())
+    /// ```
     ///
-    /// Source: XEP-0060 section 7.1, XEP-0163 section 3.
+    /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
+    /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func publish(
         _ item: PubSubItem?, on node: String, at service: JID? = nil, requiring options: [PubSubOption] = [],
-        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
+        timeout: Int64? = nil
     ) async throws -> String {
-        try await account.perform { step in
-            try self.publish(
-                item, on: node, at: service, requiring: options, then: then, orElse: orElse, timeout: timeout,
-                in: step)
-        }
+        try await send(
+            .publish(item, on: node, requiring: options, configuring: configuring), to: service, then: then,
+            orElse: orElse, timeout: timeout)
     }
 
     /// Publishes an item from inside a step: it commits with the rest of the step.
     @discardableResult
     public func publish(
         _ item: PubSubItem?, on node: String, at service: JID? = nil, requiring options: [PubSubOption] = [],
-        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
-        in step: borrowing Step
+        configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
+        timeout: Int64? = nil, in step: borrowing Step
     ) throws -> String {
-        let payload = try PubSubRequest.publish(item, on: node, requiring: options)
-        let answered = try PublishAnswered(
-            node: node, service: service, itemID: item?.id, then: then.orElse(orElse)
-        ).durable
-        return try send(.set, payload, to: service, answered, timeout, in: step)
+        try send(
+            .publish(item, on: node, requiring: options, configuring: configuring), to: service, then: then,
+            orElse: orElse, timeout: timeout, in: step)
     }
 
     // MARK: Inside
 
-    private func send(
-        _ type: IQ.Kind, _ payload: Element, to service: JID?, _ then: Durable<IQReply>, _ timeout: Int64?,
-        in step: borrowing Step
+    private var own: JID { account.configuration.jid.bare }
+
+    private func ask<Context>(
+        _ operation: PubSubOperation<Context>, _ payload: Element, _ service: JID?, _ timeout: Int64?
+    ) async throws -> PubSubReply {
+        let iq = IQ(type: operation.type, to: service, id: StanzaID.random(), payload: payload)
+        let answer = try await account.answer(to: iq, timeout: timeout)
+        return PubSubReply(
+            account: account, asked: service, node: operation.node,
+            outcome: answer.error.map { .error($0) } ?? .result(answer.payload), iq: answer)
+    }
+
+    @discardableResult
+    func send(
+        _ type: IQ.Kind, _ payload: Element, to service: JID?, node: String?, _ question: PubSubQuestion,
+        _ timeout: Int64?, in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
-        guard Self.handlers.allSatisfy({ account.store.registry.knows($0.id) }) else {
+        guard account.store.registry.knows(PubSubAnswered.id) else {
             throw HandlerError(
                 .unknownHandler,
                 "the handlers of PubSub are not registered; make the registry with HandlerRegistry.discovered(and: PubSubService.handlers)"
@@ -107,7 +177,8 @@ extension PubSubService {
         }
         let iq = IQ(type: type, to: service, id: StanzaID.random(), payload: payload)
         // When the answer can never come, the program's handler inside is invalidated with this module's.
-        try account.send(iq, then: then, timeout: timeout, in: step)
+        let answered = try PubSubAnswered(service: service, node: node, question: question).durable
+        try account.send(iq, then: answered, timeout: timeout, in: step)
         return iq.id
     }
 }

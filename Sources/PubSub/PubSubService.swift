@@ -1,19 +1,21 @@
 // PubSub: publish-subscribe (XEP-0060) and personal eventing (XEP-0163) with answers that survive the process.
 //
-//     fetch, publish ──PubSubRequest──▶ Account.send ──▶ row "request" ──▶ server
-//     (then:, orElse:)                   then: FetchAnswered(then)          │
-//                                                                           ▼ maybe in another process
-//     Durable<PubSubFetch> ◀──Step.run── FetchAnswered ◀──PubSubAnswer── IQReply
+//     PubSubOperation ──PubSubRequest──▶ Account.send ──▶ row "request" ──▶ server
+//     (then:, orElse:)                    then: PubSubAnswered(question)     │
+//                                                                            ▼ maybe in another process
+//     Durable<Context> ◀──Step.run── PubSubQuestion ◀──PubSubReply── IQReply
 //
-// The handler that the program gives expects a fetch, the answer to a request brings an IQ. So this module stores a
-// handler of its own with the program's as an argument, and runs that one in the same step when the answer comes.
+// The handler that the program gives expects items, a form, a list; the answer to a request brings an IQ. So this module
+// stores a handler of its own with the program's as an argument, and runs that one in the same step when the answer
+// comes. Awaited operations read their answer the same way.
 
 public import Handlers
 public import XMPPAccount
 
 /// Publish-subscribe of one account: PEP nodes of users, and nodes of PubSub services.
 ///
-/// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/pubsub``.
+/// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/pubsub``. What can be
+/// asked are ``PubSubOperation``s.
 ///
 /// ```swift
 /// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)
@@ -39,7 +41,7 @@ public struct PubSubService: Sendable {
     ///
     /// A process that lacks them parks the answers it receives until one comes that has them.
     public static let handlers: [any Handler.Type] = [
-        FetchAnswered.self, PublishAnswered.self,
+        PubSubAnswered.self
     ]
 }
 

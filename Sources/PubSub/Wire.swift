@@ -7,10 +7,28 @@ enum Wire {
     static let item = "item"
     static let publish = "publish"
     static let publishOptions = "publish-options"
+    static let retract = "retract"
+    static let create = "create"
+    static let configure = "configure"
+    static let defaults = "default"
+    static let delete = "delete"
+    static let redirect = "redirect"
+    static let purge = "purge"
+    static let subscribe = "subscribe"
+    static let unsubscribe = "unsubscribe"
+    static let options = "options"
+    static let subscriptions = "subscriptions"
+    static let subscription = "subscription"
+    static let affiliations = "affiliations"
+    static let affiliation = "affiliation"
     static let unsupported = "unsupported"
 
     static let node = "node"
     static let id = "id"
+    static let jid = "jid"
+    static let subscriptionID = "subid"
+    static let notify = "notify"
+    static let uri = "uri"
     static let maxItems = "max_items"
     static let feature = "feature"
 
@@ -23,6 +41,10 @@ enum Wire {
         static let maximum = "max"
     }
 
-    /// The `FORM_TYPE` of publish options (section 7.1.5).
-    static let publishOptionsForm = "http://jabber.org/protocol/pubsub#publish-options"
+    /// The `FORM_TYPE` of each form (section 17.4).
+    enum Form {
+        static let node = "http://jabber.org/protocol/pubsub#node_config"
+        static let subscription = "http://jabber.org/protocol/pubsub#subscribe_options"
+        static let publish = "http://jabber.org/protocol/pubsub#publish-options"
+    }
 }

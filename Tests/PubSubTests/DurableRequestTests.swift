@@ -37,7 +37,7 @@ import XMPPCore
                 <items node='nick' max_items='1'/></pubsub></iq>
                 """
             ])
-        #expect(try offline.rows == [.init(name: "pubsub.fetch-answered", state: 0)])
+        #expect(try offline.rows == [.init(name: "pubsub.answered", state: 0)])
 
         struct GivenUp: Error {}
         #expect(throws: GivenUp.self) {
@@ -110,9 +110,9 @@ import XMPPCore
         // One ending each, that of the handler around the program's; nothing is left.
         #expect(
             try offline.endings == [
-                "pubsub.fetch-answered result", "pubsub.fetch-answered error", "pubsub.fetch-answered error",
-                "pubsub.fetch-answered timeout", "pubsub.fetch-answered invalidated session-lost",
-                "pubsub.fetch-answered invalidated cancelled",
+                "pubsub.answered result", "pubsub.answered error", "pubsub.answered error",
+                "pubsub.answered timeout", "pubsub.answered invalidated session-lost",
+                "pubsub.answered invalidated cancelled",
             ])
         #expect(try offline.rows.isEmpty)
         await offline.close()
@@ -140,7 +140,7 @@ import XMPPCore
         let id = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
         try offline.lose(id)
         #expect(try offline.notes.isEmpty)
-        #expect(try offline.endings == ["pubsub.fetch-answered invalidated session-lost"])
+        #expect(try offline.endings == ["pubsub.answered invalidated session-lost"])
         await offline.close()
     }
 

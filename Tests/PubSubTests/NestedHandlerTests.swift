@@ -22,7 +22,7 @@ import XMPPCore
         let ignorant = try OfflineAccount(in: folder, handlers: PubSubService.handlers)
         let events = try ignorant.receive(result(id))
         let rows = try ignorant.rows
-        #expect(rows.map(\.name) == ["pubsub.fetch-answered"])
+        #expect(rows.map(\.name) == ["pubsub.answered"])
         #expect(rows.first?.state == 1)
         #expect(rows.first?.reason?.contains("no handler named 'test.fetched' is registered") == true)
         #expect(rows.first?.input?.contains("<item id='i'/>") == true)
@@ -65,7 +65,7 @@ import XMPPCore
         let id = try await offline.pubsub.fetch("nick", then: Notes.Failing().durable)
         try offline.receive(result(id))
         let rows = try offline.rows
-        #expect(rows.map(\.name) == ["pubsub.fetch-answered"])
+        #expect(rows.map(\.name) == ["pubsub.answered"])
         #expect(rows.first?.state == 2)
         #expect(rows.first?.reason == "the program's handler is broken")
         #expect(rows.first?.input?.contains("<item id='i'/>") == true)
@@ -130,7 +130,7 @@ import XMPPCore
             try offline.notes == [
                 "before", "before", "inner main alice@example.test nick: items i=-", "after", "after",
             ])
-        #expect(try offline.endings == ["pubsub.fetch-answered result"])
+        #expect(try offline.endings == ["pubsub.answered result"])
         await offline.close()
     }
 

@@ -53,7 +53,7 @@ import XMPPCore
             }
         }
         #expect(
-            endings == ["pubsub.publish-answered", "pubsub.fetch-answered", "pubsub.fetch-answered"])
+            endings == ["pubsub.answered", "pubsub.answered", "pubsub.answered"])
         await first.close()
         await second.close()
     }

@@ -4,7 +4,7 @@ import XMPPAccount
 import XMPPCore
 
 /// What an answer means, without account, store or clock.
-@Suite struct PubSubAnswerTests {
+@Suite struct PubSubReadingTests {
     private func iq(_ type: String, _ children: String) throws -> IQ {
         try IQ(
             element: Element(
@@ -17,14 +17,14 @@ import XMPPCore
 
     private func fetched(_ type: String, _ children: String) throws -> PubSubFetch.Outcome {
         let iq = try iq(type, children)
-        return PubSubAnswer.fetch(reply(iq), in: iq, node: "n")
+        return PubSubReading.fetch(reply(iq), in: iq, node: "n")
     }
 
     private func published(_ type: String, _ children: String, id: String?) throws
         -> PubSubPublication.Outcome
     {
         let iq = try iq(type, children)
-        return PubSubAnswer.publish(reply(iq), in: iq, itemID: id)
+        return PubSubReading.publish(reply(iq), in: iq, itemID: id)
     }
 
     private func pubsub(_ xml: String) -> String {

@@ -163,7 +163,7 @@ import XMPPCore
         try offline.receive(result(refresh(offline, fails: true), list(8)))
         #expect(try offline.devices(of: juliet) == Self.known)
         #expect(try offline.notes.count == 1)
-        #expect(try offline.texts("SELECT name FROM handler WHERE state = 2") == ["pubsub.fetch-answered"])
+        #expect(try offline.texts("SELECT name FROM handler WHERE state = 2") == ["pubsub.answered"])
         await offline.close()
     }
 

@@ -1,6 +1,7 @@
 import Handlers
 import PubSub
 import XMPPAccount
+import XMPPCore
 
 /// The program in these tests: its handlers note what they were called with in a table of their own.
 enum Notes {
@@ -8,8 +9,9 @@ enum Notes {
         module: "notes", migrations: ["CREATE TABLE note(row INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
 
     static let handlers: [any Handler.Type] = [
-        Fetched.self, Published.self, Abandoned.self, Failing.self, Swallowing.self,
-        Rewording.self,
+        Fetched.self, Published.self, Abandoned.self, Failing.self, Swallowing.self, Rewording.self,
+        Done.self, Created.self, FormRead.self, Paged.self, Subscribed.self, Subscriptions.self,
+        Affiliations.self,
     ]
 
     static func add(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -55,6 +57,87 @@ enum Notes {
                 }
             let role = call.account.configuration.role
             try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+        }
+    }
+
+    /// Notes how an operation ended, with what it brought.
+    private static func add<Value>(
+        _ tag: String, _ answer: PubSubAnswer<Value>, in step: borrowing Step,
+        _ describe: (Value) -> String
+    ) throws(HandlerError) {
+        let outcome =
+            switch answer.outcome {
+            case .success(let value): describe(value)
+            case .notFound: "not found"
+            case .error(let error):
+                "error \(error.condition?.rawValue ?? error.stanzaError.condition.rawValue)"
+            case .timedOut: "timed out"
+            }
+        try add("\(tag): \(outcome)", in: step)
+    }
+
+    struct Done: Handler {
+        static let id = "test.done"
+        var tag: String
+        func run(_ call: borrowing Call<PubSubCompletion>) throws {
+            try Notes.add(tag, call.context, in: call.step) { "done" }
+        }
+    }
+
+    struct Created: Handler {
+        static let id = "test.created"
+        var tag: String
+        func run(_ call: borrowing Call<PubSubAnswer<String>>) throws {
+            try Notes.add(tag, call.context, in: call.step) { "created \($0)" }
+        }
+    }
+
+    struct FormRead: Handler {
+        static let id = "test.form-read"
+        var tag: String
+        var field: String
+        func run(_ call: borrowing Call<PubSubAnswer<DataForm>>) throws {
+            try Notes.add(tag, call.context, in: call.step) { "\(field) is \($0[field] ?? "-")" }
+        }
+    }
+
+    struct Subscribed: Handler {
+        static let id = "test.subscribed"
+        var tag: String
+        func run(_ call: borrowing Call<PubSubAnswer<PubSubSubscription>>) throws {
+            try Notes.add(tag, call.context, in: call.step) { "\($0.jid) \($0.state)" }
+        }
+    }
+
+    struct Subscriptions: Handler {
+        static let id = "test.subscriptions"
+        var tag: String
+        func run(_ call: borrowing Call<PubSubAnswer<[PubSubSubscription]>>) throws {
+            try Notes.add(tag, call.context, in: call.step) {
+                $0.map { "\($0.jid) \($0.state)" }.sorted().joined(separator: ", ")
+            }
+        }
+    }
+
+    struct Affiliations: Handler {
+        static let id = "test.affiliations"
+        var tag: String
+        func run(_ call: borrowing Call<PubSubAnswer<[PubSubAffiliation]>>) throws {
+            try Notes.add(tag, call.context, in: call.step) {
+                $0.map { "\($0.jid) \($0.kind)" }.sorted().joined(separator: ", ")
+            }
+        }
+    }
+
+    /// Notes the ids of a page and asks for the next one.
+    struct Paged: Handler {
+        static let id = "test.paged"
+        func run(_ call: borrowing Call<PubSubAnswer<PubSubPage>>) throws {
+            try Notes.add("page", call.context, in: call.step) {
+                $0.items.map { $0.id ?? "-" }.joined(separator: ",")
+            }
+            guard case .success(let page) = call.outcome, let next = page.next else { return }
+            try call.account.pubsub.send(next, to: call.service, then: Paged().durable, in: call.step)
         }
     }
 

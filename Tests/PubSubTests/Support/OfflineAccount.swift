@@ -36,13 +36,27 @@ final class OfflineAccount {
     @discardableResult
     func receive(_ xml: String) throws -> [AccountEvent] {
         let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-        return try store.step { step in
-            var inbound = InboundStep(
-                account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
-                flushMark: 0, now: 0, management: StreamManagement())
-            try inbound.process(.element(element), in: step)
-            return inbound.events
-        }
+        return try store.step { step in try process(element, in: step) }
+    }
+
+    /// Takes in one stanza and dies before that is committed.
+    func dieReceiving(_ xml: String) throws {
+        let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
+        struct Death: Error {}
+        do {
+            try store.step { step in
+                _ = try process(element, in: step)
+                throw Death()
+            }
+        } catch is Death {}
+    }
+
+    private func process(_ element: Element, in step: borrowing Step) throws -> [AccountEvent] {
+        var inbound = InboundStep(
+            account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
+            flushMark: 0, now: 0, management: StreamManagement())
+        try inbound.process(.element(element), in: step)
+        return inbound.events
     }
 
     /// Lets the request time out.
@@ -85,6 +99,15 @@ final class OfflineAccount {
                 try step.all("SELECT xml FROM outbox ORDER BY seq") { (row) throws(HandlerError) in
                     String(decoding: row.blob(0), as: UTF8.self)
                 }
+            }
+        }
+    }
+
+    /// The id of the newest request that waits to be sent.
+    var newestID: String? {
+        get throws {
+            try outbox.last.flatMap { xml in
+                try Element(parsing: xml, defaultNamespace: Namespaces.client)["id"]
             }
         }
     }

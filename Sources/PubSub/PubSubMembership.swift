@@ -1,0 +1,121 @@
+public import XMPPCore
+
+/// Who is subscribed to a node, and how.
+///
+/// Source: XEP-0060 sections 4.2, 5.6, 6.1 and 8.8.
+public struct PubSubSubscription: Hashable, Sendable {
+    /// How far a subscription has come. Open for states of later versions.
+    public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// There is no subscription; setting it ends one.
+        public static let none = State(rawValue: "none")
+        /// The node's owner has yet to approve it; no events come.
+        public static let pending = State(rawValue: "pending")
+        /// Events come.
+        public static let subscribed = State(rawValue: "subscribed")
+        /// Its options have yet to be set; events may not come before.
+        public static let unconfigured = State(rawValue: "unconfigured")
+
+        /// All states of XEP-0060, in the order of the alphabet.
+        public static let defined: [State] = [.none, .pending, .subscribed, .unconfigured]
+    }
+
+    /// The node; nil where it goes without saying.
+    public var node: String?
+    /// Who is subscribed.
+    public var jid: JID
+    /// How far the subscription has come.
+    public var state: State
+    /// What tells it from others of the same address to the same node; keep it where the service gives one.
+    public var id: String?
+
+    public init(_ jid: JID, _ state: State, id: String? = nil, node: String? = nil) {
+        (self.jid, self.state, self.id, self.node) = (jid, state, id, node)
+    }
+
+    /// Reads a `<subscription/>`; nil when it names neither address nor state.
+    ///
+    /// - Parameters:
+    ///   - node: The node when the element names none.
+    ///   - jid: The subscriber when the element names none.
+    init?(_ element: Element, node: String?, jid: JID?) {
+        let named = element[Wire.jid].map { try? JID($0) } ?? jid
+        guard let named, let state = element[Wire.subscription] else { return nil }
+        self.init(
+            named, State(rawValue: state), id: element[Wire.subscriptionID],
+            node: element[Wire.node] ?? node)
+    }
+
+    var element: Element {
+        Element(
+            Wire.subscription, namespace: Namespaces.pubsubOwner,
+            attributes: [
+                Wire.jid: jid.description, Wire.subscription: state.rawValue, Wire.subscriptionID: id,
+            ])
+    }
+}
+
+/// What somebody may do with a node.
+///
+/// Source: XEP-0060 sections 4.1, 5.7 and 8.9.
+public struct PubSubAffiliation: Hashable, Sendable {
+    /// What an affiliation allows. Open for kinds of later versions.
+    public struct Kind: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// May read where others need permission.
+        public static let member = Kind(rawValue: "member")
+        /// Nothing beyond what everybody may; setting it ends an affiliation.
+        public static let none = Kind(rawValue: "none")
+        /// May do nothing at all.
+        public static let outcast = Kind(rawValue: "outcast")
+        /// May do everything.
+        public static let owner = Kind(rawValue: "owner")
+        /// May publish and not read.
+        public static let publishOnly = Kind(rawValue: "publish-only")
+        /// May read and publish.
+        public static let publisher = Kind(rawValue: "publisher")
+
+        /// All kinds of XEP-0060, in the order of the alphabet.
+        public static let defined: [Kind] = [.member, .none, .outcast, .owner, .publishOnly, .publisher]
+    }
+
+    /// The node; nil where it goes without saying.
+    public var node: String?
+    /// Whose affiliation it is: a bare address.
+    public var jid: JID
+    /// What it allows.
+    public var kind: Kind
+
+    public init(_ jid: JID, _ kind: Kind, node: String? = nil) {
+        (self.jid, self.kind, self.node) = (jid, kind, node)
+    }
+
+    /// Reads an `<affiliation/>`; nil when it names neither address nor kind.
+    init?(_ element: Element, node: String?, jid: JID?) {
+        let named = element[Wire.jid].map { try? JID($0) } ?? jid
+        guard let named, let kind = element[Wire.affiliation] else { return nil }
+        self.init(named, Kind(rawValue: kind), node: element[Wire.node] ?? node)
+    }
+
+    var element: Element {
+        Element(
+            Wire.affiliation, namespace: Namespaces.pubsubOwner,
+            attributes: [Wire.jid: jid.bare.description, Wire.affiliation: kind.rawValue])
+    }
+}
+
+/// Whose list of subscriptions or affiliations is meant.
+enum PubSubList: String, Codable, Sendable {
+    /// One's own, at all nodes or at one.
+    case own
+    /// Everybody's at a node, which its owner sees.
+    case node
+
+    var namespace: String { self == .own ? Namespaces.pubsub : Namespaces.pubsubOwner }
+}

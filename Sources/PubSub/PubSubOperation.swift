@@ -1,0 +1,75 @@
+import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Something to ask of a PubSub service or of a user's own nodes (PEP).
+///
+/// The same operation is sent with stored handlers or awaited:
+///
+/// ```swift
+/// try await account.pubsub.send(.purge("princely_musings"), to: service, then: Diary.purged())
+/// try await account.pubsub.request(.purge("princely_musings"), of: service)
+/// ```
+///
+/// Its type says what the handler is called with, ``PubSubFetch``, ``PubSubPublication`` or ``PubSubAnswer``, and that
+/// one's `Value` what awaiting returns. What an operation cannot be asked with, such as an empty node name, is reported
+/// when it is sent.
+public struct PubSubOperation<Context: PubSubContext>: Sendable {
+    let type: IQ.Kind
+    /// What it is about; nil for the service as a whole.
+    let node: String?
+    /// Makes what is sent; it needs to know the own address.
+    let payload: @Sendable (_ own: JID) throws -> Element
+    /// What is stored until the answer comes.
+    let question: @Sendable (PubSubRemedy?, Durable<Context>) -> PubSubQuestion
+    /// What the answer means.
+    let read: @Sendable (PubSubReply) -> Context
+    /// How the node must be configured should a publication's preconditions not be met; nil to let it fail.
+    var configuration: [PubSubOption]?
+}
+
+extension PubSubOperation {
+    init(
+        _ type: IQ.Kind, _ node: String?, question: @escaping @Sendable (Durable<Context>) -> PubSubQuestion,
+        read: @escaping @Sendable (PubSubReply) -> Context,
+        payload: @escaping @Sendable (_ own: JID) throws -> Element
+    ) {
+        self.init(
+            type: type, node: node, payload: payload, question: { _, then in question(then) }, read: read)
+    }
+
+    /// What follows when a publication's preconditions are not met; nil when nothing is to follow.
+    func remedy(publishing payload: Element, timeout: Int64?) throws(AccountError) -> PubSubRemedy? {
+        guard let configuration, let node else { return nil }
+        let configure = try PubSubRequest.configure(node, with: configuration)
+        return PubSubRemedy(
+            configure: configure.serialized(), publish: payload.serialized(), timeout: timeout)
+    }
+}
+
+extension PubSubOperation where Context == PubSubCompletion {
+    /// An operation of which is told that it was done.
+    static func change(
+        _ node: String, payload: @escaping @Sendable (_ own: JID) throws -> Element
+    ) -> PubSubOperation {
+        PubSubOperation(
+            .set, node, question: { .change(then: $0) }, read: { $0.completion }, payload: payload)
+    }
+}
+
+/// What a handler of a PubSub operation is called with: ``PubSubFetch``, ``PubSubPublication``, ``PubSubAnswer``.
+public protocol PubSubContext: Sendable {
+    /// What a successful operation brings.
+    associatedtype Value: Sendable
+
+    /// The account that asked.
+    var account: Account { get }
+    /// Who was asked; the own bare address for the own account.
+    var service: JID { get }
+
+    /// What the operation brought, for code that treats all else as an error.
+    ///
+    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked for
+    ///   does not exist. ``XMPPAccount/AccountError`` `timedOut` when no answer came in time.
+    var value: Value { get throws }
+}

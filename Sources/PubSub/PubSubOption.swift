@@ -1,0 +1,99 @@
+public import XMPPCore
+
+/// A field of a node's configuration or of a subscription's options.
+///
+/// Open: any field of `http://jabber.org/protocol/pubsub#node_config` or `…#subscribe_options` may be given by name.
+///
+/// ```swift
+/// let options: [PubSubOption] = [.accessModel(.open), .maximumItems(1), PubSubOption("pubsub#notify_retract", ["1"])]
+/// ```
+///
+/// Source: XEP-0060 sections 7.1.5 and 17.4.
+public struct PubSubOption: Hashable, Sendable {
+    /// The field's name, such as `pubsub#access_model`.
+    public let name: String
+    /// Its values, one for most fields.
+    public let values: [String]
+
+    public init(_ name: String, _ values: [String]) {
+        self.name = name
+        self.values = values
+    }
+
+    /// A field of a form that a service sent, to send it back.
+    ///
+    /// - Returns: Nil for one without a name, which holds no value.
+    public init?(_ field: DataForm.Field) {
+        guard let name = field.name else { return nil }
+        self.init(name, field.values)
+    }
+
+    /// Who may read the node.
+    public static func accessModel(_ model: PubSubAccessModel) -> PubSubOption {
+        PubSubOption(Wire.Option.accessModel, [model.rawValue])
+    }
+
+    /// Whether items are kept.
+    public static func persistItems(_ isOn: Bool) -> PubSubOption {
+        PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
+    }
+
+    /// How many items are kept, 1 or more.
+    public static func maximumItems(_ count: Int) -> PubSubOption {
+        PubSubOption(Wire.Option.maxItems, [String(count)])
+    }
+
+    /// As many items are kept as the service allows.
+    public static let maximumItemsUnlimited = PubSubOption(Wire.Option.maxItems, [Wire.Option.maximum])
+}
+
+/// Who may read a node (XEP-0060 section 4.5). Open for models of later versions.
+public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+    public let rawValue: String
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+
+    /// Everyone.
+    public static let open = PubSubAccessModel(rawValue: "open")
+    /// Those who receive the owner's presence.
+    public static let presence = PubSubAccessModel(rawValue: "presence")
+    /// Those in certain groups of the owner's roster.
+    public static let roster = PubSubAccessModel(rawValue: "roster")
+    /// Those whom the owner approves one by one.
+    public static let authorize = PubSubAccessModel(rawValue: "authorize")
+    /// Those on the owner's list.
+    public static let whitelist = PubSubAccessModel(rawValue: "whitelist")
+
+    /// All models of XEP-0060, in its order.
+    public static let defined: [PubSubAccessModel] = [.open, .presence, .roster, .authorize, .whitelist]
+}
+
+extension DataForm {
+    init(_ type: String, _ options: [PubSubOption]) {
+        self.init(.submit, type: type, options.map { Field($0.name, values: $0.values) })
+    }
+}
+
+/// The forms that a service gives out.
+enum PubSubForm: String, Codable, Sendable {
+    case configuration
+    case defaultConfiguration
+    case options
+    case defaultOptions
+
+    /// The element that holds the form.
+    var name: String {
+        switch self {
+        case .configuration: Wire.configure
+        case .options: Wire.options
+        case .defaultConfiguration, .defaultOptions: Wire.defaults
+        }
+    }
+
+    var namespace: String {
+        switch self {
+        case .configuration, .defaultConfiguration: Namespaces.pubsubOwner
+        case .options, .defaultOptions: Namespaces.pubsub
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+// The module's own handler, in the plain form, so that this product needs no macro. Its id and arguments are stored:
+// they change only with an alias or a version, and so do those of the types below, which the lock file does not show.
+
+/// Turns the answer to an operation into what the program's handler expects and runs that one, in the same step.
+struct PubSubAnswered: Handler {
+    static let id = "pubsub.answered"
+
+    /// Who was asked; nil for the own account.
+    var service: JID?
+    /// What it was about; nil for the service as a whole.
+    var node: String?
+    /// What was asked, with the program's handler.
+    var question: PubSubQuestion
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let reply = PubSubReply(
+            account: call.account, asked: service, node: node, outcome: call.outcome, iq: call.iq)
+        try question.answer(reply, in: call.step)
+    }
+}
+
+/// What was asked and which handler of the program waits: all that reading the answer needs.
+enum PubSubQuestion: Codable, Sendable {
+    case items(then: Durable<PubSubFetch>)
+    case page(PubSubPage.Request, then: Durable<PubSubAnswer<PubSubPage>>)
+    case publish(itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>)
+    /// The node is being configured so that publishing can be tried again.
+    case remedy(itemID: String?, PubSubRemedy, then: Durable<PubSubPublication>)
+    case create(then: Durable<PubSubAnswer<String>>)
+    case form(PubSubForm, then: Durable<PubSubAnswer<DataForm>>)
+    case subscribe(JID?, then: Durable<PubSubAnswer<PubSubSubscription>>)
+    case subscriptions(PubSubList, then: Durable<PubSubAnswer<[PubSubSubscription]>>)
+    case affiliations(PubSubList, then: Durable<PubSubAnswer<[PubSubAffiliation]>>)
+    case change(then: Durable<PubSubCompletion>)
+
+    func answer(_ reply: PubSubReply, in step: borrowing Step) throws {
+        switch self {
+        case .items(let then): try step.run(then, with: reply.fetch)
+        case .page(let page, let then): try step.run(then, with: reply.page(page))
+        case .publish(let id, let remedy, let then):
+            try reply.publish(itemID: id, remedy: remedy, then: then, in: step)
+        case .remedy(let id, let remedy, let then):
+            try reply.publishAgain(itemID: id, remedy, then: then, in: step)
+        case .create(let then): try step.run(then, with: reply.creation)
+        case .form(let form, let then): try step.run(then, with: reply.form(form))
+        case .subscribe(let jid, let then): try step.run(then, with: reply.subscription(jid))
+        case .subscriptions(let list, let then): try step.run(then, with: reply.subscriptions(list))
+        case .affiliations(let list, let then): try step.run(then, with: reply.affiliations(list))
+        case .change(let then): try step.run(then, with: reply.completion)
+        }
+    }
+}
+
+/// What to do when a publication's preconditions are not met (XEP-0060 section 7.1.5).
+struct PubSubRemedy: Codable, Sendable {
+    /// The payload that configures the node.
+    var configure: String
+    /// The payload that publishes the item.
+    var publish: String
+    /// How long to wait for each answer, in milliseconds; nil for the account's setting.
+    var timeout: Int64?
+}
+
+// Each answer sends what comes next in its own step, so a process that dies in between loses nothing and repeats nothing.
+extension PubSubReply {
+    fileprivate func publish(
+        itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
+    ) throws {
+        let publication = publication(itemID: itemID)
+        guard let remedy, case .preconditionNotMet = publication.outcome else {
+            return try step.run(then, with: publication)
+        }
+        let question = PubSubQuestion.remedy(itemID: itemID, remedy, then: then)
+        try account.pubsub.send(
+            .set, Element(parsing: remedy.configure), to: asked, node: node, question, remedy.timeout,
+            in: step)
+    }
+
+    fileprivate func publishAgain(
+        itemID: String?, _ remedy: PubSubRemedy, then: Durable<PubSubPublication>, in step: borrowing Step
+    ) throws {
+        guard case .result = outcome else { return try step.run(then, with: publication(itemID: itemID)) }
+        // Without a remedy: should the preconditions still not hold, nothing would come of doing it all once more.
+        let question = PubSubQuestion.publish(itemID: itemID, remedy: nil, then: then)
+        try account.pubsub.send(
+            .set, Element(parsing: remedy.publish), to: asked, node: node, question, remedy.timeout, in: step)
+    }
+}

@@ -1,0 +1,182 @@
+import XMPPAccount
+import XMPPCore
+
+/// The answer to an operation, not read yet. What it means is decided here, without store or clock.
+struct PubSubReply: Sendable {
+    let account: Account
+    /// Who was asked; nil for the own account.
+    let asked: JID?
+    let node: String?
+    let outcome: IQReply.Outcome
+    let iq: IQ
+
+    private var own: JID { account.configuration.jid.bare }
+    private var service: JID { asked ?? own }
+
+    // MARK: Items
+
+    var fetch: PubSubFetch {
+        PubSubFetch(
+            account: account, service: service, node: node ?? "",
+            outcome: PubSubReading.fetch(outcome, in: iq, node: node ?? ""))
+    }
+
+    func page(_ request: PubSubPage.Request) -> PubSubAnswer<PubSubPage> {
+        let node = node ?? ""
+        return answer { payload throws(PubSubError) in
+            PubSubPage(
+                items: try PubSubReading.items(payload, node: node),
+                page: payload.flatMap { ResultPage(in: $0) },
+                index: payload.flatMap { PubSubReading.index($0) },
+                node: node, request: request)
+        }
+    }
+
+    func publication(itemID: String?) -> PubSubPublication {
+        PubSubPublication(
+            account: account, service: service, node: node ?? "",
+            outcome: PubSubReading.publish(outcome, in: iq, itemID: itemID))
+    }
+
+    // MARK: Nodes
+
+    var completion: PubSubCompletion { answer { (_) throws(PubSubError) in } }
+
+    /// The answer names the node where the service chose its name, and need not otherwise (section 8.1.1).
+    var creation: PubSubAnswer<String> {
+        let node = node
+        return answer { payload throws(PubSubError) in
+            let created = PubSubReading.child(Wire.create, Namespaces.pubsub, of: payload)?[Wire.node]
+            guard let name = created ?? node else { throw .nonsense("the answer does not name the new node") }
+            return name
+        }
+    }
+
+    func form(_ form: PubSubForm) -> PubSubAnswer<DataForm> {
+        let node = node
+        return answer { payload throws(PubSubError) in
+            let holder = PubSubReading.child(form.name, form.namespace, of: payload)
+            let named = holder?[Wire.node]
+            guard named == nil || node == nil || named == node,
+                let element = holder?.child("x", Namespaces.dataForms), let read = DataForm(element)
+            else { throw .nonsense("the answer holds no form of <\(form.name)/>") }
+            return read
+        }
+    }
+
+    // MARK: Subscriptions and affiliations
+
+    /// An answer that says nothing beyond success means what was asked for.
+    func subscription(_ jid: JID?) -> PubSubAnswer<PubSubSubscription> {
+        let (node, jid) = (node, jid ?? own)
+        return answer { payload throws(PubSubError) in
+            guard let element = PubSubReading.child(Wire.subscription, Namespaces.pubsub, of: payload) else {
+                return PubSubSubscription(jid, .subscribed, node: node)
+            }
+            guard let read = PubSubSubscription(element, node: node, jid: jid), read.node == node else {
+                throw .nonsense("the answer speaks of another subscription")
+            }
+            return read
+        }
+    }
+
+    func subscriptions(_ list: PubSubList) -> PubSubAnswer<[PubSubSubscription]> {
+        let node = node
+        return answer { payload throws(PubSubError) in
+            try PubSubReading.list(Wire.subscriptions, list, payload, node: node)
+                .children(Wire.subscription, list.namespace)
+                .compactMap { PubSubSubscription($0, node: node, jid: nil) }
+        }
+    }
+
+    /// Lists of the own affiliations need not repeat the own address (section 5.7).
+    func affiliations(_ list: PubSubList) -> PubSubAnswer<[PubSubAffiliation]> {
+        let (node, own) = (node, list == .own ? own : nil)
+        return answer { payload throws(PubSubError) in
+            try PubSubReading.list(Wire.affiliations, list, payload, node: node)
+                .children(Wire.affiliation, list.namespace)
+                .compactMap { PubSubAffiliation($0, node: node, jid: own) }
+        }
+    }
+
+    private func answer<Value>(
+        _ read: (Element?) throws(PubSubError) -> Value
+    ) -> PubSubAnswer<Value> {
+        PubSubAnswer(
+            account: account, service: service, node: node,
+            outcome: PubSubReading.outcome(outcome, in: iq, read))
+    }
+}
+
+/// What parts of an answer mean.
+enum PubSubReading {
+    static func outcome<Value>(
+        _ reply: IQReply.Outcome, in iq: IQ, _ read: (Element?) throws(PubSubError) -> Value
+    ) -> PubSubAnswer<Value>.Outcome {
+        switch reply {
+        case .timeout: return .timedOut
+        case .error(let stanzaError):
+            let error = PubSubError(stanzaError, in: iq)
+            return error.isNotFound ? .notFound : .error(error)
+        case .result(let payload):
+            do throws(PubSubError) {
+                return .success(try read(payload))
+            } catch {
+                return .error(error)
+            }
+        }
+    }
+
+    static func fetch(_ reply: IQReply.Outcome, in iq: IQ, node: String) -> PubSubFetch.Outcome {
+        let outcome = outcome(reply, in: iq) { payload throws(PubSubError) in try items(payload, node: node) }
+        return switch outcome {
+        case .success(let items): .items(items)
+        case .notFound: .notFound
+        case .error(let error): .error(error)
+        case .timedOut: .timedOut
+        }
+    }
+
+    static func items(_ payload: Element?, node: String) throws(PubSubError) -> [PubSubItem] {
+        // An answer about something else must not be read as "no items".
+        guard let items = child(Wire.items, Namespaces.pubsub, of: payload), items[Wire.node] == node else {
+            throw .nonsense("the answer does not speak of the items of '\(node)'")
+        }
+        return items.children(Wire.item, Namespaces.pubsub).map { PubSubItem($0) }
+    }
+
+    static func publish(_ reply: IQReply.Outcome, in iq: IQ, itemID: String?) -> PubSubPublication.Outcome {
+        switch reply {
+        case .timeout: return .timedOut
+        case .error(let stanzaError):
+            let error = PubSubError(stanzaError, in: iq)
+            return error.condition == .preconditionNotMet ? .preconditionNotMet(error) : .error(error)
+        case .result(let payload):
+            // The answer names the item only where the service chose its id, and need not even then (section 7.1.2).
+            let publish = child(Wire.publish, Namespaces.pubsub, of: payload)
+            return .published(id: publish?.child(Wire.item, Namespaces.pubsub)?[Wire.id] ?? itemID)
+        }
+    }
+
+    static func list(
+        _ name: String, _ list: PubSubList, _ payload: Element?, node: String?
+    ) throws(PubSubError) -> Element {
+        let element = child(name, list.namespace, of: payload)
+        let named = element?[Wire.node]
+        guard let element, named == nil || node == nil || named == node else {
+            throw .nonsense("the answer holds no list of \(name)")
+        }
+        return element
+    }
+
+    /// The place of a page's first item in the whole (XEP-0059 section 2.6).
+    static func index(_ payload: Element) -> Int? {
+        let first = payload.child("set", Namespaces.rsm)?.child("first", Namespaces.rsm)
+        return first?["index"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
+    }
+
+    static func child(_ name: String, _ namespace: String, of payload: Element?) -> Element? {
+        guard let payload, payload.has(name: Wire.pubsub, namespace: namespace) else { return nil }
+        return payload.child(name, namespace)
+    }
+}

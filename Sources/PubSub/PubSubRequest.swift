@@ -1,0 +1,173 @@
+import XMPPAccount
+import XMPPCore
+
+/// What the payload of a request looks like: rules without account, store or clock.
+enum PubSubRequest {
+    // MARK: Items
+
+    /// `<items/>` (XEP-0060 section 6.5).
+    static func items(
+        _ selection: PubSubSelection, of node: String, subscription: String? = nil
+    ) throws(AccountError) -> Element {
+        var items = try element(Wire.items, of: node)
+        items[Wire.subscriptionID] = subscription
+        switch selection {
+        case .all: break
+        case .newest(let count):
+            // The attribute is a positive integer in the schema (section 18.1).
+            guard count > 0 else {
+                throw invalid("the newest \(count) items cannot be asked for; ask for 1 or more")
+            }
+            items[Wire.maxItems] = String(count)
+        case .ids(let ids):
+            // Without any id it would mean all items.
+            guard !ids.isEmpty, !ids.contains("") else {
+                throw invalid("items were asked for without their ids; give at least one id and none empty")
+            }
+            for id in ids { items.append(PubSubItem(id: id).element) }
+        }
+        return wrapped([items])
+    }
+
+    /// `<items/>` with `<set/>` behind it (XEP-0060 section 6.5.4).
+    static func page(
+        of node: String, at position: ResultPage.Position, limit: Int
+    ) throws(AccountError) -> Element {
+        guard limit > 0 else {
+            throw invalid("a page of \(limit) items cannot be asked for; ask for 1 or more")
+        }
+        return wrapped([
+            try element(Wire.items, of: node), ResultPage.request(position, limit: limit),
+        ])
+    }
+
+    /// `<publish/>` with its options behind it (XEP-0060 sections 7.1.1 and 7.1.5).
+    static func publish(
+        _ item: PubSubItem?, on node: String, requiring options: [PubSubOption]
+    ) throws(AccountError) -> Element {
+        var publish = try element(Wire.publish, of: node)
+        if let item { publish.append(item.element) }
+        let form = Element(
+            Wire.publishOptions, namespace: Namespaces.pubsub,
+            children: [DataForm(Wire.Form.publish, options).element])
+        return wrapped(options.isEmpty ? [publish] : [publish, form])
+    }
+
+    /// `<retract/>` (XEP-0060 section 7.2).
+    static func retract(
+        _ id: String, from node: String, notifying: Bool
+    ) throws(AccountError) -> Element {
+        guard !id.isEmpty else { throw invalid("an item without an id cannot be retracted; give its id") }
+        var retract = try element(Wire.retract, of: node)
+        retract[Wire.notify] = notifying ? "true" : nil
+        retract.append(PubSubItem(id: id).element)
+        return wrapped([retract])
+    }
+
+    // MARK: Nodes
+
+    /// `<create/>` with its configuration behind it, which names no node (XEP-0060 section 8.1).
+    static func create(_ node: String?, with options: [PubSubOption]) throws(AccountError) -> Element {
+        let create = try element(Wire.create, of: node)
+        let configure = Element(
+            Wire.configure, namespace: Namespaces.pubsub,
+            children: [DataForm(Wire.Form.node, options).element])
+        return wrapped(options.isEmpty ? [create] : [create, configure])
+    }
+
+    /// `<configure/>` with a filled in form (XEP-0060 section 8.2.4).
+    static func configure(_ node: String, with options: [PubSubOption]) throws(AccountError) -> Element {
+        guard !options.isEmpty else {
+            throw invalid("a node was to be configured with nothing; give at least one option")
+        }
+        let configure = try element(Wire.configure, Namespaces.pubsubOwner, of: node)
+        return wrapped([configure.appending(DataForm(Wire.Form.node, options).element)])
+    }
+
+    /// `<delete/>` (XEP-0060 section 8.4).
+    static func delete(_ node: String, redirect: String?) throws(AccountError) -> Element {
+        var delete = try element(Wire.delete, Namespaces.pubsubOwner, of: node)
+        if let redirect {
+            delete.append(
+                Element(Wire.redirect, namespace: Namespaces.pubsubOwner, attributes: [Wire.uri: redirect]))
+        }
+        return wrapped([delete])
+    }
+
+    /// An element with nothing but its node.
+    static func plain(
+        _ name: String, _ namespace: String, of node: String?
+    ) throws(AccountError) -> Element {
+        wrapped([try element(name, namespace, of: node)])
+    }
+
+    // MARK: Subscriptions and affiliations
+
+    /// `<subscribe/>` with its options behind it, which name neither node nor subscriber (XEP-0060 sections 6.1, 6.3.7).
+    static func subscribe(
+        _ jid: JID, to node: String, with options: [PubSubOption]
+    ) throws(AccountError) -> Element {
+        let subscribe = try subscriber(Wire.subscribe, jid, nil, of: node)
+        let form = Element(
+            Wire.options, namespace: Namespaces.pubsub,
+            children: [DataForm(Wire.Form.subscription, options).element])
+        return wrapped(options.isEmpty ? [subscribe] : [subscribe, form])
+    }
+
+    /// `<unsubscribe/>` (XEP-0060 section 6.2).
+    static func unsubscribe(_ jid: JID, id: String?, from node: String) throws(AccountError) -> Element {
+        wrapped([try subscriber(Wire.unsubscribe, jid, id, of: node)])
+    }
+
+    /// `<options/>`, with a filled in form to set them (XEP-0060 section 6.3).
+    static func options(
+        _ jid: JID, id: String?, of node: String, set options: [PubSubOption]? = nil
+    ) throws(AccountError) -> Element {
+        let element = try subscriber(Wire.options, jid, id, of: node)
+        guard let options else { return wrapped([element]) }
+        guard !options.isEmpty else {
+            throw invalid("a subscription was to be configured with nothing; give at least one option")
+        }
+        return wrapped([element.appending(DataForm(Wire.Form.subscription, options).element)])
+    }
+
+    /// What changes in a list; all else stays as it is (XEP-0060 sections 8.8.2 and 8.9.2).
+    static func changes(
+        _ name: String, _ changes: [(jid: JID, id: String?, element: Element)], of node: String
+    ) throws(AccountError) -> Element {
+        guard !changes.isEmpty else {
+            throw invalid("no \(name) were to be changed; give at least one")
+        }
+        // A service refuses two changes of the same entry (section 8.9.2.4).
+        guard Set(changes.map { "\($0.id ?? "") \($0.jid)" }).count == changes.count else {
+            throw invalid("one of the \(name) was to be changed in two ways; name each address once")
+        }
+        var list = try element(name, Namespaces.pubsubOwner, of: node)
+        for change in changes { list.append(change.element) }
+        return wrapped([list])
+    }
+
+    // MARK: Parts
+
+    private static func subscriber(
+        _ name: String, _ jid: JID, _ id: String?, of node: String
+    ) throws(AccountError) -> Element {
+        var element = try element(name, of: node)
+        element[Wire.jid] = jid.description
+        element[Wire.subscriptionID] = id
+        return element
+    }
+
+    private static func element(
+        _ name: String, _ namespace: String = Namespaces.pubsub, of node: String?
+    ) throws(AccountError) -> Element {
+        if node == "" { throw invalid("a node without a name was asked for; give the node's name") }
+        return Element(name, namespace: namespace, attributes: [Wire.node: node])
+    }
+
+    private static func wrapped(_ children: [Element]) -> Element {
+        Element(Wire.pubsub, namespace: children[0].namespace, children: children)
+    }
+
+    private static func invalid(_ message: String) -> AccountError { AccountError(.invalidStanza, message) }
+}
