@@ -156,7 +156,13 @@ let package = Package(
                 .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
                 .embedInCode("Servers/contacts_peer.py"),
             ]),
-        .testTarget(name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit"]),
+        // A program that the kill tests of PubSub kill.
+        .executableTarget(
+            name: "pubsub-program", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"],
+            path: "Tests/PubSubProgram"),
+        .testTarget(
+            name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit", "pubsub-program"],
+            resources: [.embedInCode("Servers/operations_peer.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: ["COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device"],

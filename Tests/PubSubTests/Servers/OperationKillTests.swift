@@ -1,0 +1,183 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+import PubSub
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+extension OperationsOnServers {
+    /// SIGKILL of the program in the middle of what takes several requests.
+    @Suite struct OperationKillTests {
+        /// The program, over one store.
+        private struct Program {
+            let home: OperationHome
+            /// Names its store.
+            var name = "program"
+            let task: String
+            let node: String
+            let service: JID?
+
+            private var store: String { "\(home.folder.path)/\(name).db" }
+
+            /// Runs it until it ends or is killed.
+            ///
+            /// - Returns: The signal that killed it; nil when the task was over.
+            func run(_ failpoint: String? = nil) throws -> Int32? {
+                let child = try ChildProcess(
+                    BuiltProduct.path("pubsub-program"),
+                    [
+                        store, "\(home.jid)", OperationServers.password, home.server.host,
+                        String(home.server.startTLSPort), home.authorityFile, service?.description ?? "own",
+                        node, task,
+                    ],
+                    environment: .inheriting(failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]),
+                    output: .pipe, errors: .file(home.folder.path + "/errors"))
+                let ending = try child.waitUntilExit(deadline: .now + .seconds(60))
+                let errors = try? String(contentsOfFile: home.folder.path + "/errors", encoding: .utf8)
+                #expect(ending.signal == SIGKILL || ending.status == 0, "\(ending): \(errors ?? "")")
+                return ending.signal
+            }
+
+            func texts(_ sql: String) throws -> [String] {
+                let store = try HandlerStore(
+                    path: store, registry: HandlerRegistry(), schemas: Account.schemas)
+                return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+            }
+
+            var heard: [String] { get throws { try texts("SELECT text FROM heard ORDER BY row") } }
+        }
+
+        /// Where the program is killed, over and over.
+        private static let places = [
+            "after-bind", "before-commit", "after-commit", "after-handler", "after-write", "after-read",
+        ]
+
+        /// Waits until the server has dealt with all that a killed program sent.
+        private func settle(_ home: OperationHome) throws {
+            guard let ejabberd = home.server as? EjabberdServer else { return }
+            #expect(try ejabberd.waitUntilDepartedAreQuiet(deadline: .now + .seconds(20)))
+        }
+
+        @Test(
+            "P6 publish, configure, publish again: killed at each hit of each place, it goes on and is done once",
+            arguments: OperationServer.allCases)
+        func configuring(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let pubsub = try await home.connected().pubsub
+                for place in Self.places {
+                    var nth = 1
+                    while try await isKilled(at: "\(place):kill:\(nth)", pubsub, home) {
+                        nth += 1
+                        try #require(nth < 60, "\(place) is reached without end")
+                    }
+                    // Each of the three steps at least.
+                    #expect(nth > 3, "\(place)")
+                }
+            }
+        }
+
+        /// Publishes on a node of its own that is to be configured first, and looks at what came of it.
+        ///
+        /// - Returns: False when the program got past the place.
+        private func isKilled(
+            at failpoint: String, _ pubsub: PubSubService, _ home: OperationHome
+        ) async throws -> Bool {
+            let node = "urn:durable-handlers:test:\(failpoint)"
+            let old = Element("note", namespace: "urn:durable-handlers:test", text: "old")
+            try await pubsub.request(
+                .publish(PubSubItem(id: "new", payload: old), on: node, requiring: [.accessModel(.whitelist)])
+            )
+            let program = Program(
+                home: home, name: failpoint, task: "configure", node: node, service: nil)
+            let isKilled = try program.run(failpoint) != nil
+            if isKilled {
+                try settle(home)
+                #expect(try program.run() == nil)
+            }
+            #expect(try program.heard == ["published new"], "\(failpoint)")
+            let endings = try program.texts("SELECT name || ' ' || outcome FROM ending ORDER BY handler")
+            #expect(
+                endings == ["pubsub.answered 2", "pubsub.answered 1", "pubsub.answered 1"], "\(failpoint)")
+            #expect(try program.texts("SELECT name FROM handler") == [], "\(failpoint)")
+            let items = try await pubsub.request(.items(of: node))
+            #expect(items.map { $0.payload?.text } == ["new"], "\(failpoint)")
+            let form = try await pubsub.request(.configuration(of: node))
+            #expect(form["pubsub#access_model"] == "open", "\(failpoint)")
+            return isKilled
+        }
+
+        @Test(
+            "P3 a thousand items in pages, the program killed after each page: each item is read once",
+            arguments: OperationServer.allCases)
+        func pages(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let program = try await filled(home, task: "pages-deadly")
+                var kills = 0
+                while try program.run() != nil {
+                    kills += 1
+                    try #require(kills < 100, "the pages have no end")
+                    try settle(home)
+                }
+                // Prosody knows no pages and sends all at once.
+                #expect(kills == (kind == .ejabberd ? 20 : 1))
+                try check(program)
+            }
+        }
+
+        @Test(
+            "P3 a thousand items in pages, the program killed at every place in turn: each item is read once",
+            arguments: OperationServer.allCases)
+        func pagesAtPlaces(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let program = try await filled(home, task: "pages")
+                var kills = 0
+                // Far enough from the start of each run that some pages are read.
+                while try program.run(
+                    "\(Self.places[kills % Self.places.count]):kill:\(kills < 12 ? 1 + kills : 9)")
+                    != nil
+                {
+                    kills += 1
+                    try #require(kills < 200, "the pages have no end")
+                    try settle(home)
+                }
+                #expect(kills > 0)
+                try check(program)
+            }
+        }
+
+        private let ids = (1...1000).map { "item-\($0)" }
+
+        /// A program to read a node with a thousand items.
+        private func filled(_ home: OperationHome, task: String) async throws -> Program {
+            let account = try await home.connected()
+            let (service, node) = (home.service, "\(home.jid.local ?? "")-thousand")
+            try await account.pubsub.request(
+                .create(
+                    node, with: [.accessModel(.open), .persistItems(true), .maximumItems(1000)]),
+                of: service)
+            let ids = ids
+            try await account.perform { step in
+                for id in ids {
+                    let note = Element("note", namespace: "urn:durable-handlers:test", text: id)
+                    try account.pubsub.publish(
+                        PubSubItem(id: id, payload: note), on: node, at: service,
+                        then: Notes.Published(tag: "p").durable, in: step)
+                }
+            }
+            try await eventually("a thousand items", within: .seconds(120)) {
+                try home.notes.count == ids.count
+            }
+            #expect(try home.notes.allSatisfy { $0.contains(": published item-") })
+            return Program(home: home, task: task, node: node, service: service)
+        }
+
+        private func check(_ program: Program) throws {
+            let heard = try program.heard
+            #expect(heard.count == ids.count)
+            #expect(Set(heard) == Set(ids), "\(Set(heard).symmetricDifference(ids).sorted().prefix(10))")
+            #expect(try program.texts("SELECT name FROM handler") == [])
+        }
+    }
+}

@@ -1,0 +1,158 @@
+import PubSub
+import Testing
+import XMPPAccount
+import XMPPCore
+
+extension OperationsOnServers {
+    /// Nodes shared with an independent client: what one side does, the other one sees.
+    @Suite struct OperationPeerTests {
+        private let note = "urn:durable-handlers:test"
+
+        private func item(_ id: String, _ text: String) -> PubSubItem {
+            PubSubItem(id: id, payload: Element("note", namespace: note, text: text))
+        }
+
+        private func texts(_ items: [PubSubItem]) -> [String] {
+            items.map { "\($0.id ?? "-")=\($0.payload?.text ?? "")" }.sorted()
+        }
+
+        @Test(
+            "P1 P2 a subscriber sees what is published, retracted, purged and deleted here, in this order",
+            arguments: OperationServer.allCases)
+        func subscriber(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let pubsub = try await home.connected().pubsub
+                let peer = try home.peer()
+                let (service, node) = (home.service, "\(home.jid.local ?? "")-shared")
+                try await pubsub.request(
+                    .create(
+                        node,
+                        with: [
+                            .accessModel(.open), .persistItems(true), .maximumItems(10),
+                            PubSubOption("pubsub#notify_retract", ["1"]),
+                            PubSubOption("pubsub#notify_delete", ["1"]),
+                            PubSubOption("pubsub#send_last_published_item", ["never"]),
+                        ]), of: service)
+                #expect(try peer.ask("subscribe", service, node) == "subscribed")
+                #expect(
+                    try await pubsub.request(.subscriptions(to: node), of: service).map(\.jid) == [peer.jid])
+                try await pubsub.request(.publish(item("1", "one"), on: node), of: service)
+                try await pubsub.request(.publish(item("2", "two"), on: node), of: service)
+                #expect(
+                    try peer.ask("items", service, node, as: [String].self)?.sorted() == ["1=one", "2=two"])
+                try await pubsub.request(.retract("1", from: node), of: service)
+                #expect(try peer.ask("items", service, node) == ["2=two"])
+                try await pubsub.request(.purge(node), of: service)
+                #expect(try peer.ask("items", service, node) == [String]())
+                try await pubsub.request(
+                    .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), of: service)
+                // Neither server passes the redirection on.
+                try await eventually("the events") {
+                    try peer.events == [
+                        "\(node): item 1", "\(node): item 2", "\(node): retract 1", "\(node): purge",
+                        "\(node): delete",
+                    ]
+                }
+            }
+        }
+
+        @Test(
+            "P1 P3 a publisher of another account is let in, publishes, is read and is shut out",
+            arguments: OperationServer.allCases)
+        func publisher(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let pubsub = try await home.connected().pubsub
+                let peer = try home.peer()
+                let (own, node) = (home.jid, "\(home.jid.local ?? "")-letters")
+                try await pubsub.request(
+                    .create(
+                        node,
+                        with: [
+                            .accessModel(.open), .persistItems(true), .maximumItems(10),
+                            PubSubOption("pubsub#publish_model", ["publishers"]),
+                        ]))
+                let words = ["id": "p", "text": "by the peer"]
+                #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
+                try await pubsub.request(.setAffiliations([.init(peer.jid, .publisher)], with: node))
+                try peer.tell("publish", own, node, words)
+                #expect(texts(try await pubsub.request(.items(of: node))) == ["p=by the peer"])
+                let affiliations = try await pubsub.request(.affiliations(with: node))
+                #expect(
+                    Set(affiliations.map { "\($0.jid) \($0.kind)" }) == [
+                        "\(own) owner", "\(peer.jid) publisher",
+                    ])
+                try await pubsub.request(.setAffiliations([.init(peer.jid, .outcast)], with: node))
+                #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
+                #expect(throws: (any Error).self) { try peer.ask("items", own, node, as: [String].self) }
+            }
+        }
+
+        @Test(
+            "P2 P3 a node of another user's: read, subscribed to, published on as far as its owner lets us",
+            arguments: OperationServer.allCases)
+        func guest(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let pubsub = try await home.connected().pubsub
+                let peer = try home.peer()
+                let node = "\(home.jid.local ?? "")-guest"
+                try peer.tell(
+                    "create", peer.jid, node,
+                    [
+                        "options": [
+                            "pubsub#access_model": "whitelist", "pubsub#max_items": "10",
+                            "pubsub#persist_items": "1",
+                        ]
+                    ])
+                try peer.tell("publish", peer.jid, node, ["id": "h", "text": "hello"])
+                func refusal<Context>(_ operation: PubSubOperation<Context>) async throws -> PubSubError? {
+                    await #expect(throws: PubSubError.self) {
+                        try await pubsub.request(operation, of: peer.jid)
+                    }
+                }
+                // Not on the list: an error, which is not "there is nothing".
+                let closed = try await refusal(.items(of: node))
+                #expect(closed?.isNotFound == false)
+                #expect(closed?.condition == (kind == .ejabberd ? .closedNode : nil))
+                #expect(closed?.stanzaError.condition == (kind == .ejabberd ? .notAllowed : .forbidden))
+                try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "member"])
+                #expect(texts(try await pubsub.request(.items(of: node), of: peer.jid)) == ["h=hello"])
+                #expect(try await pubsub.request(.subscribe(to: node), of: peer.jid).state == .subscribed)
+                let refused = try await refusal(.publish(item("g", "guest"), on: node))
+                #expect(refused?.stanzaError.condition == .forbidden)
+                try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "publisher"])
+                #expect(
+                    try await pubsub.request(.publish(item("g", "guest"), on: node), of: peer.jid) == "g")
+                #expect(
+                    try peer.ask("items", peer.jid, node, as: [String].self)?.sorted() == [
+                        "g=guest", "h=hello",
+                    ])
+                #expect(
+                    try await refusal(.configure(node, with: [.accessModel(.open)]))?.stanzaError.condition
+                        == .forbidden)
+                #expect(try await refusal(.delete(node))?.stanzaError.condition == .forbidden)
+            }
+        }
+
+        @Test(
+            "P6 a node that another client of the account made otherwise is configured, and published on",
+            arguments: OperationServer.allCases)
+        func configured(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let account = try await home.connected()
+                let peer = try home.peer()
+                let node = "urn:durable-handlers:test:configured"
+                try await account.pubsub.publish(
+                    item("current", "old"), on: node, requiring: [.accessModel(.whitelist)],
+                    then: Notes.Published(tag: "p").durable)
+                let options: [PubSubOption] = [.accessModel(.open), .persistItems(true)]
+                try await account.pubsub.publish(
+                    item("current", "new"), on: node, requiring: options, configuring: true,
+                    then: Notes.Published(tag: "p").durable)
+                try await eventually("both publications") { try home.notes.count == 2 }
+                let note = "p main \(home.jid) \(node): published current"
+                #expect(try home.notes == [note, note])
+                #expect(try peer.ask("items", home.jid, node) == ["current=new"])
+            }
+        }
+    }
+}

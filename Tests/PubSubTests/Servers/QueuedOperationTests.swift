@@ -1,0 +1,126 @@
+import Handlers
+import PubSub
+import Testing
+import XMPPAccount
+import XMPPCore
+
+extension OperationsOnServers {
+    /// Operations that are asked for while there is no connection.
+    @Suite struct QueuedOperationTests {
+        private let node = "urn:durable-handlers:test:queued"
+
+        private func item(_ id: String) -> PubSubItem {
+            PubSubItem(id: id, payload: Element("note", namespace: "urn:durable-handlers:test", text: id))
+        }
+
+        /// Asks for one operation of each kind, every one of which needs those before it.
+        private func queue(_ pubsub: PubSubService, _ tag: String, other: JID) async throws {
+            func done(_ name: String) throws -> Durable<PubSubCompletion> {
+                try Notes.Done(tag: "\(tag) \(name)").durable
+            }
+            let abandoned = try Notes.Abandoned(tag: tag).durable
+            try await pubsub.send(
+                .create(node, with: [.accessModel(.whitelist), .persistItems(true), .maximumItems(10)]),
+                then: Notes.Created(tag: tag).durable, orElse: abandoned)
+            try await pubsub.send(
+                .configure(node, with: [.accessModel(.open)]), then: done("configured"), orElse: abandoned)
+            try await pubsub.send(
+                .configuration(of: node),
+                then: Notes.FormRead(tag: tag, field: "pubsub#access_model").durable, orElse: abandoned)
+            try await pubsub.send(
+                .setAffiliations([.init(other, .member)], with: node), then: done("affiliated"),
+                orElse: abandoned)
+            try await pubsub.send(
+                .affiliations(with: node), then: Notes.Affiliations(tag: tag).durable, orElse: abandoned)
+            try await pubsub.send(
+                .subscribe(to: node), then: Notes.Subscribed(tag: tag).durable, orElse: abandoned)
+            try await pubsub.send(
+                .ownSubscriptions(to: node), then: Notes.Subscriptions(tag: tag).durable, orElse: abandoned)
+            for id in ["1", "2"] {
+                try await pubsub.publish(
+                    item(id), on: node, then: Notes.Published(tag: tag).durable, orElse: abandoned)
+            }
+            try await pubsub.send(.retract("1", from: node), then: done("retracted"), orElse: abandoned)
+            try await pubsub.fetch(node, then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
+            try await pubsub.send(.page(of: node, limit: 5), then: Notes.Paged().durable, orElse: abandoned)
+            try await pubsub.send(.purge(node), then: done("purged"), orElse: abandoned)
+            try await pubsub.send(.delete(node), then: done("deleted"), orElse: abandoned)
+            try await pubsub.fetch(node, then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
+        }
+
+        private func expected(_ tag: String, _ jid: JID, other: JID) -> [String] {
+            let prefix = "\(tag) main \(jid) \(node):"
+            return [
+                "\(tag): created \(node)", "\(tag) configured: done", "\(tag): pubsub#access_model is open",
+                "\(tag) affiliated: done",
+                "\(tag): " + ["\(other) member", "\(jid) owner"].sorted().joined(separator: ", "),
+                "\(tag): \(jid) subscribed", "\(tag): \(jid) subscribed",
+                "\(prefix) published 1", "\(prefix) published 2", "\(tag) retracted: done",
+                "\(prefix) items 2=2", "page: 2", "\(tag) purged: done", "\(tag) deleted: done",
+                "\(prefix) not found",
+            ]
+        }
+
+        @Test(
+            "P8 what is asked for offline is done once and in order, in a session that is resumed and in a new one",
+            arguments: OperationServer.allCases)
+        func queued(_ kind: OperationServer) async throws {
+            try await withOperationHome(kind) { home in
+                let other = try JID("other@\(OperationServers.domain)")
+                // Before there was any session.
+                let first = try home.account()
+                try await queue(first.pubsub, "first", other: other)
+                #expect(try home.notes == [])
+                try await first.connect()
+                try await eventually("the first answers") { try home.notes.count == 15 }
+                // While the session waits to be resumed, by another process.
+                try await first.suspend()
+                let second = try home.account()
+                try await queue(second.pubsub, "resumed", other: other)
+                try await second.connect()
+                #expect(try home.sessions == [1, 1])
+                try await eventually("the answers after resuming") { try home.notes.count == 30 }
+                // While the session is lost without anybody knowing yet.
+                try await second.suspend()
+                try home.store.step { step in
+                    try step.execute("UPDATE session SET resumption_id = 'unknown'")
+                }
+                let third = try home.account()
+                try await queue(third.pubsub, "bound", other: other)
+                try await third.connect()
+                #expect(try home.sessions == [1, 2])
+                try await eventually("the answers in the new session") { try home.notes.count == 45 }
+                try await third.caughtUp()
+                #expect(
+                    try home.notes
+                        == ["first", "resumed", "bound"].flatMap { expected($0, home.jid, other: other) })
+            }
+        }
+
+        @Test(
+            "P8 a server without PubSub ends each operation with an outcome",
+            arguments: OperationServer.allCases)
+        func lacking(_ kind: OperationServer) async throws {
+            let servers = try #require(OperationServers.current)
+            let server = try servers.make(kind, name: "\(kind)-without", hasPubSub: false)
+            defer { server.close() }
+            try await withOperationHome(kind, server: server) { home in
+                let account = try home.account()
+                try await queue(account.pubsub, "t", other: try JID("other@\(OperationServers.domain)"))
+                try await account.connect()
+                try await eventually("the answers") { try home.notes.count == 15 }
+                let outcomes = Set(
+                    try home.notes.map { $0.split(separator: ": ").last.map(String.init) ?? "" })
+                #expect(outcomes == ["error service-unavailable"])
+                // The same for who waits, and with a service that does not exist.
+                let nowhere = try JID("nowhere.\(OperationServers.domain)")
+                for service in [nil, nowhere] {
+                    let error = await #expect(throws: PubSubError.self) {
+                        try await account.pubsub.request(.items(of: node), of: service)
+                    }
+                    #expect(error?.isNotFound == false)
+                }
+            }
+        }
+    }
+}
