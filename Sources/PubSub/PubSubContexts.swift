@@ -30,13 +30,16 @@ public struct PubSubFetch: PubSubContext {
     }
 
     /// The account that asked.
-    public let account: Account
+    public var account: Account { reply.account }
     /// Who was asked; the own bare address for the own account.
-    public let service: JID
+    public var service: JID { reply.service }
     /// The node's name.
-    public let node: String
+    public var node: String { reply.node ?? "" }
     /// How it ended: switch over it.
     public let outcome: Outcome
+    let reply: PubSubReply
+
+    init(reply: PubSubReply, outcome: Outcome) { (self.reply, self.outcome) = (reply, outcome) }
 
     public var value: [PubSubItem] {
         get throws {
@@ -66,13 +69,20 @@ public struct PubSubPublication: PubSubContext {
     }
 
     /// The account that published.
-    public let account: Account
+    public var account: Account { reply.account }
     /// Where the node is; the own bare address for the own account.
-    public let service: JID
+    public var service: JID { reply.service }
     /// The node's name.
-    public let node: String
+    public var node: String { reply.node ?? "" }
     /// How it ended: switch over it.
     public let outcome: Outcome
+    let reply: PubSubReply
+    /// The id under which was published; nil when the service was to choose.
+    let itemID: String?
+
+    init(reply: PubSubReply, itemID: String?, outcome: Outcome) {
+        (self.reply, self.itemID, self.outcome) = (reply, itemID, outcome)
+    }
 
     /// The item's id; nil when the service chose one and did not tell.
     public var value: String? {
@@ -115,13 +125,19 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
     }
 
     /// The account that asked.
-    public let account: Account
+    public var account: Account { reply.account }
     /// Who was asked; the own bare address for the own account.
-    public let service: JID
+    public var service: JID { reply.service }
     /// The node's name; nil when the service as a whole was asked, or was to choose a name.
-    public let node: String?
+    public var node: String? { reply.node }
     /// How it ended: switch over it.
     public let outcome: Outcome
+    let reply: PubSubReply
+    let subject: PubSubSubject
+
+    init(reply: PubSubReply, subject: PubSubSubject, outcome: Outcome) {
+        (self.reply, self.subject, self.outcome) = (reply, subject, outcome)
+    }
 
     public var value: Value {
         get throws {

@@ -17,8 +17,7 @@ struct PubSubAnswered: Handler {
     var question: PubSubQuestion
 
     func run(_ call: borrowing Call<IQReply>) throws {
-        let reply = PubSubReply(
-            account: call.account, asked: service, node: node, outcome: call.outcome, iq: call.iq)
+        let reply = PubSubReply(asked: service, node: node, reply: call.context)
         try question.answer(reply, in: call.step)
     }
 }

@@ -3,27 +3,26 @@ import XMPPCore
 
 /// The answer to an operation, not read yet. What it means is decided here, without store or clock.
 struct PubSubReply: Sendable {
-    let account: Account
     /// Who was asked; nil for the own account.
     let asked: JID?
+    /// What it was about; nil for the service as a whole.
     let node: String?
-    let outcome: IQReply.Outcome
-    let iq: IQ
+    let reply: IQReply
 
+    var account: Account { reply.account }
+    var service: JID { asked ?? own }
+    var outcome: IQReply.Outcome { reply.outcome }
     private var own: JID { account.configuration.jid.bare }
-    private var service: JID { asked ?? own }
 
     // MARK: Items
 
     var fetch: PubSubFetch {
-        PubSubFetch(
-            account: account, service: service, node: node ?? "",
-            outcome: PubSubReading.fetch(outcome, in: iq, node: node ?? ""))
+        PubSubFetch(reply: self, outcome: PubSubReading.fetch(outcome, in: reply.iq, node: node ?? ""))
     }
 
     func page(_ request: PubSubPage.Request) -> PubSubAnswer<PubSubPage> {
         let node = node ?? ""
-        return answer { payload throws(PubSubError) in
+        return answer(.page(request)) { payload throws(PubSubError) in
             PubSubPage(
                 items: try PubSubReading.items(payload, node: node),
                 page: payload.flatMap { ResultPage(in: $0) },
@@ -34,18 +33,18 @@ struct PubSubReply: Sendable {
 
     func publication(itemID: String?) -> PubSubPublication {
         PubSubPublication(
-            account: account, service: service, node: node ?? "",
-            outcome: PubSubReading.publish(outcome, in: iq, itemID: itemID))
+            reply: self, itemID: itemID,
+            outcome: PubSubReading.publish(outcome, in: reply.iq, itemID: itemID))
     }
 
     // MARK: Nodes
 
-    var completion: PubSubCompletion { answer { (_) throws(PubSubError) in } }
+    var completion: PubSubCompletion { answer(.change) { (_) throws(PubSubError) in } }
 
     /// The answer names the node where the service chose its name, and need not otherwise (section 8.1.1).
     var creation: PubSubAnswer<String> {
         let node = node
-        return answer { payload throws(PubSubError) in
+        return answer(.create) { payload throws(PubSubError) in
             let created = PubSubReading.child(Wire.create, Namespaces.pubsub, of: payload)?[Wire.node]
             guard let name = created ?? node else { throw .nonsense("the answer does not name the new node") }
             return name
@@ -54,7 +53,7 @@ struct PubSubReply: Sendable {
 
     func form(_ form: PubSubForm) -> PubSubAnswer<DataForm> {
         let node = node
-        return answer { payload throws(PubSubError) in
+        return answer(.form(form)) { payload throws(PubSubError) in
             let holder = PubSubReading.child(form.name, form.namespace, of: payload)
             let named = holder?[Wire.node]
             guard named == nil || node == nil || named == node,
@@ -69,7 +68,7 @@ struct PubSubReply: Sendable {
     /// An answer that says nothing beyond success means what was asked for.
     func subscription(_ jid: JID?) -> PubSubAnswer<PubSubSubscription> {
         let (node, jid) = (node, jid ?? own)
-        return answer { payload throws(PubSubError) in
+        return answer(.subscribe(jid)) { payload throws(PubSubError) in
             guard let element = PubSubReading.child(Wire.subscription, Namespaces.pubsub, of: payload) else {
                 return PubSubSubscription(jid, .subscribed, node: node)
             }
@@ -82,7 +81,7 @@ struct PubSubReply: Sendable {
 
     func subscriptions(_ list: PubSubList) -> PubSubAnswer<[PubSubSubscription]> {
         let node = node
-        return answer { payload throws(PubSubError) in
+        return answer(.subscriptions(list)) { payload throws(PubSubError) in
             try PubSubReading.list(Wire.subscriptions, list, payload, node: node)
                 .children(Wire.subscription, list.namespace)
                 .compactMap { PubSubSubscription($0, node: node, jid: nil) }
@@ -92,7 +91,7 @@ struct PubSubReply: Sendable {
     /// Lists of the own affiliations need not repeat the own address (section 5.7).
     func affiliations(_ list: PubSubList) -> PubSubAnswer<[PubSubAffiliation]> {
         let (node, own) = (node, list == .own ? own : nil)
-        return answer { payload throws(PubSubError) in
+        return answer(.affiliations(list)) { payload throws(PubSubError) in
             try PubSubReading.list(Wire.affiliations, list, payload, node: node)
                 .children(Wire.affiliation, list.namespace)
                 .compactMap { PubSubAffiliation($0, node: node, jid: own) }
@@ -100,11 +99,10 @@ struct PubSubReply: Sendable {
     }
 
     private func answer<Value>(
-        _ read: (Element?) throws(PubSubError) -> Value
+        _ subject: PubSubSubject, _ read: (Element?) throws(PubSubError) -> Value
     ) -> PubSubAnswer<Value> {
         PubSubAnswer(
-            account: account, service: service, node: node,
-            outcome: PubSubReading.outcome(outcome, in: iq, read))
+            reply: self, subject: subject, outcome: PubSubReading.outcome(outcome, in: reply.iq, read))
     }
 }
 

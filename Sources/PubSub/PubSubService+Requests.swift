@@ -74,7 +74,7 @@ extension PubSubService {
         let reply = try await ask(operation, payload, service, timeout)
         let isUnmet: Bool
         if case .error(let error) = reply.outcome {
-            isUnmet = PubSubError(error, in: reply.iq).condition == .preconditionNotMet
+            isUnmet = PubSubError(error, in: reply.reply.iq).condition == .preconditionNotMet
         } else {
             isUnmet = false
         }
@@ -157,10 +157,8 @@ extension PubSubService {
         _ operation: PubSubOperation<Context>, _ payload: Element, _ service: JID?, _ timeout: Int64?
     ) async throws -> PubSubReply {
         let iq = IQ(type: operation.type, to: service, id: StanzaID.random(), payload: payload)
-        let answer = try await account.answer(to: iq, timeout: timeout)
-        return PubSubReply(
-            account: account, asked: service, node: operation.node,
-            outcome: answer.error.map { .error($0) } ?? .result(answer.payload), iq: answer)
+        let reply = try await account.reply(to: iq, timeout: timeout)
+        return PubSubReply(asked: service, node: operation.node, reply: reply)
     }
 
     @discardableResult

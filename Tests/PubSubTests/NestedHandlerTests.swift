@@ -149,4 +149,33 @@ import XMPPCore
         #expect(try ignorant.endings.isEmpty)
         await ignorant.close()
     }
+
+    @Test(
+        "H14 H17 a handler that waits, or belongs to the main program, is called later with the same answer")
+    func later() async throws {
+        let folder = try TemporaryFolder()
+        let worker = try OfflineAccount(in: folder, role: .worker)
+        let juliet = try JID("juliet@capulet.lit")
+        let fetch = try await worker.pubsub.fetch(
+            "nick", from: juliet, then: Notes.FetchedLater().durable)
+        let publication = try await worker.pubsub.publish(
+            PubSubItem(id: "i"), on: "nick", then: Notes.PublishedInMain().durable)
+        try worker.receive("<iq type='result' id='\(fetch)' from='\(juliet)'>\(answer)</iq>")
+        try worker.receive("<iq type='result' id='\(publication)'/>")
+        #expect(try worker.notes == [])
+        #expect(try worker.rows.map(\.name) == ["test.fetched-later", "test.published-in-main"])
+        await worker.close()
+
+        let main = try OfflineAccount(in: folder)
+        try main.account.runner.start()
+        try await eventually("both calls") { try main.notes.count == 2 }
+        let items = PubSubFetch.Outcome.items([PubSubItem(id: "i")])
+        let published = PubSubPublication.Outcome.published(id: "i")
+        #expect(
+            try main.notes.sorted() == [
+                "later juliet@capulet.lit nick: \(items)", "main alice@example.test nick: \(published)",
+            ])
+        try await eventually("their ends") { try main.rows.isEmpty }
+        await main.close()
+    }
 }

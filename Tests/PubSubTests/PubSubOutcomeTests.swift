@@ -1,6 +1,6 @@
 @testable import PubSub
 import Testing
-import XMPPAccount
+@testable import XMPPAccount
 import XMPPCore
 
 /// What the answer to each operation means, beyond items and publications.
@@ -16,11 +16,16 @@ import XMPPCore
             element: Element(
                 parsing: "<iq type='\(type)' id='a'>\(children)</iq>", defaultNamespace: Namespaces.client))
         let reply = PubSubReply(
-            account: offline.account, asked: nil, node: operation.node,
-            outcome: iq.error.map { .error($0) } ?? .result(iq.payload), iq: iq)
-        let outcome = operation.read(reply).outcome
+            asked: nil, node: operation.node,
+            reply: IQReply(account: offline.account, iq: iq, outcome: IQReply.Outcome(iq)))
+        let context = operation.read(reply)
+        // What waits for its handler is read again, and the same.
+        let again = try PubSubAnswer<Value>(restoring: context.stored(), in: offline.account)
+        #expect("\(again.outcome)" == "\(context.outcome)")
+        #expect(again.node == context.node)
+        #expect(again.service == context.service)
         await offline.close()
-        return outcome
+        return context.outcome
     }
 
     private func pubsub(_ xml: String, _ part: String = "") -> String {

@@ -22,13 +22,13 @@ extension Account {
     ///   none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was
     ///   sent; `CancellationError`; ``HandlerError`` when the store fails.
     public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
-        let answer = try await answer(to: iq, timeout: timeout)
-        if let error = answer.error { throw error }
-        return answer
+        let reply = try await reply(to: iq, timeout: timeout)
+        if case .error(let error) = reply.outcome { throw error }
+        return reply.iq
     }
 
     /// Sends a request and waits for its answer here, which may be an error: for those who read more of it than its condition.
-    package func answer(to iq: IQ, timeout: Int64? = nil) async throws -> IQ {
+    package func reply(to iq: IQ, timeout: Int64? = nil) async throws -> IQReply {
         let token = StanzaID.random()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
@@ -58,7 +58,7 @@ extension Account {
 
 /// Those who wait for answers in this process.
 final class AwaitedReplies: Sendable {
-    typealias Continuation = CheckedContinuation<IQ, any Error>
+    typealias Continuation = CheckedContinuation<IQReply, any Error>
 
     private struct State {
         var waiting: [String: Continuation] = [:]
@@ -81,7 +81,7 @@ final class AwaitedReplies: Sendable {
         return refusal == nil
     }
 
-    func end(_ token: String, _ result: Result<IQ, any Error>) {
+    func end(_ token: String, _ result: Result<IQReply, any Error>) {
         let continuation = state.withLock { state in
             let continuation = state.waiting.removeValue(forKey: token)
             if continuation == nil, case .failure(is CancellationError) = result { state.ended.insert(token) }
@@ -107,15 +107,16 @@ struct AwaitedReply: Handler {
     var token: String
 
     func run(_ call: borrowing Call<IQReply>) throws {
-        let (token, awaited, iq) = (token, call.account.awaited, call.iq)
-        let result: Result<IQ, any Error> =
+        let (token, awaited, reply) = (token, call.account.awaited, call.context)
+        let result: Result<IQReply, any Error> =
             switch call.outcome {
-            case .result, .error: .success(iq)
+            case .result, .error: .success(reply)
             case .timeout:
                 .failure(
                     AccountError(
                         .timedOut,
-                        "\(iq.from?.description ?? "the server") has not answered '\(iq.id)' in time"))
+                        "\(reply.iq.from?.description ?? "the server") has not answered '\(reply.iq.id)' in time"
+                    ))
             }
         call.step.afterCommit { awaited.end(token, result) }
     }

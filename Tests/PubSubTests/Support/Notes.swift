@@ -8,10 +8,10 @@ enum Notes {
     static let schema = Schema(
         module: "notes", migrations: ["CREATE TABLE note(row INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
 
-    static let handlers: [any Handler.Type] = [
+    static let handlers: [any DurableHandler.Type] = [
         Fetched.self, Published.self, Abandoned.self, Failing.self, Swallowing.self, Rewording.self,
         Done.self, Created.self, FormRead.self, Paged.self, Subscribed.self, Subscriptions.self,
-        Affiliations.self,
+        Affiliations.self, FetchedLater.self, PublishedInMain.self,
     ]
 
     static func add(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -39,6 +39,27 @@ enum Notes {
                 }
             let role = call.account.configuration.role
             try Notes.add("\(tag) \(role) \(call.service) \(call.node): \(outcome)", in: call.step)
+        }
+    }
+
+    /// Waits before it notes what it was called with.
+    struct FetchedLater: AsyncHandler {
+        static let id = "test.fetched-later"
+        func run(_ call: AsyncCall<PubSubFetch>) async throws {
+            await Task.yield()
+            try call.end { step in
+                try Notes.add("later \(call.service) \(call.node): \(call.outcome)", in: step)
+            }
+        }
+    }
+
+    /// Runs in the main program only.
+    struct PublishedInMain: Handler {
+        static let id = "test.published-in-main"
+        static let availability = Availability.mainOnly
+        func run(_ call: borrowing Call<PubSubPublication>) throws {
+            let role = call.account.configuration.role
+            try Notes.add("\(role) \(call.service) \(call.node): \(call.outcome)", in: call.step)
         }
     }
 

@@ -15,15 +15,17 @@ final class OfflineAccount {
     /// - Parameter handlers: What this program knows; another one on the same folder may know more or less.
     init(
         in folder: TemporaryFolder? = nil,
-        handlers: [any Handler.Type] = PubSubService.handlers + Notes.handlers
+        handlers: [any DurableHandler.Type] = PubSubService.handlers + Notes.handlers,
+        role: AccountRole = .main
     ) throws {
         let folder = try folder ?? TemporaryFolder()
         self.folder = folder
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry(handlers),
-            schemas: Account.schemas + [Notes.schema])
-        account = try Account(
-            AccountConfiguration(jid: JID(Self.jid), password: "none", server: nil), store: store)
+            schemas: Account.schemas + [Notes.schema], role: role == .main ? .main : .worker)
+        var configuration = try AccountConfiguration(jid: JID(Self.jid), password: "none", server: nil)
+        configuration.role = role
+        account = try Account(configuration, store: store)
     }
 
     var pubsub: PubSubService { account.pubsub }
