@@ -8,7 +8,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// try await account.pubsub.send(.purge("princely_musings"), to: service, then: Diary.purged())
-/// try await account.pubsub.request(.purge("princely_musings"), of: service)
+/// try await account.pubsub.request(.purge("princely_musings"), to: service)
 /// ```
 ///
 /// Its type says what the handler is called with, ``PubSubFetch``, ``PubSubPublication`` or ``PubSubAnswer``, and that

@@ -62,6 +62,19 @@ struct PubSubRemedy: Codable, Sendable {
     var publish: String
     /// How long to wait for each answer, in milliseconds; nil for the account's setting.
     var timeout: Int64?
+
+    var configuration: Element { get throws { try Self.element(configure) } }
+    var publication: Element { get throws { try Self.element(publish) } }
+
+    /// What was written here is read whatever its size: no peer had a hand in it.
+    private static func element(_ text: String) throws -> Element {
+        var limits = ParserLimits.standard
+        let bytes = text.utf8.count
+        limits.stanzaBytes = max(limits.stanzaBytes, bytes)
+        limits.textBytes = max(limits.textBytes, bytes)
+        limits.elements = max(limits.elements, bytes)
+        return try Element(parsing: text, limits: limits)
+    }
 }
 
 // Each answer sends what comes next in its own step, so a process that dies in between loses nothing and repeats nothing.
@@ -75,7 +88,7 @@ extension PubSubReply {
         }
         let question = PubSubQuestion.remedy(itemID: itemID, remedy, then: then)
         try account.pubsub.send(
-            .set, Element(parsing: remedy.configure), to: asked, node: node, question, remedy.timeout,
+            .set, remedy.configuration, to: asked, node: node, question, remedy.timeout,
             in: step)
     }
 
@@ -86,6 +99,6 @@ extension PubSubReply {
         // Without a remedy: should the preconditions still not hold, nothing would come of doing it all once more.
         let question = PubSubQuestion.publish(itemID: itemID, remedy: nil, then: then)
         try account.pubsub.send(
-            .set, Element(parsing: remedy.publish), to: asked, node: node, question, remedy.timeout, in: step)
+            .set, remedy.publication, to: asked, node: node, question, remedy.timeout, in: step)
     }
 }

@@ -52,7 +52,7 @@ extension PubSubService {
     /// Asks something and waits for the answer here, for code that has nothing to do any more once its process has ended.
     ///
     /// ```swift
-    /// let form = try await account.pubsub.request(.configuration(of: "princely_musings"), of: service)
+    /// let form = try await account.pubsub.request(.configuration(of: "princely_musings"), to: service)
     /// ```
     ///
     /// Cancelling the task cancels the request.
@@ -68,7 +68,7 @@ extension PubSubService {
     ///   `CancellationError`; ``Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func request<Context>(
-        _ operation: PubSubOperation<Context>, of service: JID? = nil, timeout: Int64? = nil
+        _ operation: PubSubOperation<Context>, to service: JID? = nil, timeout: Int64? = nil
     ) async throws -> Context.Value {
         let payload = try operation.payload(own)
         let reply = try await ask(operation, payload, service, timeout)
@@ -81,7 +81,7 @@ extension PubSubService {
         guard isUnmet, let remedy = try operation.remedy(publishing: payload, timeout: timeout) else {
             return try operation.read(reply).value
         }
-        let configured = try await ask(operation, Element(parsing: remedy.configure), service, timeout)
+        let configured = try await ask(operation, remedy.configuration, service, timeout)
         guard case .result = configured.outcome else { return try operation.read(configured).value }
         return try operation.read(try await ask(operation, payload, service, timeout)).value
     }

@@ -164,4 +164,27 @@ import XMPPCore
             } == 7)
         await offline.close()
     }
+
+    @Test("P6 an item that is larger than what a peer may send is published again as it was")
+    func large() async throws {
+        let offline = try OfflineAccount()
+        let large = PubSubItem(
+            id: "large",
+            payload: Element("data", namespace: "urn:n", text: String(repeating: "<>", count: 400_000)))
+        let then = try Notes.Published(tag: "p").durable
+        _ = try offline.store.step { step in
+            try offline.pubsub.publish(
+                large, on: "nick", requiring: [.accessModel(.open)], configuring: true, then: then, in: step)
+        }
+        func answer(_ number: Int, _ type: String, _ xml: String) throws {
+            let id = try #require(try offline.outbox[number].firstMatch(of: /id='([^']+)'/)?.output.1)
+            try offline.receive("<iq type='\(type)' id='\(id)'>\(xml)</iq>")
+        }
+        try answer(0, "error", unmet)
+        try answer(1, "result", "")
+        let payloads = try offline.outbox.map { $0.drop { $0 != ">" } }
+        #expect(payloads.count == 3 && payloads[0] == payloads[2])
+        #expect(payloads[0].utf8.count > 3_000_000)
+        await offline.close()
+    }
 }

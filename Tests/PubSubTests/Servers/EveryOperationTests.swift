@@ -29,7 +29,7 @@ extension OperationsOnServers {
             ) async -> Context.Value? {
                 do {
                     let value = try await account.pubsub.request(
-                        operation, of: service, timeout: timeout)
+                        operation, to: service, timeout: timeout)
                     lines.append("\(name): \(describe(value))")
                     return value
                 } catch let error as PubSubError {

@@ -156,7 +156,7 @@ extension OperationsOnServers {
             try await account.pubsub.request(
                 .create(
                     node, with: [.accessModel(.open), .persistItems(true), .maximumItems(1000)]),
-                of: service)
+                to: service)
             let ids = ids
             try await account.perform { step in
                 for id in ids {

@@ -32,20 +32,20 @@ extension OperationsOnServers {
                             PubSubOption("pubsub#notify_retract", ["1"]),
                             PubSubOption("pubsub#notify_delete", ["1"]),
                             PubSubOption("pubsub#send_last_published_item", ["never"]),
-                        ]), of: service)
+                        ]), to: service)
                 #expect(try peer.ask("subscribe", service, node) == "subscribed")
                 #expect(
-                    try await pubsub.request(.subscriptions(to: node), of: service).map(\.jid) == [peer.jid])
-                try await pubsub.request(.publish(item("1", "one"), on: node), of: service)
-                try await pubsub.request(.publish(item("2", "two"), on: node), of: service)
+                    try await pubsub.request(.subscriptions(to: node), to: service).map(\.jid) == [peer.jid])
+                try await pubsub.request(.publish(item("1", "one"), on: node), to: service)
+                try await pubsub.request(.publish(item("2", "two"), on: node), to: service)
                 #expect(
                     try peer.ask("items", service, node, as: [String].self)?.sorted() == ["1=one", "2=two"])
-                try await pubsub.request(.retract("1", from: node), of: service)
+                try await pubsub.request(.retract("1", from: node), to: service)
                 #expect(try peer.ask("items", service, node) == ["2=two"])
-                try await pubsub.request(.purge(node), of: service)
+                try await pubsub.request(.purge(node), to: service)
                 #expect(try peer.ask("items", service, node) == [String]())
                 try await pubsub.request(
-                    .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), of: service)
+                    .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), to: service)
                 // Neither server passes the redirection on.
                 try await eventually("the events") {
                     try peer.events == [
@@ -106,7 +106,7 @@ extension OperationsOnServers {
                 try peer.tell("publish", peer.jid, node, ["id": "h", "text": "hello"])
                 func refusal<Context>(_ operation: PubSubOperation<Context>) async throws -> PubSubError? {
                     await #expect(throws: PubSubError.self) {
-                        try await pubsub.request(operation, of: peer.jid)
+                        try await pubsub.request(operation, to: peer.jid)
                     }
                 }
                 // Not on the list: an error, which is not "there is nothing".
@@ -115,13 +115,13 @@ extension OperationsOnServers {
                 #expect(closed?.condition == (kind == .ejabberd ? .closedNode : nil))
                 #expect(closed?.stanzaError.condition == (kind == .ejabberd ? .notAllowed : .forbidden))
                 try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "member"])
-                #expect(texts(try await pubsub.request(.items(of: node), of: peer.jid)) == ["h=hello"])
-                #expect(try await pubsub.request(.subscribe(to: node), of: peer.jid).state == .subscribed)
+                #expect(texts(try await pubsub.request(.items(of: node), to: peer.jid)) == ["h=hello"])
+                #expect(try await pubsub.request(.subscribe(to: node), to: peer.jid).state == .subscribed)
                 let refused = try await refusal(.publish(item("g", "guest"), on: node))
                 #expect(refused?.stanzaError.condition == .forbidden)
                 try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "publisher"])
                 #expect(
-                    try await pubsub.request(.publish(item("g", "guest"), on: node), of: peer.jid) == "g")
+                    try await pubsub.request(.publish(item("g", "guest"), on: node), to: peer.jid) == "g")
                 #expect(
                     try peer.ask("items", peer.jid, node, as: [String].self)?.sorted() == [
                         "g=guest", "h=hello",

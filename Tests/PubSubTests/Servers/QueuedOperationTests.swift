@@ -116,7 +116,7 @@ extension OperationsOnServers {
                 let nowhere = try JID("nowhere.\(OperationServers.domain)")
                 for service in [nil, nowhere] {
                     let error = await #expect(throws: PubSubError.self) {
-                        try await account.pubsub.request(.items(of: node), of: service)
+                        try await account.pubsub.request(.items(of: node), to: service)
                     }
                     #expect(error?.isNotFound == false)
                 }

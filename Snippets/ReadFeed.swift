@@ -1,0 +1,43 @@
+// Reads every item of a node into a table, page by page, through as many processes as that takes.
+// FEED_JID and FEED_PASSWORD name the account, FEED_SERVICE and FEED_NODE what is read.
+import Foundation
+import HandlerMacrosSupport
+import PubSub
+import XMPPAccount
+import XMPPCore
+
+enum Feed {
+    /// Called with each page. Its rows and the request for the next page commit together, so a process that is killed
+    /// in between neither loses a page nor reads one twice.
+    @Handler("feed.page-read")
+    static func pageRead(_ call: borrowing Call<PubSubAnswer<PubSubPage>>) throws {
+        switch call.outcome {
+        case .success(let page):
+            for item in page.items {
+                try call.step.execute(
+                    "INSERT OR REPLACE INTO entry VALUES (?, ?)", item.id, item.payload?.description)
+            }
+            guard let next = page.next else { return }
+            try call.account.pubsub.send(next, to: call.service, then: pageRead(), in: call.step)
+        case .notFound: print("the node is gone, or the item at which the page began")
+        case .error(let error): print(error)
+        case .timedOut: print("no answer came in time")
+        }
+    }
+}
+
+let environment = ProcessInfo.processInfo.environment
+let tables = Schema(module: "feed", migrations: ["CREATE TABLE entry(id TEXT PRIMARY KEY, xml TEXT)"])
+let store = try HandlerStore(
+    path: "feed.db", registry: .discovered(and: PubSubService.handlers), schemas: Account.schemas + [tables])
+let account = try Account(
+    .init(jid: JID(environment["FEED_JID"] ?? ""), password: environment["FEED_PASSWORD"] ?? ""), store: store
+)
+try await account.connect()
+try await account.pubsub.send(
+    .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),
+    then: Feed.pageRead())
+while try store.step({ step in try step.first("SELECT 1 FROM handler") { _ in true } }) != nil {
+    try await Task.sleep(for: .milliseconds(100))
+}
+await account.close()
