@@ -82,10 +82,7 @@ extension PubSubReply {
     fileprivate func publish(
         itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
     ) throws {
-        let publication = publication(itemID: itemID)
-        guard let remedy, case .preconditionNotMet = publication.outcome else {
-            return try step.run(then, with: publication)
-        }
+        guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
         let question = PubSubQuestion.remedy(itemID: itemID, remedy, then: then)
         try account.pubsub.send(
             .set, remedy.configuration, to: asked, node: node, question, remedy.timeout,

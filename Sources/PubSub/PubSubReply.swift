@@ -12,6 +12,11 @@ struct PubSubReply: Sendable {
     var account: Account { reply.account }
     var service: JID { asked ?? own }
     var outcome: IQReply.Outcome { reply.outcome }
+    /// Whether a publication was refused because the node is configured otherwise than required.
+    var isUnmet: Bool {
+        guard case .error(let error) = outcome else { return false }
+        return PubSubError(error, in: reply.iq).condition == .preconditionNotMet
+    }
     private var own: JID { account.configuration.jid.bare }
 
     // MARK: Items

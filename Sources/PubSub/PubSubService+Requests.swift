@@ -72,13 +72,7 @@ extension PubSubService {
     ) async throws -> Context.Value {
         let payload = try operation.payload(own)
         let reply = try await ask(operation, payload, service, timeout)
-        let isUnmet: Bool
-        if case .error(let error) = reply.outcome {
-            isUnmet = PubSubError(error, in: reply.reply.iq).condition == .preconditionNotMet
-        } else {
-            isUnmet = false
-        }
-        guard isUnmet, let remedy = try operation.remedy(publishing: payload, timeout: timeout) else {
+        guard reply.isUnmet, let remedy = try operation.remedy(publishing: payload, timeout: timeout) else {
             return try operation.read(reply).value
         }
         let configured = try await ask(operation, remedy.configuration, service, timeout)
