@@ -8,13 +8,13 @@ import XMPPCore
 /// What was asked, as far as reading the answer needs it.
 enum PubSubSubject: Codable, Hashable, Sendable {
     case items
-    case page(PubSubPage.Request)
+    case page(request: PubSubPage.Request)
     case publish(itemID: String?)
     case create
-    case form(PubSubForm)
-    case subscribe(JID?)
-    case subscriptions(PubSubList)
-    case affiliations(PubSubList)
+    case form(form: PubSubForm)
+    case subscribe(jid: JID?)
+    case subscriptions(list: PubSubList)
+    case affiliations(list: PubSubList)
     case change
 }
 

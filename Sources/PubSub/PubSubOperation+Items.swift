@@ -34,8 +34,9 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
         of node: String, at position: ResultPage.Position = .start, limit: Int
     ) -> PubSubOperation {
         let request = PubSubPage.Request(position, limit: limit)
-        return PubSubOperation(.get, node, question: { .page(request, then: $0) }, read: { $0.page(request) })
-        { _ in
+        return PubSubOperation(
+            .get, node, question: { .page(request: request, then: $0) }, read: { $0.page(request) }
+        ) { _ in
             try PubSubRequest.page(of: node, at: position, limit: limit)
         }
     }

@@ -35,7 +35,7 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     }
 
     private static func form(_ form: PubSubForm, of node: String?) -> PubSubOperation {
-        PubSubOperation(.get, node, question: { .form(form, then: $0) }, read: { $0.form(form) }) { _ in
+        PubSubOperation(.get, node, question: { .form(form: form, then: $0) }, read: { $0.form(form) }) { _ in
             try PubSubRequest.plain(form.name, form.namespace, of: node)
         }
     }

@@ -13,7 +13,9 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubSubscription> {
     public static func subscribe(
         to node: String, as jid: JID? = nil, with options: [PubSubOption] = []
     ) -> PubSubOperation {
-        PubSubOperation(.set, node, question: { .subscribe(jid, then: $0) }, read: { $0.subscription(jid) }) {
+        PubSubOperation(
+            .set, node, question: { .subscribe(jid: jid, then: $0) }, read: { $0.subscription(jid) }
+        ) {
             own in
             try PubSubRequest.subscribe(jid ?? own, to: node, with: options)
         }
@@ -68,7 +70,7 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
         of node: String, as jid: JID? = nil, id: String? = nil
     ) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .form(.options, then: $0) }, read: { $0.form(.options) }
+            .get, node, question: { .form(form: .options, then: $0) }, read: { $0.form(.options) }
         ) { own in
             try PubSubRequest.options(jid ?? own, id: id, of: node)
         }
@@ -88,7 +90,7 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
 
     private static func list(_ list: PubSubList, _ node: String?) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .subscriptions(list, then: $0) }, read: { $0.subscriptions(list) }
+            .get, node, question: { .subscriptions(list: list, then: $0) }, read: { $0.subscriptions(list) }
         ) { _ in
             try PubSubRequest.plain(Wire.subscriptions, list.namespace, of: node)
         }
@@ -108,7 +110,7 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubAffiliation]> {
 
     private static func list(_ list: PubSubList, _ node: String?) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .affiliations(list, then: $0) }, read: { $0.affiliations(list) }
+            .get, node, question: { .affiliations(list: list, then: $0) }, read: { $0.affiliations(list) }
         ) { _ in
             try PubSubRequest.plain(Wire.affiliations, list.namespace, of: node)
         }

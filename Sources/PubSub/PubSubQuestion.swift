@@ -25,15 +25,15 @@ struct PubSubAnswered: Handler {
 /// What was asked and which handler of the program waits: all that reading the answer needs.
 enum PubSubQuestion: Codable, Sendable {
     case items(then: Durable<PubSubFetch>)
-    case page(PubSubPage.Request, then: Durable<PubSubAnswer<PubSubPage>>)
+    case page(request: PubSubPage.Request, then: Durable<PubSubAnswer<PubSubPage>>)
     case publish(itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>)
     /// The node is being configured so that publishing can be tried again.
-    case remedy(itemID: String?, PubSubRemedy, then: Durable<PubSubPublication>)
+    case remedy(itemID: String?, remedy: PubSubRemedy, then: Durable<PubSubPublication>)
     case create(then: Durable<PubSubAnswer<String>>)
-    case form(PubSubForm, then: Durable<PubSubAnswer<DataForm>>)
-    case subscribe(JID?, then: Durable<PubSubAnswer<PubSubSubscription>>)
-    case subscriptions(PubSubList, then: Durable<PubSubAnswer<[PubSubSubscription]>>)
-    case affiliations(PubSubList, then: Durable<PubSubAnswer<[PubSubAffiliation]>>)
+    case form(form: PubSubForm, then: Durable<PubSubAnswer<DataForm>>)
+    case subscribe(jid: JID?, then: Durable<PubSubAnswer<PubSubSubscription>>)
+    case subscriptions(list: PubSubList, then: Durable<PubSubAnswer<[PubSubSubscription]>>)
+    case affiliations(list: PubSubList, then: Durable<PubSubAnswer<[PubSubAffiliation]>>)
     case change(then: Durable<PubSubCompletion>)
 
     func answer(_ reply: PubSubReply, in step: borrowing Step) throws {
@@ -83,7 +83,7 @@ extension PubSubReply {
         itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
     ) throws {
         guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
-        let question = PubSubQuestion.remedy(itemID: itemID, remedy, then: then)
+        let question = PubSubQuestion.remedy(itemID: itemID, remedy: remedy, then: then)
         try account.pubsub.send(
             .set, remedy.configuration, to: asked, node: node, question, remedy.timeout,
             in: step)

@@ -27,7 +27,7 @@ struct PubSubReply: Sendable {
 
     func page(_ request: PubSubPage.Request) -> PubSubAnswer<PubSubPage> {
         let node = node ?? ""
-        return answer(.page(request)) { payload throws(PubSubError) in
+        return answer(.page(request: request)) { payload throws(PubSubError) in
             PubSubPage(
                 items: try PubSubReading.items(payload, node: node),
                 page: payload.flatMap { ResultPage(in: $0) },
@@ -58,7 +58,7 @@ struct PubSubReply: Sendable {
 
     func form(_ form: PubSubForm) -> PubSubAnswer<DataForm> {
         let node = node
-        return answer(.form(form)) { payload throws(PubSubError) in
+        return answer(.form(form: form)) { payload throws(PubSubError) in
             let holder = PubSubReading.child(form.name, form.namespace, of: payload)
             let named = holder?[Wire.node]
             guard named == nil || node == nil || named == node,
@@ -73,7 +73,7 @@ struct PubSubReply: Sendable {
     /// An answer that says nothing beyond success means what was asked for.
     func subscription(_ jid: JID?) -> PubSubAnswer<PubSubSubscription> {
         let (node, jid) = (node, jid ?? own)
-        return answer(.subscribe(jid)) { payload throws(PubSubError) in
+        return answer(.subscribe(jid: jid)) { payload throws(PubSubError) in
             guard let element = PubSubReading.child(Wire.subscription, Namespaces.pubsub, of: payload) else {
                 return PubSubSubscription(jid, .subscribed, node: node)
             }
@@ -86,7 +86,7 @@ struct PubSubReply: Sendable {
 
     func subscriptions(_ list: PubSubList) -> PubSubAnswer<[PubSubSubscription]> {
         let node = node
-        return answer(.subscriptions(list)) { payload throws(PubSubError) in
+        return answer(.subscriptions(list: list)) { payload throws(PubSubError) in
             try PubSubReading.list(Wire.subscriptions, list, payload, node: node)
                 .children(Wire.subscription, list.namespace)
                 .compactMap { PubSubSubscription($0, node: node, jid: nil) }
@@ -96,7 +96,7 @@ struct PubSubReply: Sendable {
     /// Lists of the own affiliations need not repeat the own address (section 5.7).
     func affiliations(_ list: PubSubList) -> PubSubAnswer<[PubSubAffiliation]> {
         let (node, own) = (node, list == .own ? own : nil)
-        return answer(.affiliations(list)) { payload throws(PubSubError) in
+        return answer(.affiliations(list: list)) { payload throws(PubSubError) in
             try PubSubReading.list(Wire.affiliations, list, payload, node: node)
                 .children(Wire.affiliation, list.namespace)
                 .compactMap { PubSubAffiliation($0, node: node, jid: own) }
