@@ -168,7 +168,7 @@ extension OperationsOnServers {
                         then: Notes.Published(tag: "p").durable, in: step)
                 }
             }
-            try await eventually("a thousand items", within: .seconds(120)) {
+            try await waitUntil("a thousand items", within: .seconds(120)) {
                 try home.notes.count == ids.count
             }
             #expect(try home.notes.allSatisfy { $0.contains(": published item-") })

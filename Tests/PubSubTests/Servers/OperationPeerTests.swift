@@ -47,7 +47,7 @@ extension OperationsOnServers {
                 try await pubsub.request(
                     .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), to: service)
                 // Neither server passes the redirection on.
-                try await eventually("the events") {
+                try await waitUntil("the events") {
                     try peer.events == [
                         "\(node): item 1", "\(node): item 2", "\(node): retract 1", "\(node): purge",
                         "\(node): delete",
@@ -148,7 +148,7 @@ extension OperationsOnServers {
                 try await account.pubsub.publish(
                     item("current", "new"), on: node, requiring: options, configuring: true,
                     then: Notes.Published(tag: "p").durable)
-                try await eventually("both publications") { try home.notes.count == 2 }
+                try await waitUntil("both publications") { try home.notes.count == 2 }
                 let note = "p main \(home.jid) \(node): published current"
                 #expect(try home.notes == [note, note])
                 #expect(try peer.ask("items", home.jid, node) == ["current=new"])

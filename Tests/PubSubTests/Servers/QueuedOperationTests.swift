@@ -72,14 +72,14 @@ extension OperationsOnServers {
                 try await queue(first.pubsub, "first", other: other)
                 #expect(try home.notes == [])
                 try await first.connect()
-                try await eventually("the first answers") { try home.notes.count == 15 }
+                try await waitUntil("the first answers") { try home.notes.count == 15 }
                 // While the session waits to be resumed, by another process.
                 try await first.suspend()
                 let second = try home.account()
                 try await queue(second.pubsub, "resumed", other: other)
                 try await second.connect()
                 #expect(try home.sessions == [1, 1])
-                try await eventually("the answers after resuming") { try home.notes.count == 30 }
+                try await waitUntil("the answers after resuming") { try home.notes.count == 30 }
                 // While the session is lost without anybody knowing yet.
                 try await second.suspend()
                 try home.store.step { step in
@@ -89,7 +89,7 @@ extension OperationsOnServers {
                 try await queue(third.pubsub, "bound", other: other)
                 try await third.connect()
                 #expect(try home.sessions == [1, 2])
-                try await eventually("the answers in the new session") { try home.notes.count == 45 }
+                try await waitUntil("the answers in the new session") { try home.notes.count == 45 }
                 try await third.caughtUp()
                 #expect(
                     try home.notes
@@ -108,7 +108,7 @@ extension OperationsOnServers {
                 let account = try home.account()
                 try await queue(account.pubsub, "t", other: try JID("other@\(OperationServers.domain)"))
                 try await account.connect()
-                try await eventually("the answers") { try home.notes.count == 15 }
+                try await waitUntil("the answers") { try home.notes.count == 15 }
                 let outcomes = Set(
                     try home.notes.map { $0.split(separator: ": ").last.map(String.init) ?? "" })
                 #expect(outcomes == ["error service-unavailable"])

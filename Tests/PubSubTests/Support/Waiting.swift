@@ -1,7 +1,7 @@
 import Testing
 
 /// Waits until something holds; each look costs little.
-func eventually(
+func waitUntil(
     _ what: Comment, within limit: Duration = .seconds(40),
     sourceLocation: SourceLocation = #_sourceLocation, _ condition: () async throws -> Bool
 ) async throws {
