@@ -86,13 +86,16 @@ struct Invocation: Sendable {
     let context: any Sendable
 
     func context<H: DurableHandler>(of handler: H.Type) throws -> H.Context {
-        guard let context = context as? H.Context else {
-            throw HandlerError(
-                .wrongContext,
-                "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
-            )
+        if let context = context as? H.Context { return context }
+        if let convertible = context as? any ConvertibleContext,
+            let context = convertible.converted(to: H.Context.self) as? H.Context
+        {
+            return context
         }
-        return context
+        throw HandlerError(
+            .wrongContext,
+            "the handler '\(H.id)' expects a call with \(H.Context.self), but was called with \(Swift.type(of: context))"
+        )
     }
 
     func instance<H: DurableHandler>(of handler: H.Type, _ unknown: UnknownArguments) throws -> H {

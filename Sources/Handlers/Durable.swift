@@ -82,6 +82,11 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         }
     }
 
+    /// The same handler for a caller that supplies a ``ConvertibleContext``.
+    package func calledWith<Other: ConvertibleContext>(_ context: Other.Type) -> Durable<Other> {
+        Durable<Other>(name: name, version: version, arguments: arguments, alternative: alternative)
+    }
+
     /// The bound arguments by name.
     ///
     /// - Throws: ``HandlerError`` with code `wrongArgument` when the stored bytes are no JSON object.

@@ -46,6 +46,15 @@ extension RestorableContext where Self: Codable {
     }
 }
 
+/// A context that handlers may also take in another form, such as one with a payload's type.
+///
+/// Only the handler's type says in which form it takes what arrived, and that type is known when its row is called. Both
+/// forms are stored in the same way, so that a call that was set aside finds its handler too.
+package protocol ConvertibleContext: RestorableContext {
+    /// - Returns: Nil when there is no such form.
+    func converted(to context: any Sendable.Type) -> (any Sendable)?
+}
+
 /// A live object in whose service handlers are bound, such as one account.
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,

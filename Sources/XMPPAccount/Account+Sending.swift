@@ -97,6 +97,7 @@ extension Account {
     ) throws {
         try checkRoom(in: step)
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
+        try ownPresence.note(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key),
             xml: Serializer().bytes(extended(presence.element, in: step)), session: sessions.live(in: step),

@@ -35,7 +35,8 @@ public final class Account: Sendable {
     let outbox: Outbox
     let sessions: SessionTable
     let ownerships: OwnershipTable
-    let listeners: ListenerTable
+    package let listeners: ListenerTable
+    let ownPresence: OwnPresenceTable
     let seen: SeenTable
     let inboundRequests: InboundRequestTable
     let awaited = AwaitedReplies()
@@ -82,6 +83,7 @@ public final class Account: Sendable {
         sessions = SessionTable(account: id)
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
+        ownPresence = OwnPresenceTable(account: id)
         seen = SeenTable(account: id)
         inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
         policy = Mutex(configuration.acknowledgements)

@@ -6,6 +6,7 @@ extension Account {
     public static let schemas: [Schema] =
         [
             PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, VCards.schema,
+            OwnPresenceTable.schema,
         ] + AccountModules.all.compactMap { $0.schema }
 
     private static let accountSchema = Schema(

@@ -1,8 +1,8 @@
-import Handlers
+package import Handlers
 import XMPPCore
 
 /// Standing handlers of an account by what they listen to.
-struct ListenerTable {
+package struct ListenerTable: Sendable {
     let account: Int64
 
     /// Listeners to every message.
@@ -14,7 +14,7 @@ struct ListenerTable {
     static func key(_ name: String, _ namespace: String) -> String { "{\(namespace)}\(name)" }
 
     /// Puts a handler in the place of the one with that key.
-    func set<Context>(
+    package func set<Context>(
         _ event: String, key: String, to handler: Durable<Context>, in step: borrowing Step
     ) throws(HandlerError) {
         try remove(event, key: key, in: step)
@@ -25,7 +25,7 @@ struct ListenerTable {
 
     /// - Returns: False when nobody listened under that key.
     @discardableResult
-    func remove(_ event: String, key: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+    package func remove(_ event: String, key: String, in step: borrowing Step) throws(HandlerError) -> Bool {
         let old = try step.first(
             "DELETE FROM listener WHERE account = ? AND event = ? AND key = ? RETURNING handler", account,
             event, key
@@ -43,6 +43,36 @@ struct ListenerTable {
             Self.requests,
             Self.key(payload.name, payload.namespace)
         ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+    }
+
+    /// A standing handler and where it stands.
+    package struct Listener: Hashable, Sendable {
+        package let event: String
+        package let key: String
+        package let handler: HandlerID
+    }
+
+    /// Those that listen to an event, in the order of their keys.
+    package func listeners(of event: String, in step: borrowing Step) throws(HandlerError) -> [Listener] {
+        try step.all(
+            "SELECT event, key, handler FROM listener WHERE account = ? AND event = ? ORDER BY key", account,
+            event, read: Self.read)
+    }
+
+    /// Those that listen to events whose names begin so, in the order of the names.
+    package func listeners(
+        ofEventsFrom prefix: String, in step: borrowing Step
+    ) throws(HandlerError) -> [Listener] {
+        try step.all(
+            """
+            SELECT event, key, handler FROM listener
+            WHERE account = ?1 AND event >= ?2 AND substr(event, 1, length(?2)) = ?2 ORDER BY event, key
+            """, account, prefix, read: Self.read)
+    }
+
+    private static func read(_ row: borrowing Row) throws(HandlerError) -> Listener {
+        Listener(
+            event: row.text(0), key: row.text(1), handler: HandlerID(rawValue: row.integer(2)))
     }
 
     /// The handlers that listen to an event, in the order of their keys.

@@ -36,6 +36,12 @@ public protocol AccountModule: Sendable {
     /// What others may learn that this account understands (XEP-0030 section 3.1).
     var features: Set<String> { get }
 
+    /// What others may learn that this account understands at this moment, where that depends on what is stored;
+    /// ``features`` unless said otherwise.
+    ///
+    /// Whoever changes it calls ``Account/announceFeatures(in:)`` in the same step.
+    func features(of account: Account, in step: borrowing Step) throws -> Set<String>
+
     /// Forgets what the end of a stream or of a session has made untrue.
     ///
     /// Called in the step that begins the next one, as a killed process could not do it earlier, and again when the
@@ -102,6 +108,7 @@ extension AccountModule {
     public static var beginsBeforePresence: Bool { false }
     public static var schema: Schema? { nil }
     public var features: Set<String> { [] }
+    public func features(of account: Account, in step: borrowing Step) throws -> Set<String> { features }
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
     public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
     public func unwrap(

@@ -55,8 +55,12 @@ struct ModuleList: Sendable {
     /// Whether messages of our own may come back: without modules nobody asks for copies, archives or rooms.
     var giveBackMessages: Bool { !modules.isEmpty }
 
-    /// What they all understand.
-    var features: Set<String> { modules.reduce(into: []) { $0.formUnion($1.features) } }
+    /// What they all understand at this moment.
+    func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
+        var features: Set<String> = []
+        for module in modules { features.formUnion(try module.features(of: account, in: step)) }
+        return features
+    }
 
     // MARK: Kept in the store
 
@@ -105,6 +109,7 @@ extension Account {
         }
         if scope == .session, configuration.sendsInitialPresence {
             let presence = try currentPresence(in: step)
+            try ownPresence.set(Presence().element, in: step)
             try outbox.append(
                 .presence, id: nil, xml: Serializer().bytes(presence.element),
                 session: sessions.live(in: step),
@@ -113,9 +118,11 @@ extension Account {
         for module in modules.modules where !type(of: module).beginsBeforePresence {
             try beginning(module, scope, in: step)
         }
+        if scope == .stream { try announceLate(in: step) }
     }
 
     func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {
+        if scope == .session { try ownPresence.remove(in: step) }
         for module in modules.modules.reversed() {
             try guarding(module, in: step) { try module.reset(scope, of: self, in: step) }
         }

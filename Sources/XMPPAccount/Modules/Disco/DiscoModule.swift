@@ -31,12 +31,12 @@ public struct DiscoModule: AccountModule {
 
     // MARK: What is said of this account
 
-    private func info(of account: Account) -> DiscoInfo {
-        DiscoInfo(identities: [identity], features: account.modules.features)
+    private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
+        DiscoInfo(identities: [identity], features: try account.modules.features(of: account, in: step))
     }
 
     public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
-        guard let verification = info(of: account).verification else { return }
+        guard let verification = try info(of: account, in: step).verification else { return }
         presence.append(
             Element(
                 "c", namespace: Namespaces.caps,
@@ -47,7 +47,7 @@ public struct DiscoModule: AccountModule {
         guard request.type == .get, let payload = request.payload else { return nil }
         switch (payload.name, payload.namespace) {
         case ("query", Namespaces.discoInfo):
-            let info = info(of: account)
+            let info = try info(of: account, in: step)
             let asked = payload["node"]
             // XEP-0115 section 6.2: the node of our presence stands for the whole; others do not exist.
             let own = info.verification.map { "\(node)#\($0)" }
@@ -86,7 +86,7 @@ public struct DiscoModule: AccountModule {
         else { return try table.forget(from, in: step) }
         try table.set(from, verification, in: step)
         if try table.isKnown(verification, in: step) { return }
-        let own = info(of: account)
+        let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
         guard try table.beginQuery(verification, in: step) else { return }
         let query = Element(

@@ -66,7 +66,6 @@ extension Rooms {
 
     /// Tells that something came which nobody may send; nothing was changed.
     func ignore(_ element: Element, _ reason: String, after step: borrowing Step) {
-        let hub = account.hub
-        step.afterCommit { hub.send(.ignored(element, reason: reason)) }
+        account.ignore(element, reason, after: step)
     }
 }

@@ -82,7 +82,7 @@ public struct RosterModule: AccountModule {
 
 extension Account {
     /// The account's own bare address; only an anonymous one has to look it up.
-    func ownAddress(in step: borrowing Step) throws -> JID {
+    package func ownAddress(in step: borrowing Step) throws -> JID {
         if configuration.jid.local != nil { return configuration.jid }
         return try sessions.load(in: step).fullJID?.bare ?? configuration.jid
     }

@@ -1,0 +1,94 @@
+public import Handlers
+package import XMPPCore
+
+/// The available presence that this session told to everybody who may see it, as the program gave it.
+struct OwnPresenceTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-own-presence",
+        migrations: [
+            """
+            -- No row: not available. `late`: what the modules add to it has changed while there was no stream.
+            CREATE TABLE own_presence(
+                account INTEGER PRIMARY KEY,
+                xml TEXT NOT NULL,
+                late INTEGER NOT NULL DEFAULT 0);
+            """
+        ])
+
+    /// Notes presence that is sent. What goes to one address alone, such as a room, is none of this.
+    func note(_ presence: Presence, in step: borrowing Step) throws(HandlerError) {
+        guard presence.to == nil else { return }
+        switch presence.type {
+        case nil: try set(presence.element, in: step)
+        case .unavailable: try remove(in: step)
+        default: break
+        }
+    }
+
+    func set(_ presence: Element, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "INSERT OR REPLACE INTO own_presence(account, xml) VALUES (?, ?)", account, presence.serialized())
+    }
+
+    func remove(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM own_presence WHERE account = ?", account)
+    }
+
+    func current(in step: borrowing Step) throws -> Presence? {
+        let xml = try step.first("SELECT xml FROM own_presence WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.text(0)
+        }
+        return try xml.map { try Presence(element: Element(parsing: $0)) }
+    }
+
+    func setLate(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE own_presence SET late = 1 WHERE account = ?", account)
+    }
+
+    func isLate(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM own_presence WHERE account = ? AND late", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+}
+
+extension Account {
+    /// Tells everybody who sees the account's presence that what it understands has changed (XEP-0115 section 6.1): the
+    /// presence that the program sent last goes out again, with what the modules add to it now.
+    ///
+    /// Without a stream it is told once the session is resumed; a new session tells it anyway. An account that is not
+    /// available stays so.
+    ///
+    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    public func announceFeatures(in step: borrowing Step) throws {
+        guard let presence = try ownPresence.current(in: step) else { return }
+        guard try sessions.live(in: step) != nil else { return try ownPresence.setLate(in: step) }
+        try send(presence, in: step)
+    }
+
+    /// Tells what has changed while there was no stream.
+    func announceLate(in step: borrowing Step) throws {
+        guard try ownPresence.isLate(in: step) else { return }
+        try OutboxReserve.opened { try announceFeatures(in: step) }
+    }
+
+    // MARK: For modules
+
+    /// Tells that something came which nobody may send; nothing was changed.
+    package func ignore(_ element: Element, _ reason: String, after step: borrowing Step) {
+        let hub = hub
+        step.afterCommit { hub.send(.ignored(element, reason: reason)) }
+    }
+
+    /// Tells of a standing handler that a module called, if it was set aside.
+    package func note(_ disposition: Disposition, of what: String, after step: borrowing Step) {
+        let hub = hub
+        switch disposition {
+        case .ended, .queued: break
+        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason):
+            step.afterCommit { hub.send(.setAside(handler: what, reason: reason)) }
+        }
+    }
+}
