@@ -48,9 +48,9 @@ extension RestorableContext where Self: Codable {
 
 /// A context that handlers may also take in another form, such as one with a payload's type.
 ///
-/// Only the handler's type says in which form it takes what arrived, and that type is known when its row is called. Both
-/// forms are stored in the same way, so that a call that was set aside finds its handler too.
-package protocol ConvertibleContext: RestorableContext {
+/// Only the handler's type says in which form it takes what arrived, and that type is known when its row is called. Where
+/// both forms can be stored, they are stored in the same way, so that a call that was set aside finds its handler too.
+package protocol ConvertibleContext: Sendable {
     /// - Returns: Nil when there is no such form.
     func converted(to context: any Sendable.Type) -> (any Sendable)?
 }

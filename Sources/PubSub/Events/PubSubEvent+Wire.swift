@@ -1,0 +1,131 @@
+import XMPPCore
+
+// What an event's XML means: rules without account, store or clock.
+extension PubSubEvent.Change {
+    /// What one child of `<event/>` tells, in the order of the document: a service may put items and retractions side by side.
+    ///
+    /// - Returns: Nothing for what is no event of XEP-0060.
+    static func read(_ element: Element) -> [PubSubEvent.Change] {
+        guard element.namespace == Namespaces.pubsubEvent else { return [] }
+        switch element.name {
+        case EventWire.items: return itemsAndRetractions(element)
+        case EventWire.purge: return [.purged]
+        case EventWire.delete:
+            let redirect = element.child(EventWire.redirect, Namespaces.pubsubEvent)
+            return [.deleted(redirect: redirect?[EventWire.uri])]
+        case EventWire.configuration:
+            return [.configured(element.child("x", Namespaces.dataForms).flatMap { DataForm($0) })]
+        case EventWire.subscription:
+            return PubSubEvent.Subscription(element).map { [.subscription($0)] } ?? []
+        case EventWire.collection: return element.elements.compactMap(member)
+        default: return []
+        }
+    }
+
+    /// Runs of items and of retractions.
+    private static func itemsAndRetractions(_ element: Element) -> [PubSubEvent.Change] {
+        let children = element.elements.filter { $0.namespace == Namespaces.pubsubEvent }
+        if children.isEmpty { return [.items([])] }
+        return children.reduce(into: []) { changes, child in
+            switch (child.name, changes.last) {
+            case (EventWire.item, .items(let items)?):
+                changes[changes.count - 1] = .items(items + [PubSubEvent.Item(child)])
+            case (EventWire.item, _): changes.append(.items([PubSubEvent.Item(child)]))
+            case (EventWire.retract, let last):
+                guard let id = child[EventWire.id] else { return }
+                if case .retracted(let ids)? = last {
+                    changes[changes.count - 1] = .retracted(ids + [id])
+                } else {
+                    changes.append(.retracted([id]))
+                }
+            default: break
+            }
+        }
+    }
+
+    private static func member(_ element: Element) -> PubSubEvent.Change? {
+        guard element.namespace == Namespaces.pubsubEvent, let node = element[EventWire.node] else {
+            return nil
+        }
+        switch element.name {
+        case EventWire.associate: return .associated(node: node)
+        case EventWire.disassociate: return .disassociated(node: node)
+        default: return nil
+        }
+    }
+
+    /// The change as a child of `<event/>`, as it is stored.
+    func element(node: String) -> Element {
+        switch self {
+        case .items(let items): Self.make(EventWire.items, node, items.map(\.element))
+        case .retracted(let ids):
+            Self.make(
+                EventWire.items, node,
+                ids.map {
+                    Element(
+                        EventWire.retract, namespace: Namespaces.pubsubEvent, attributes: [EventWire.id: $0])
+                })
+        case .purged: Self.make(EventWire.purge, node)
+        case .deleted(let redirect):
+            Self.make(
+                EventWire.delete, node,
+                redirect.map {
+                    [
+                        Element(
+                            EventWire.redirect, namespace: Namespaces.pubsubEvent,
+                            attributes: [EventWire.uri: $0])
+                    ]
+                } ?? [])
+        case .configured(let form): Self.make(EventWire.configuration, node, form.map { [$0.element] } ?? [])
+        case .subscription(let subscription): subscription.element(node: node)
+        case .associated(let member): Self.make(EventWire.collection, node, member, EventWire.associate)
+        case .disassociated(let member): Self.make(EventWire.collection, node, member, EventWire.disassociate)
+        }
+    }
+
+    private static func make(_ name: String, _ node: String, _ children: [Element] = []) -> Element {
+        Element(
+            name, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: node], children: children)
+    }
+
+    private static func make(_ name: String, _ node: String, _ member: String, _ what: String) -> Element {
+        make(
+            name, node,
+            [Element(what, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: member])])
+    }
+}
+
+extension PubSubEvent.Item {
+    init(_ element: Element) {
+        self.init(
+            id: element[EventWire.id], payload: element.firstElement,
+            publisher: element[EventWire.publisher].flatMap { try? JID($0) })
+    }
+
+    var element: Element {
+        Element(
+            EventWire.item, namespace: Namespaces.pubsubEvent,
+            attributes: [EventWire.id: id, EventWire.publisher: publisher?.description],
+            children: payload.map { [$0] } ?? [])
+    }
+}
+
+extension PubSubEvent.Subscription {
+    /// Nil when nobody is named.
+    init?(_ element: Element) {
+        guard let jid = element[EventWire.jid].flatMap({ try? JID($0) }) else { return nil }
+        self.init(
+            jid: jid, state: element[EventWire.subscription].map(State.init),
+            id: element[EventWire.subscriptionID],
+            expiry: element[EventWire.expiry].flatMap { DateTime.milliseconds($0) })
+    }
+
+    func element(node: String) -> Element {
+        Element(
+            EventWire.subscription, namespace: Namespaces.pubsubEvent,
+            attributes: [
+                EventWire.expiry: expiry.map { DateTime.text($0) }, EventWire.jid: jid.description,
+                EventWire.node: node, EventWire.subscriptionID: id, EventWire.subscription: state?.rawValue,
+            ])
+    }
+}

@@ -1,0 +1,152 @@
+import FoundationEssentials
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a standing handler of a node: something happened there.
+///
+/// ```swift
+/// @Handler("profile.nick-changed")
+/// static func nickChanged(_ call: borrowing Call<PubSubEvent>) throws {
+///     switch call.change {
+///     case .items(let items): …       // published, or shown again because a session began
+///     case .retracted(let ids): …     // these are gone, the others stay
+///     case .purged: …                 // all are gone, the node stays
+///     case .deleted(let redirect): …  // the node is gone
+///     case .configured, .subscription, .associated, .disassociated: break
+///     }
+/// }
+/// ```
+///
+/// An event tells what is, not only what is new: a server shows a node's last item again when a session begins. An item
+/// that the handler was called with before, with the same content, is left out. What was published and replaced while the
+/// account had no session never comes: fetch the node where that matters.
+///
+/// Source: XEP-0060 sections 7, 8 and 13, XEP-0163 section 4.
+public struct PubSubEvent: Sendable {
+    /// What happened. The cases mean different things, so a handler must name them all.
+    public enum Change: Hashable, Sendable {
+        /// Items were published, in this order. None: something happened at a node whose events carry nothing (4.3).
+        case items([Item])
+        /// The items with these ids are gone (7.2.2.1).
+        case retracted([String])
+        /// All items are gone; the node is still there (8.5.2).
+        case purged
+        /// The node is gone; the address, a URI, says where its successor is (8.4.2).
+        case deleted(redirect: String?)
+        /// The node is configured otherwise now; the form says how, where the service tells (8.2.5.3).
+        case configured(DataForm?)
+        /// An own subscription has changed, or is about to end (8.8.4, 13.19).
+        case subscription(Subscription)
+        /// A node was put into this collection (XEP-0248).
+        case associated(node: String)
+        /// A node was taken out of this collection (XEP-0248).
+        case disassociated(node: String)
+    }
+
+    /// One item that was published.
+    public struct Item: Hashable, Sendable {
+        /// The id, unique in the node; nil where items are not kept.
+        public var id: String?
+        /// What the item holds; nil when the service tells only that there is one.
+        public var payload: Element?
+        /// Who published it, as the service says; nil where it does not (7.1.2.3). Whose node it is says
+        /// ``PubSubEvent/service``.
+        public var publisher: JID?
+
+        public init(id: String? = nil, payload: Element? = nil, publisher: JID? = nil) {
+            (self.id, self.payload, self.publisher) = (id, payload, publisher)
+        }
+    }
+
+    /// A subscription, as an event tells of it.
+    public struct Subscription: Hashable, Sendable {
+        /// How far it has come. Open for states of later versions.
+        public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+            public let rawValue: String
+            public init(rawValue: String) { self.rawValue = rawValue }
+            public var description: String { rawValue }
+
+            /// There is none any more, or the owner refused it.
+            public static let none = State(rawValue: "none")
+            /// The owner has not decided yet.
+            public static let pending = State(rawValue: "pending")
+            /// Events come.
+            public static let subscribed = State(rawValue: "subscribed")
+            /// It must be configured before events come.
+            public static let unconfigured = State(rawValue: "unconfigured")
+        }
+
+        /// Who is subscribed.
+        public var jid: JID
+        /// How far it has come; nil when the event does not say.
+        public var state: State?
+        /// What tells it from other subscriptions of the same address.
+        public var id: String?
+        /// When it ends, in milliseconds since 1970; nil for never, or unknown.
+        public var expiry: Int64?
+
+        public init(jid: JID, state: State?, id: String? = nil, expiry: Int64? = nil) {
+            (self.jid, self.state, self.id, self.expiry) = (jid, state, id, expiry)
+        }
+    }
+
+    /// The account that received it.
+    public let account: Account
+    /// Whose node it is: the address the event came from, a user's bare address or a service. Never what an event says about
+    /// itself.
+    public let service: JID
+    /// The node's name.
+    public let node: String
+    /// What happened: switch over it.
+    public let change: Change
+    /// Whether the node is the account's own.
+    public let isOwn: Bool
+    /// When it happened, in milliseconds since 1970, if it was held up or is shown again (XEP-0203), as the service or the
+    /// own server says; nil for what happens now.
+    public let sentAt: Int64?
+    /// The subscriptions that brought it, where the service names them (13.16).
+    public let subscriptionIDs: [String]
+
+    /// Whether it was held up on the way, or is shown again.
+    public var isDelayed: Bool { sentAt != nil }
+}
+
+extension PubSubEvent: RestorableContext {
+    private struct Stored: Codable {
+        var service: JID
+        var node: String
+        var isOwn: Bool
+        var sentAt: Int64?
+        var subscriptionIDs: [String]
+        var change: String
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        let stored = Stored(
+            service: service, node: node, isOwn: isOwn, sentAt: sentAt, subscriptionIDs: subscriptionIDs,
+            change: change.element(node: node).serialized())
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return try [UInt8](encoder.encode(stored))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        guard let account = environment as? Account else {
+            throw HandlerError(
+                .missingInstance,
+                "a handler of an event was to be called again without its account; attach that account to the runner"
+            )
+        }
+        let element = try Element(parsing: stored.change)
+        guard let change = Change.read(element).first else {
+            throw HandlerError(.wrongArgument, "the stored event holds no change; discard its row")
+        }
+        self.init(
+            account: account, service: stored.service, node: stored.node, change: change,
+            isOwn: stored.isOwn, sentAt: stored.sentAt, subscriptionIDs: stored.subscriptionIDs)
+    }
+}

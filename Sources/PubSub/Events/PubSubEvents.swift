@@ -1,0 +1,143 @@
+// Events of nodes: what services and servers send by themselves, to standing handlers that are stored.
+//
+//     <message><event/></message> ──▶ whose node? ──▶ PubSubEvent.Change.read ──▶ seen before?
+//                                      (sender)         items, retracted, purged …     │ pubsub_seen_item
+//                                                                                      ▼
+//     the same step as h:                           Step.call ◀── standing handlers of the node, of the publisher
+//
+// While a standing handler is there for a node of users, the account's presence asks for it (node+notify).
+
+public import Handlers
+public import XMPPAccount
+import XMPPCore
+
+/// Takes the events of nodes and calls the standing handlers that ``PubSubService/listen(to:of:as:_:)`` has stored.
+///
+/// ```swift
+/// configuration.modules = .standard + [PubSubEvents()]
+/// let store = try HandlerStore(
+///     path: "app.db", registry: .discovered(and: PubSubService.handlers), schemas: Account.schemas + PubSubEvents.schemas)
+/// ```
+///
+/// An event counts as one of the address that it came from, whatever it says of itself. Handlers of a node of everybody are
+/// called for the account itself and, when the account has a roster, for contacts; others need a handler that names them. An
+/// event with a handler is no message to listeners; one without is left to them.
+///
+/// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
+public struct PubSubEvents: AccountModule {
+    public static let name = "pubsub-events"
+    /// It tells servers what is wanted (XEP-0163 section 4.2).
+    public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
+    public static let schema: Schema? = SeenItemTable.schema
+
+    /// The module's tables; pass them to the store beside `Account.schemas`.
+    public static let schemas: [Schema] = [SeenItemTable.schema]
+
+    public init() {}
+
+    public func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
+        let nodes = try PubSubListeners(account: account).notifiedNodes(in: step)
+        return Set(nodes.map { $0 + EventWire.notify })
+    }
+
+    public func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+        let message = received.message
+        // What archives and copies hold is the past; it must not be taken for how things are now.
+        guard received.source == .live, message.type != .error, message.type != .groupchat,
+            let event = message.element.child(EventWire.event, Namespaces.pubsubEvent)
+        else { return false }
+        let account = received.account
+        let own = try account.ownAddress(in: step)
+        let service = message.from ?? own
+        guard service.isBare else {
+            account.ignore(
+                message.element,
+                "an event of a node came from \(service), but nodes are at bare addresses", after: step)
+            return true
+        }
+        let arrival = EventArrival(
+            account: account, service: service, isOwn: service == own,
+            sentAt: Self.sentAt(message, service: service, own: own, now: step.now),
+            subscriptionIDs: Self.subscriptionIDs(message))
+        let isTaken = try arrival.take(event, in: step)
+        return isTaken && message.body == nil
+    }
+
+    /// When a delayed event happened. Anybody may write a delay; that of the service and of the own server counts.
+    private static func sentAt(_ message: Message, service: JID, own: JID, now: Int64) -> Int64? {
+        let delay = message.element.children("delay", Namespaces.delay).first { delay in
+            guard let text = delay["from"] else { return true }
+            guard let witness = try? JID(text) else { return false }
+            return witness == service || witness == service.domainJID || witness == own
+                || witness == own.domainJID
+        }
+        return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+    }
+
+    private static func subscriptionIDs(_ message: Message) -> [String] {
+        let headers = message.element.child("headers", EventWire.headers)
+        return headers?.children("header", EventWire.headers).filter {
+            $0["name"] == EventWire.subscriptionHeader
+        }.map(\.text) ?? []
+    }
+}
+
+/// One message with events, and those whom they are for.
+private struct EventArrival {
+    let account: Account
+    let service: JID
+    let isOwn: Bool
+    let sentAt: Int64?
+    let subscriptionIDs: [String]
+
+    /// - Returns: Whether there was a standing handler for any of it.
+    func take(_ event: Element, in step: borrowing Step) throws -> Bool {
+        let isKnown = try isKnown(in: step)
+        var isTaken = false
+        for element in event.elements {
+            guard let node = element[EventWire.node] else { continue }
+            let handlers = try PubSubListeners(account: account).handlers(
+                of: node, at: service, isKnown: isKnown, in: step)
+            guard !handlers.isEmpty else { continue }
+            isTaken = true
+            for change in PubSubEvent.Change.read(element) {
+                for handler in handlers { try call(handler, of: node, change, in: step) }
+            }
+        }
+        return isTaken
+    }
+
+    /// Whether handlers of everybody's nodes may be called: nobody else can make the account work by sending it events.
+    private func isKnown(in step: borrowing Step) throws -> Bool {
+        if isOwn { return true }
+        guard (try? account.module(RosterModule.self)) != nil else { return true }
+        return try account.roster.item(for: service, in: step).map { $0.subscription != .none } ?? false
+    }
+
+    private func call(
+        _ handler: HandlerID, of node: String, _ change: PubSubEvent.Change, in step: borrowing Step
+    ) throws {
+        guard let news = try news(in: change, for: SeenItemTable(handler: handler), in: step) else { return }
+        let event = PubSubEvent(
+            account: account, service: service, node: node, change: news, isOwn: isOwn, sentAt: sentAt,
+            subscriptionIDs: subscriptionIDs)
+        let disposition = try step.call(handler, with: event)
+        account.note(disposition, of: "event of \(node) at \(service)", after: step)
+    }
+
+    /// What of a change a handler has not been called with; nil for nothing.
+    private func news(
+        in change: PubSubEvent.Change, for seen: SeenItemTable, in step: borrowing Step
+    ) throws(HandlerError) -> PubSubEvent.Change? {
+        switch change {
+        case .items(let items):
+            let news = try seen.takeNews(items, at: service, in: step)
+            if news.isEmpty && !items.isEmpty { return nil }
+            return .items(news)
+        case .retracted(let ids): try seen.forget(ids, at: service, in: step)
+        case .purged, .deleted: try seen.forgetAll(at: service, in: step)
+        case .configured, .subscription, .associated, .disassociated: break
+        }
+        return change
+    }
+}

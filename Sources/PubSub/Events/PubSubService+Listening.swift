@@ -1,0 +1,89 @@
+public import Handlers
+import XMPPAccount
+public import XMPPCore
+
+extension PubSubService {
+    /// Lets a stored handler receive the events of a node, in whatever process receives them.
+    ///
+    /// ```swift
+    /// try await account.pubsub.listen(to: "http://jabber.org/protocol/nick", as: "profile", Profile.nickChanged())
+    /// ```
+    ///
+    /// It is called inside the step that counts the event, once. For nodes of users (PEP) nothing else is needed: the
+    /// account's presence says that it wants them (XEP-0163 section 4.2), and servers send the last item of each contact's
+    /// node and of the own one when a session begins. The node of a PubSub service must be subscribed to.
+    ///
+    /// - Parameters:
+    ///   - node: The node's name, not empty.
+    ///   - publisher: Whose node: a user's bare address or a PubSub service. Nil for the account itself and its contacts, or
+    ///     everybody when the account has no `RosterModule`.
+    ///   - key: Names this listener among those of the node and the publisher; the same key replaces it, so a program may
+    ///     call this at every start. The same handler with the same arguments stays what it is; another one is called with
+    ///     what is shown again.
+    ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
+    /// - Throws: ``XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty node or
+    ///   a publisher with a resource, `invalidConfiguration` when the store lacks ``PubSubEvents/schemas``, `outboxFull`;
+    ///   ``Handlers/HandlerError`` when the store fails.
+    public func listen(
+        to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>
+    ) async throws {
+        try await account.perform { step in
+            try self.listen(to: node, of: publisher, as: key, handler, in: step)
+        }
+    }
+
+    /// Lets a stored handler receive the events of a node, from inside a step.
+    public func listen(
+        to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>,
+        in step: borrowing Step
+    ) throws {
+        try listeners(of: node, publisher, in: step).set(
+            node, of: publisher, key: key, to: handler, in: step)
+    }
+
+    /// Ends what ``listen(to:of:as:_:)`` began. What was set aside for the handler stays.
+    ///
+    /// - Returns: False when nobody listened so.
+    @discardableResult
+    public func stopListening(
+        to node: String, of publisher: JID? = nil, as key: String
+    ) async throws -> Bool {
+        try await account.perform { step in
+            try self.stopListening(to: node, of: publisher, as: key, in: step)
+        }
+    }
+
+    /// Ends what ``listen(to:of:as:_:)`` began, from inside a step.
+    @discardableResult
+    public func stopListening(
+        to node: String, of publisher: JID? = nil, as key: String, in step: borrowing Step
+    ) throws -> Bool {
+        try listeners(of: node, publisher, in: step).remove(node, of: publisher, key: key, in: step)
+    }
+
+    /// What cannot work is told where the program can be corrected.
+    func listeners(
+        of node: String, _ publisher: JID?, in step: borrowing Step
+    ) throws -> PubSubListeners {
+        _ = try account.module(PubSubEvents.self)
+        guard !node.isEmpty else {
+            throw AccountError(
+                .invalidStanza, "a node without a name was to be listened to; give the node's name")
+        }
+        if let publisher, !publisher.isBare {
+            throw AccountError(
+                .invalidStanza,
+                "\(publisher) has a resource, but nodes are at bare addresses; give \(publisher.bare)")
+        }
+        let hasTable = try step.first("SELECT 1 FROM sqlite_schema WHERE name = 'pubsub_seen_item'") {
+            (row) throws(HandlerError) in row.integer(0)
+        }
+        guard hasTable != nil else {
+            throw AccountError(
+                .invalidConfiguration,
+                "the store has no tables for events; open it with schemas: Account.schemas + PubSubEvents.schemas"
+            )
+        }
+        return PubSubListeners(account: account)
+    }
+}

@@ -1,0 +1,72 @@
+public import XMPPCore
+
+/// Which picture a user shows; the picture itself is on another node, or on the web.
+///
+/// Source: XEP-0084 section 4.2.
+public struct AvatarMetadata: PubSubPayload, Hashable {
+    public static let node = "urn:xmpp:avatar:metadata"
+
+    /// One form of the picture.
+    public struct Info: Hashable, Sendable {
+        /// The SHA-1 of the data, in hexadecimal digits: under this id they are on the node `urn:xmpp:avatar:data`.
+        public var id: String
+        /// How many bytes it has.
+        public var bytes: Int
+        /// Its media type. One form must be `image/png`.
+        public var type: String
+        /// In pixels.
+        public var width: Int?
+        /// In pixels.
+        public var height: Int?
+        /// Where it is on the web; nil for the data node.
+        public var url: String?
+
+        public init(
+            id: String, bytes: Int, type: String = "image/png", width: Int? = nil, height: Int? = nil,
+            url: String? = nil
+        ) {
+            (self.id, self.bytes, self.type) = (id, bytes, type)
+            (self.width, self.height, self.url) = (width, height, url)
+        }
+    }
+
+    /// The forms of the picture; none: the user shows none any more.
+    public var infos: [Info]
+
+    public init(_ infos: [Info]) { self.infos = infos }
+
+    /// The id of the picture's first form, as XEP-0084 section 3.2 shows it.
+    public var itemID: String? { infos.first?.id ?? "current" }
+
+    /// Forms that lack what they must have are left out.
+    public init(_ element: Element, itemID: String?) throws {
+        guard element.has(name: "metadata", namespace: Self.node) else {
+            throw PubSubPayloadError.unexpected(element, on: Self.node)
+        }
+        infos = element.children("info", Self.node).compactMap(Info.init)
+    }
+
+    public var element: Element {
+        Element("metadata", namespace: Self.node, children: infos.map(\.element))
+    }
+}
+
+extension AvatarMetadata.Info {
+    init?(_ element: Element) {
+        guard let id = element["id"], let bytes = element["bytes"].flatMap({ Int($0) }),
+            let type = element["type"]
+        else { return nil }
+        self.init(
+            id: id, bytes: bytes, type: type, width: element["width"].flatMap { Int($0) },
+            height: element["height"].flatMap { Int($0) }, url: element["url"])
+    }
+
+    var element: Element {
+        Element(
+            "info", namespace: AvatarMetadata.node,
+            attributes: [
+                "bytes": String(bytes), "height": height.map(String.init), "id": id, "type": type,
+                "url": url, "width": width.map(String.init),
+            ])
+    }
+}

@@ -1,0 +1,130 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+extension PubSubEvent {
+    /// An event of a node whose items are values of one type.
+    ///
+    /// ```swift
+    /// @Handler("profile.nick-changed")
+    /// static func nickChanged(_ call: borrowing Call<PubSubEvent.Of<UserNick>>) throws {
+    ///     guard case .items(let items) = call.change, let nick = items.last?.value else { return }
+    ///     try call.step.execute("INSERT OR REPLACE INTO nick VALUES (?, ?)", call.service.description, nick.name)
+    /// }
+    /// ```
+    public struct Of<Payload: PubSubPayload>: Sendable {
+        /// What happened; see ``PubSubEvent/Change``.
+        public enum Change: Sendable {
+            /// Values were published, in this order; what is no such value is in ``PubSubEvent/Of/unreadable``.
+            case items([PubSubValue<Payload>])
+            /// The items with these ids are gone.
+            case retracted([String])
+            /// All items are gone; the node is still there.
+            case purged
+            /// The node is gone; the address, a URI, says where its successor is.
+            case deleted(redirect: String?)
+            /// The node is configured otherwise now.
+            case configured(DataForm?)
+            /// An own subscription has changed, or is about to end.
+            case subscription(Subscription)
+            /// A node was put into this collection.
+            case associated(node: String)
+            /// A node was taken out of this collection.
+            case disassociated(node: String)
+        }
+
+        /// The event as it came.
+        public let event: PubSubEvent
+        /// What happened: switch over it.
+        public let change: Change
+        /// Items that hold something else: anybody may publish anything on a node of his own.
+        public let unreadable: [PubSubItem]
+
+        /// Reads the items of an event.
+        public init(_ event: PubSubEvent) {
+            self.event = event
+            var unreadable: [PubSubItem] = []
+            change =
+                switch event.change {
+                case .items(let items):
+                    .items(
+                        items.compactMap { item in
+                            let value = PubSubValue<Payload>(
+                                id: item.id, payload: item.payload, publisher: item.publisher)
+                            if value == nil {
+                                unreadable.append(PubSubItem(id: item.id, payload: item.payload))
+                            }
+                            return value
+                        })
+                case .retracted(let ids): .retracted(ids)
+                case .purged: .purged
+                case .deleted(let redirect): .deleted(redirect: redirect)
+                case .configured(let form): .configured(form)
+                case .subscription(let subscription): .subscription(subscription)
+                case .associated(let node): .associated(node: node)
+                case .disassociated(let node): .disassociated(node: node)
+                }
+            self.unreadable = unreadable
+        }
+
+        /// The account that received it.
+        public var account: Account { event.account }
+        /// Whose node it is.
+        public var service: JID { event.service }
+        /// Whether the node is the account's own.
+        public var isOwn: Bool { event.isOwn }
+        /// When it happened, if it was held up or is shown again; see ``PubSubEvent/sentAt``.
+        public var sentAt: Int64? { event.sentAt }
+    }
+}
+
+/// One item of a node as a value.
+public struct PubSubValue<Payload: PubSubPayload>: Sendable {
+    /// The item's id; nil where items are not kept.
+    public let id: String?
+    /// What the item holds.
+    public let value: Payload
+    /// Who published it, as the service says; nil where it does not.
+    public let publisher: JID?
+
+    /// Nil when the item holds no such value.
+    init?(id: String?, payload: Element?, publisher: JID? = nil) {
+        guard let payload, let value = try? Payload(payload, itemID: id) else { return nil }
+        (self.id, self.value, self.publisher) = (id, value, publisher)
+    }
+}
+
+extension PubSubValue: Equatable where Payload: Equatable {}
+extension PubSubValue: Hashable where Payload: Hashable {}
+extension PubSubEvent.Of.Change: Equatable where Payload: Equatable {}
+extension PubSubEvent.Of.Change: Hashable where Payload: Hashable {}
+
+// MARK: - The same call in both forms
+
+/// A context that is another one with its items read.
+protocol TypedContext<Untyped>: Sendable {
+    associatedtype Untyped
+    init(_ untyped: Untyped)
+}
+
+extension PubSubEvent.Of: TypedContext {}
+
+extension PubSubEvent: ConvertibleContext {
+    package func converted(to context: any Sendable.Type) -> (any Sendable)? {
+        guard let typed = context as? any TypedContext<PubSubEvent>.Type else { return nil }
+        return typed.init(self)
+    }
+}
+
+extension PubSubEvent.Of: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { event.environment }
+
+    /// As the event itself: which form the handler takes is known only where its row is called.
+    public func stored() throws -> [UInt8] { try event.stored() }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        self.init(try PubSubEvent(restoring: bytes, in: environment))
+    }
+
+    public var fingerprint: UInt64 { event.fingerprint }
+}

@@ -1,0 +1,75 @@
+import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+extension PubSubFetch {
+    /// The items of a node as values of one type.
+    ///
+    /// ```swift
+    /// @Handler("profile.nick-fetched")
+    /// static func nickFetched(_ call: borrowing Call<PubSubFetch.Of<UserNick>>) throws {
+    ///     switch call.outcome {
+    ///     case .items(let items): …   // items.last?.value.name
+    ///     case .notFound, .error, .timedOut: break
+    ///     }
+    /// }
+    /// ```
+    public struct Of<Payload: PubSubPayload>: Sendable {
+        /// How a fetch ended; see ``PubSubFetch/Outcome``.
+        public enum Outcome: Sendable {
+            /// The node exists and these are its values, in the order of the answer. Look at ``PubSubFetch/Of/unreadable``
+            /// before taking none for an empty node.
+            case items([PubSubValue<Payload>])
+            /// The service says that the node, or every item that was asked for, does not exist.
+            case notFound
+            /// The service refused or its answer makes no sense; whether there are items is unknown.
+            case error(PubSubError)
+            /// No answer came in time; whether there are items is unknown.
+            case timedOut
+        }
+
+        /// The fetch as it ended.
+        public let fetch: PubSubFetch
+        /// How it ended: switch over it.
+        public let outcome: Outcome
+        /// Items that hold something else: anybody may publish anything on a node of his own.
+        public let unreadable: [PubSubItem]
+
+        /// Reads the items of a fetch.
+        public init(_ fetch: PubSubFetch) {
+            self.fetch = fetch
+            var unreadable: [PubSubItem] = []
+            outcome =
+                switch fetch.outcome {
+                case .items(let items):
+                    .items(
+                        items.compactMap { item in
+                            let value = PubSubValue<Payload>(id: item.id, payload: item.payload)
+                            if value == nil { unreadable.append(item) }
+                            return value
+                        })
+                case .notFound: .notFound
+                case .error(let error): .error(error)
+                case .timedOut: .timedOut
+                }
+            self.unreadable = unreadable
+        }
+
+        /// The account that asked.
+        public var account: Account { fetch.account }
+        /// Who was asked.
+        public var service: JID { fetch.service }
+    }
+}
+
+extension PubSubFetch.Of.Outcome: Equatable where Payload: Equatable {}
+extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
+
+extension PubSubFetch.Of: TypedContext {}
+
+extension PubSubFetch: ConvertibleContext {
+    package func converted(to context: any Sendable.Type) -> (any Sendable)? {
+        guard let typed = context as? any TypedContext<PubSubFetch>.Type else { return nil }
+        return typed.init(self)
+    }
+}

@@ -1,0 +1,128 @@
+import FoundationEssentials
+public import XMPPCore
+
+/// What the items of a node hold, as a value: with it a program publishes, fetches and listens without writing XML.
+///
+/// A Codable type needs no more than its node's name; its items then hold JSON (XEP-0335):
+///
+/// ```swift
+/// struct Mood: PubSubPayload, Codable {
+///     static let node = "urn:example:mood"
+///     var text: String
+///     var since: Int64
+/// }
+/// try await account.pubsub.publish(Mood(text: "merry", since: 1), then: Moods.published())
+/// try await account.pubsub.listen(to: Mood.self, as: "moods", Moods.changed())
+/// ```
+///
+/// One that others have defined says how it looks; ``UserNick``, ``AvatarMetadata`` and ``RoomBookmark`` are such.
+///
+/// Source: XEP-0060 section 7.1, XEP-0163.
+public protocol PubSubPayload: Sendable {
+    /// The node's name.
+    static var node: String { get }
+    /// What must hold of the node for a value to be published; a node that does not exist is created so. Nothing unless said
+    /// otherwise, which for PEP means that contacts may read it.
+    static var options: [PubSubOption] { get }
+
+    /// Under which id the value is published: `current` unless said otherwise, so that the node holds one value
+    /// (XEP-0060 section 13.21). Nil lets the service choose one.
+    var itemID: String? { get }
+    /// The value as XML.
+    ///
+    /// - Throws: When it cannot be published.
+    var element: Element { get throws }
+
+    /// Reads a value that was published.
+    ///
+    /// - Parameters:
+    ///   - element: What the item holds. Anybody may publish anything: check it.
+    ///   - itemID: The item's id; nil where items are not kept.
+    /// - Throws: ``PubSubPayloadError`` or any other error when it is none.
+    init(_ element: Element, itemID: String?) throws
+}
+
+extension PubSubPayload {
+    public static var options: [PubSubOption] { [] }
+    public var itemID: String? { "current" }
+
+    /// The item that is published.
+    func item() throws -> PubSubItem { PubSubItem(id: itemID, payload: try element) }
+}
+
+// MARK: - JSON
+
+extension PubSubPayload where Self: Codable {
+    /// The value as JSON in a container (XEP-0335).
+    public var element: Element {
+        get throws {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            let text: String
+            do {
+                text = String(decoding: try encoder.encode(self), as: UTF8.self)
+            } catch {
+                throw PubSubPayloadError(
+                    .unwritable, "a value for the node '\(Self.node)' cannot be written as JSON: \(error)")
+            }
+            return Element(JSONContainer.name, namespace: JSONContainer.namespace, text: text)
+        }
+    }
+
+    /// Reads JSON out of its container (XEP-0335).
+    public init(_ element: Element, itemID: String?) throws {
+        guard element.has(name: JSONContainer.name, namespace: JSONContainer.namespace) else {
+            throw PubSubPayloadError.unexpected(element, on: Self.node)
+        }
+        do {
+            self = try JSONDecoder().decode(Self.self, from: Data(element.text.utf8))
+        } catch {
+            throw PubSubPayloadError(
+                .unreadable, "an item of the node '\(Self.node)' holds other JSON than \(Self.self): \(error)"
+            )
+        }
+    }
+}
+
+/// What XEP-0335 calls the element around JSON.
+enum JSONContainer {
+    static let name = "json"
+    static let namespace = "urn:xmpp:json:0"
+}
+
+// MARK: - Errors
+
+/// Why a value cannot be published, or an item is none.
+public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What kind of error it is. Open: later versions may add codes.
+    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// An item holds something else than its node is for.
+        public static let unreadable = Code(rawValue: "unreadable")
+        /// The value cannot be written.
+        public static let unwritable = Code(rawValue: "unwritable")
+    }
+
+    /// What kind of error it is.
+    public let code: Code
+    /// What happened and what to do, in one sentence.
+    public let message: String
+
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public var description: String { message }
+
+    /// An item that holds something else than its node is for.
+    public static func unexpected(_ element: Element, on node: String) -> PubSubPayloadError {
+        PubSubPayloadError(
+            .unreadable,
+            "an item of the node '\(node)' holds <\(element.name) xmlns='\(element.namespace)'/>, which is not what the node is for; leave it out"
+        )
+    }
+}

@@ -1,0 +1,110 @@
+public import Handlers
+public import XMPPCore
+
+// Publishing, fetching and listening with values: the node and how it is set up are the type's.
+extension PubSubService {
+    // MARK: Publishing
+
+    /// Publishes a value on its node.
+    ///
+    /// ```swift
+    /// try await account.pubsub.publish(UserNick("Juliet"), then: Profile.saved())
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - value: The value, under the id ``PubSubPayload/itemID``; one that is there under this id is replaced.
+    ///   - service: Where the node is; nil for the own account's PEP.
+    ///   - then: Called with the outcome. The type's ``PubSubPayload/options`` must hold of the node.
+    ///   - orElse: Called with the reason when the answer can never come; whether it was published is then unknown.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    /// - Returns: The request's id.
+    /// - Throws: What ``PubSubPayload/element`` throws; else as publishing an item does.
+    @discardableResult
+    public func publish<Payload: PubSubPayload>(
+        _ value: Payload, at service: JID? = nil, then: Durable<PubSubPublication>,
+        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+    ) async throws -> String {
+        try await account.perform { step in
+            try self.publish(value, at: service, then: then, orElse: orElse, timeout: timeout, in: step)
+        }
+    }
+
+    /// Publishes a value from inside a step: it commits with the rest of the step.
+    @discardableResult
+    public func publish<Payload: PubSubPayload>(
+        _ value: Payload, at service: JID? = nil, then: Durable<PubSubPublication>,
+        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil, in step: borrowing Step
+    ) throws -> String {
+        try publish(
+            value.item(), on: Payload.node, at: service, requiring: Payload.options, then: then,
+            orElse: orElse, timeout: timeout, in: step)
+    }
+
+    // MARK: Fetching
+
+    /// Asks for the values on a node.
+    ///
+    /// ```swift
+    /// try await account.pubsub.fetch(UserNick.self, from: juliet, .newest(1), then: Profile.nickFetched())
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - type: The values' type, which names the node.
+    ///   - service: Whom to ask: a user's bare address for PEP, or a PubSub service; nil for the own account.
+    ///   - selection: Which items.
+    ///   - then: Called with the outcome: values, not found, an error, or no answer in time.
+    ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    /// - Returns: The request's id.
+    /// - Throws: As fetching items does.
+    @discardableResult
+    public func fetch<Payload: PubSubPayload>(
+        _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
+        then: Durable<PubSubFetch.Of<Payload>>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+    ) async throws -> String {
+        try await account.perform { step in
+            try self.fetch(
+                type, from: service, selection, then: then, orElse: orElse, timeout: timeout, in: step)
+        }
+    }
+
+    /// Asks for the values on a node from inside a step: it commits with the rest of the step.
+    @discardableResult
+    public func fetch<Payload: PubSubPayload>(
+        _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
+        then: Durable<PubSubFetch.Of<Payload>>, orElse: Durable<Invalidation>? = nil,
+        timeout: Int64? = nil, in step: borrowing Step
+    ) throws -> String {
+        try fetch(
+            Payload.node, from: service, selection, then: then.calledWith(PubSubFetch.self), orElse: orElse,
+            timeout: timeout, in: step)
+    }
+
+    // MARK: Listening
+
+    /// Lets a stored handler receive the values that are published on a node; see ``listen(to:of:as:_:)``.
+    ///
+    /// - Parameters:
+    ///   - type: The values' type, which names the node.
+    ///   - publisher: Whose node; nil for the account itself and its contacts.
+    ///   - key: Names this listener among those of the node and the publisher; the same key replaces it.
+    ///   - handler: Called with each event.
+    /// - Throws: As ``listen(to:of:as:_:)``.
+    public func listen<Payload: PubSubPayload>(
+        to type: Payload.Type, of publisher: JID? = nil, as key: String,
+        _ handler: Durable<PubSubEvent.Of<Payload>>
+    ) async throws {
+        try await account.perform { step in
+            try self.listen(to: type, of: publisher, as: key, handler, in: step)
+        }
+    }
+
+    /// Lets a stored handler receive the values that are published on a node, from inside a step.
+    public func listen<Payload: PubSubPayload>(
+        to type: Payload.Type, of publisher: JID? = nil, as key: String,
+        _ handler: Durable<PubSubEvent.Of<Payload>>, in step: borrowing Step
+    ) throws {
+        try listen(
+            to: Payload.node, of: publisher, as: key, handler.calledWith(PubSubEvent.self), in: step)
+    }
+}

@@ -1,0 +1,61 @@
+public import XMPPCore
+
+/// A room that a user keeps, one item for each.
+///
+/// Source: XEP-0402 section 2.
+public struct RoomBookmark: PubSubPayload, Hashable {
+    public static let node = "urn:xmpp:bookmarks:1"
+    /// Without them contacts could read which rooms the user is in (section 3.3).
+    public static let options: [PubSubOption] = [
+        .persistItems(true), .maximumItemsUnlimited,
+        PubSubOption("pubsub#send_last_published_item", ["never"]), .accessModel(.whitelist),
+    ]
+
+    /// The room's address, which is the item's id.
+    public var room: JID
+    /// What the user calls it.
+    public var name: String?
+    /// Whether clients join it by themselves.
+    public var joinsByItself: Bool
+    /// The user's name in the room; nil for ``UserNick``.
+    public var nick: String?
+    /// The room's password; it is stored as it is.
+    public var password: String?
+    /// What other clients have put there and must find again (section 3.4): elements of any kind.
+    public var others: [Element]
+
+    public init(
+        _ room: JID, name: String? = nil, joinsByItself: Bool = false, nick: String? = nil,
+        password: String? = nil, others: [Element] = []
+    ) {
+        (self.room, self.name, self.joinsByItself) = (room.bare, name, joinsByItself)
+        (self.nick, self.password, self.others) = (nick, password, others)
+    }
+
+    public var itemID: String? { room.description }
+
+    public init(_ element: Element, itemID: String?) throws {
+        guard element.has(name: "conference", namespace: Self.node) else {
+            throw PubSubPayloadError.unexpected(element, on: Self.node)
+        }
+        guard let room = itemID.flatMap({ try? JID($0) }), room.isBare else {
+            throw PubSubPayloadError(
+                .unreadable, "an item of the node '\(Self.node)' is not named after a room; leave it out")
+        }
+        let known = ["nick", "password"]
+        self.init(
+            room, name: element["name"], joinsByItself: ["true", "1"].contains(element["autojoin"]),
+            nick: element.child("nick", Self.node)?.text,
+            password: element.child("password", Self.node)?.text,
+            others: element.elements.filter { $0.namespace != Self.node || !known.contains($0.name) })
+    }
+
+    public var element: Element {
+        let texts = [("nick", nick), ("password", password)].compactMap { name, text in
+            text.map { Element(name, namespace: Self.node, text: $0) }
+        }
+        return Element(
+            "conference", namespace: Self.node,
+            attributes: ["autojoin": joinsByItself ? "true" : nil, "name": name], children: texts + others)
+    }
+}

@@ -1,0 +1,22 @@
+public import XMPPCore
+
+/// The name that a user gives himself.
+///
+/// Source: XEP-0172 section 4.3.
+public struct UserNick: PubSubPayload, Hashable {
+    public static let node = Namespaces.nick
+
+    /// The name. It is not unique and proves nothing about its bearer.
+    public var name: String
+
+    public init(_ name: String) { self.name = name }
+
+    public init(_ element: Element, itemID: String?) throws {
+        guard element.has(name: "nick", namespace: Namespaces.nick) else {
+            throw PubSubPayloadError.unexpected(element, on: Self.node)
+        }
+        name = element.text
+    }
+
+    public var element: Element { Element("nick", namespace: Namespaces.nick, text: name) }
+}
