@@ -1,0 +1,127 @@
+import Handlers
+import TestThreads
+import Testing
+import XMPPCore
+
+@testable import PubSub
+@testable import XMPPAccount
+
+/// Items that a service shows again.
+@Suite(.ownThread) struct LastItemTests {
+    private let juliet = "juliet@capulet.example"
+    private let node = EventAccount.node
+
+    private func items(_ values: String...) -> [String] {
+        values.map { "a \(juliet) \(node): items \($0)" }
+    }
+
+    @Test("P5 the last item that is sent on presence changes nothing the second time")
+    func secondTime() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for id in ["m1", "m2", "m3"] { try account.receive(event: EventAccount.nick("Jule"), id: id) }
+        #expect(try account.notes == items("current=Jule"))
+        await account.close()
+    }
+
+    @Test("P5 another content is new, and so is the old one after it")
+    func changed() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for name in ["Jule", "Julie", "Julie", "Jule"] { try account.receive(event: EventAccount.nick(name)) }
+        #expect(try account.notes == items("current=Jule", "current=Julie", "current=Jule"))
+        await account.close()
+    }
+
+    @Test("P5 the same item of another publisher, and under another id, is another one")
+    func others() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        try account.receive(event: EventAccount.nick("x"))
+        try account.receive(event: EventAccount.nick("x"), from: "nurse@capulet.example")
+        try account.receive(event: EventAccount.nick("x", id: "other"))
+        #expect(try account.notes.count == 3)
+        await account.close()
+    }
+
+    @Test("P5 of several items those that were seen are left out")
+    func partly() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        let nick = "<nick xmlns='\(Namespaces.nick)'>x</nick>"
+        try account.receive(event: "<items node='\(node)'><item id='1'>\(nick)</item></items>")
+        try account.receive(
+            event: "<items node='\(node)'><item id='1'>\(nick)</item><item id='2'>\(nick)</item></items>")
+        #expect(try account.notes == items("1=x", "2=x"))
+        await account.close()
+    }
+
+    @Test(
+        "P5 what was retracted, purged or deleted is new when it is published again",
+        arguments: [
+            "<items node='N'><retract id='current'/></items>", "<purge node='N'/>", "<delete node='N'/>",
+        ])
+    func goneBetween(xml: String) async throws {
+        let account = try EventAccount()
+        try account.listen()
+        try account.receive(event: EventAccount.nick("x"))
+        try account.receive(event: xml.replacing("'N'", with: "'\(node)'"))
+        try account.receive(event: EventAccount.nick("x"))
+        #expect(try account.notes.count == 3)
+        #expect(try account.notes.last == items("current=x").first)
+        await account.close()
+    }
+
+    @Test("P5 what has no id or no content is news each time: it may have changed")
+    func withoutContent() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for _ in 0..<2 {
+            try account.receive(event: "<items node='\(node)'><item id='current'/></items>")
+            try account.receive(event: EventAccount.nick("x", id: nil))
+            try account.receive(event: "<items node='\(node)'/>")
+        }
+        #expect(try account.notes.count == 6)
+        await account.close()
+    }
+
+    @Test("P5 a handler that was added or replaced has not seen what others have; the same one stays")
+    func eachHandler() async throws {
+        let account = try EventAccount()
+        try account.listen(tag: "first")
+        try account.receive(event: EventAccount.nick("x"))
+        try account.listen(as: "second", tag: "second")
+        try account.listen(tag: "first")
+        try account.receive(event: EventAccount.nick("x"))
+        try account.listen(tag: "third")
+        try account.receive(event: EventAccount.nick("x"))
+        #expect(
+            try account.notes
+                == ["first", "second", "third"].map { "\($0) \(juliet) \(node): items current=x" }
+        )
+        await account.close()
+    }
+
+    @Test("P5 what is kept of the items is bounded, for each node and for all")
+    func bounded() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for id in 0..<200 { try account.receive(event: EventAccount.nick("x", id: "i\(id)")) }
+        #expect(
+            try account.number("SELECT count(*) FROM pubsub_seen_item") == Int64(SeenItemTable.itemsPerNode))
+        _ = try account.takeNotes()
+        // The newest are those that are shown again.
+        try account.receive(event: EventAccount.nick("x", id: "i199"))
+        #expect(try account.notes.isEmpty)
+        let handler = HandlerID(rawValue: try account.number("SELECT handler FROM listener"))
+        try account.step { step in
+            for number in 0..<(SeenItemTable.items + 500) {
+                let item = PubSubEvent.Item(id: "current", payload: Element("e", namespace: "urn:x"))
+                _ = try SeenItemTable(handler: handler).takeNews(
+                    [item], at: JID("u\(number)@capulet.example"), in: step)
+            }
+        }
+        #expect(try account.number("SELECT count(*) FROM pubsub_seen_item") < SeenItemTable.items + 64)
+        await account.close()
+    }
+}
