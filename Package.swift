@@ -162,7 +162,7 @@ let package = Package(
             path: "Tests/PubSubProgram"),
         .testTarget(
             name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit", "pubsub-program"],
-            resources: [.embedInCode("Servers/operations_peer.py")]),
+            resources: [.embedInCode("Events/pep_peer.py"), .embedInCode("Servers/operations_peer.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: ["COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device"],

@@ -103,6 +103,17 @@ package final class EjabberdServer: TestServer {
         }
     }
 
+    package func befriend(_ user: String, _ other: String) throws(TestServerError) {
+        let words = [user, other, domain].map { Data($0.utf8).base64EncodedString() }
+        let answer = try process.withChild { child throws(TestServerError) in
+            try self.ask("befriend \(words.joined(separator: " "))", child)
+        }
+        guard answer == "ok" else {
+            throw TestServerError(
+                .wrongState, "ejabberd made no contacts of \(user) and \(other): \(answer ?? "it does not run")")
+        }
+    }
+
     /// One line to the lines of Erlang, one line back.
     private func ask(_ command: String, _ child: ChildProcess) throws(TestServerError) -> String {
         do throws(ChildProcessError) {
@@ -150,6 +161,11 @@ package final class EjabberdServer: TestServer {
                 Other -> Other
               end,
               io:format("> ~0p~n", [Result]), Next(Next);
+            "befriend " ++ Words ->
+              [One, Two, Domain] = [base64:decode(Word) || Word <- string:lexemes(Words, " \\n")],
+              Results = [mod_admin_extra:add_rosteritem(User, Domain, Other, Domain, Other, <<>>, <<"both">>)
+                || {User, Other} <- [{One, Two}, {Two, One}]],
+              io:format("> ~0p~n", [case Results of [ok, ok] -> ok; _ -> Results end]), Next(Next);
             "busy" ++ _ ->
               Busy = [Pid || {_, Pid, _, _} <- supervisor:which_children(ejabberd_c2s_sup), is_pid(Pid),
                 case process_info(Pid, [links, message_queue_len, status, current_function]) of

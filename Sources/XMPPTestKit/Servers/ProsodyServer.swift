@@ -92,11 +92,24 @@ package final class ProsodyServer: TestServer {
 
     /// The password is stored as it is; Prosody replaces it with salted hashes at the first login.
     package func addAccount(_ user: String, password: String) throws(TestServerError) {
-        let folder = "\(folder)/data/\(Self.fileName(domain))/accounts"
-        let text = "return {\n\t[\"password\"] = \(ProsodyOptions.quoted(password));\n};\n"
+        try store("[\"password\"] = \(ProsodyOptions.quoted(password));", in: "accounts", of: user)
+    }
+
+    package func befriend(_ user: String, _ other: String) throws(TestServerError) {
+        for (user, other) in [(user, other), (other, user)] {
+            let jid = ProsodyOptions.quoted("\(other)@\(domain)")
+            try store(
+                "[false] = { [\"version\"] = 1; [\"pending\"] = {}; }; [\(jid)] = { [\"subscription\"] = \"both\"; [\"groups\"] = {}; };",
+                in: "roster", of: user)
+        }
+    }
+
+    /// Writes what Prosody keeps of a user, as its internal storage does.
+    private func store(_ text: String, in kind: String, of user: String) throws(TestServerError) {
+        let folder = "\(folder)/data/\(Self.fileName(domain))/\(kind)"
         try ServerProcess.writing {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-            try Data(text.utf8).write(
+            try Data("return {\n\t\(text)\n};\n".utf8).write(
                 to: URL(filePath: "\(folder)/\(Self.fileName(user)).dat"), options: .atomic)
         }
     }

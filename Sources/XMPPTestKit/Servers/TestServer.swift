@@ -39,6 +39,10 @@ package protocol TestServer: AnyObject, Sendable {
     /// - Parameter user: The local part of the JID, lower case.
     /// - Throws: ``TestServerError`` when the server cannot be told.
     func addAccount(_ user: String, password: String) throws(TestServerError)
+
+    /// Makes two accounts contacts of each other, who see each other's presence; before either of them logs in.
+    /// - Throws: ``TestServerError`` when the server cannot be told, `wrongState` when it has to run for that and does not.
+    func befriend(_ user: String, _ other: String) throws(TestServerError)
 }
 
 extension TestServer {

@@ -72,7 +72,9 @@ final class EventRig: Sendable {
     var presence: [Element] {
         get throws {
             try server.log.entries.filter { $0.event == .received && $0.name == "presence" }
-                .compactMap { try $0.xml.map { try Element(parsing: $0, defaultNamespace: Namespaces.client) } }
+                .compactMap {
+                    try $0.xml.map { try Element(parsing: $0, defaultNamespace: Namespaces.client) }
+                }
         }
     }
 

@@ -1,0 +1,127 @@
+import Handlers
+import PubSub
+import TestThreads
+import Testing
+import XMPPAccount
+import XMPPCore
+
+/// Events with servers and a publisher that this project did not write.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) struct EventsOnServersTests {
+    @Test(
+        "P5 a contact's node is announced, its events come, the worker runs the handler, and the last item of a new session changes nothing",
+        arguments: EventServer.allCases)
+    func contact(kind: EventServer) async throws {
+        try await withEventHome(kind) { home in
+            let main = try home.account()
+            try await main.pubsub.listen(
+                to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
+            try await main.connect()
+            try await home.settle(main)
+            try await home.publish("Jule")
+            try await home.waitForNotes(1, main)
+            // The server tells the same again; then another one.
+            try await home.publish("Jule")
+            try await home.publish("Julie")
+            try await home.waitForNotes(2, main)
+            try await main.suspend()
+            await main.close()
+
+            try await home.publish("Juliet")
+            let worker = try home.account(.worker)
+            try await worker.connect()
+            try await home.waitForNotes(3, worker)
+            let resumed = try worker.store.step { step in
+                try step.first("SELECT resumed_count FROM session") { (row) throws(HandlerError) in
+                    row.integer(0)
+                }
+            }
+            #expect(resumed == 1)
+
+            // A new session: the server shows the last item, which is known.
+            try await worker.logOut()
+            try await worker.connect()
+            try await home.settle(worker)
+            try await home.tell("retract \(UserNick.node) current")
+            try await home.waitForNotes(4, worker)
+            try await worker.caughtUp()
+            let names = ["Jule", "Julie", "Juliet"].map {
+                "n juliet@localhost: nicks [\"\($0)\"], unreadable []"
+            }
+            #expect(
+                try home.notes(worker) == names + ["n juliet@localhost: retracted [\"current\"]"])
+        }
+    }
+
+    @Test(
+        "P5 a handler that comes on a running stream gets events (from Prosody the last item at once), and none when it is gone",
+        arguments: EventServer.allCases)
+    func comesAndGoes(kind: EventServer) async throws {
+        try await withEventHome(kind) { home in
+            try await home.publish("Jule")
+            let account = try home.account()
+            try await account.listen(as: "messages", EventApp.Message().durable)
+            try await account.connect()
+            try await home.settle(account)
+            #expect(try home.notes(account).isEmpty)
+            try await account.pubsub.listen(
+                to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
+            try await home.settle(account)
+            // ejabberd shows the last item to contacts when they log in only.
+            if kind == .ejabberd { try await home.publish("Jule") }
+            try await home.waitForNotes(1, account)
+            try await home.tell("delete \(UserNick.node)")
+            try await home.waitForNotes(2, account)
+            #expect(
+                try home.notes(account) == [
+                    "n juliet@localhost: nicks [\"Jule\"], unreadable []", "n juliet@localhost: deleted -",
+                ])
+            try await account.pubsub.stopListening(to: UserNick.node, as: "test")
+            try await home.settle(account)
+            try await home.publish("Julie")
+            try await home.settle(account)
+            #expect(try home.notes(account).filter { $0.hasPrefix("n ") }.count == 2)
+        }
+    }
+
+    @Test(
+        "P5 what the account publishes comes back as its own event, and to its contacts",
+        arguments: EventServer.allCases)
+    func own(kind: EventServer) async throws {
+        try await withEventHome(kind) { home in
+            let account = try home.account()
+            try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
+            try await account.pubsub.listen(
+                to: EventApp.Mood.self, of: home.jid, as: "moods", EventApp.MoodSeen().durable)
+            try await account.connect()
+            try await home.settle(account)
+            // Prosody takes note of what a contact wants when its presence comes to somebody who is there.
+            try await home.tell("presence")
+            try await account.pubsub.publish(UserNick("Romeo"), then: EventApp.Sent().durable)
+            try await account.pubsub.publish(
+                EventApp.Mood(text: "in love", since: 9), then: EventApp.Sent().durable)
+            try await home.waitForNotes(4, account)
+            #expect(
+                try Set(home.notes(account)) == [
+                    "published \(UserNick.node) current",
+                    "e romeo@localhost \(UserNick.node): items current=Romeo own",
+                    "published \(EventApp.Mood.node) current", "mood of romeo@localhost: in love 9",
+                ])
+            try await eventually("the contact's event") { try home.seenByPeer() == ["Romeo"] }
+        }
+    }
+
+    @Test("P4 purges arrive as what they are", arguments: EventServer.allCases)
+    func purges(kind: EventServer) async throws {
+        try await withEventHome(kind) { home in
+            let account = try home.account()
+            try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
+            try await account.connect()
+            try await home.settle(account)
+            try await home.publish("Jule")
+            try await home.waitForNotes(1, account)
+            try await home.tell("purge \(UserNick.node)")
+            try await home.waitForNotes(2, account)
+            #expect(try home.notes(account).last == "e juliet@localhost \(UserNick.node): purged")
+        }
+    }
+}
