@@ -15,6 +15,7 @@ import XMPPAccount
         + SimulationApp.handlers + StormApp.schema.handlers + ClientApp.schema.handlers + [
             SimulationApp.Handler_received.self, SimulationApp.Handler_answered.self,
             SimulationApp.Handler_abandoned.self, SimulationApp.Handler_acknowledged.self,
+            SimulationApp.Handler_news.self,
         ]
 
     private static let package = URL(filePath: #filePath).deletingLastPathComponent()

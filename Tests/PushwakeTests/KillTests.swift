@@ -30,8 +30,11 @@ struct KillTests {
         #expect(verdict.messages.lost == 0, "messages lost: \(verdict)", sourceLocation: sourceLocation)
         #expect(
             verdict.messages.repeated == 0, "messages repeated: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.events.lost == 0, "events lost: \(verdict)", sourceLocation: sourceLocation)
+        #expect(verdict.events.repeated == 0, "events repeated: \(verdict)", sourceLocation: sourceLocation)
         // A verdict over nothing proves nothing.
         #expect(verdict.handlers.result > 0 && verdict.messages.sent > 0, sourceLocation: sourceLocation)
+        #expect(verdict.events.published > 0, sourceLocation: sourceLocation)
     }
 
     static func targets(_ role: AccountRole) -> [Simulation.Target] {

@@ -110,7 +110,8 @@ package final class EjabberdServer: TestServer {
         }
         guard answer == "ok" else {
             throw TestServerError(
-                .wrongState, "ejabberd made no contacts of \(user) and \(other): \(answer ?? "it does not run")")
+                .wrongState,
+                "ejabberd made no contacts of \(user) and \(other): \(answer ?? "it does not run")")
         }
     }
 

@@ -26,6 +26,8 @@ package struct PeerRecord: Hashable, Sendable, Codable {
         package static let request = Kind("request")
         /// It answered a request: `id`, `to`, `n`, `want`.
         package static let answer = Kind("answer")
+        /// It published an item on a node of its own, and the server has it: `n`.
+        package static let published = Kind("published")
         /// It could not log in, or its link died: `reason`.
         package static let failed = Kind("failed")
         /// It was told to quit and did.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import HandlerMacrosSupport
 import Handlers
+import PubSub
 import XMPPAccount
 import XMPPCore
 
@@ -78,14 +79,14 @@ struct AccountOptions {
         peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
         var configuration = try ConnectionOptions(arguments, role: role).configuration
         // All that a messenger has: what its modules do must stand the same kills.
-        configuration.modules = .standard
+        configuration.modules = .standard + [PubSubEvents()]
         self.configuration = configuration
     }
 
     func openStore() throws -> HandlerStore {
         try HandlerStore(
             path: store, registry: .discovered(and: SimulationApp.handlers),
-            schemas: Account.schemas + [SimulationApp.schema],
+            schemas: Account.schemas + PubSubEvents.schemas + [SimulationApp.schema],
             role: configuration.role == .worker ? .worker : .main)
     }
 }

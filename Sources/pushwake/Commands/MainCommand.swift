@@ -1,5 +1,6 @@
 import Glibc
 import Handlers
+import PubSub
 import Synchronization
 import XMPPAccount
 import XMPPCore
@@ -25,6 +26,8 @@ struct MainCommand {
         try Self.checkNames(store)
         let account = try Account(options.configuration, store: store)
         try await account.listen(as: "simulation", SimulationApp.received())
+        try await account.pubsub.listen(
+            to: SimulationApp.News.self, of: options.peer.bare, as: "simulation", SimulationApp.news())
         let events = account.events
         let watcher = Task { for await event in events { Self.report(event) } }
         defer { watcher.cancel() }

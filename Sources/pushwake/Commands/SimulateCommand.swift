@@ -104,6 +104,7 @@ struct SimulateCommand {
     private func summary(_ verdict: Verdict) -> String {
         let handlers = verdict.handlers
         let messages = verdict.messages
+        let events = verdict.events
         return """
             \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
             the worker \(verdict.kills.worker) times.\(faults(verdict.faults))
@@ -112,6 +113,8 @@ struct SimulateCommand {
             \(handlers.lost) were lost, \(handlers.repeated) repeated.
             \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
             \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))
+            \(events.published) items were published, \(events.stored) came in, \(events.byWorker) of them to a worker; \
+            \(events.lost) were lost, \(events.repeated) repeated, \(events.replaced) replaced while there was no session.
             The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
             \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
             \(verdict.workerPeakMebibytes) MiB.

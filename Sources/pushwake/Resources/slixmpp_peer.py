@@ -6,7 +6,9 @@ to a log of JSON lines, one write a line, so that a reader never sees half of on
 Control lines on standard input; each is echoed when it was understood:
     send TO COUNT RATE PREFIX   send COUNT chat messages, RATE a second (0: as fast as the link takes them), with the
                                 ids PREFIX-1, PREFIX-2, … and the bodies 1, 2, …; prints "sent PREFIX COUNT" at the end
-    stop                        end all sending; each sender prints what it has sent
+    publish NODE FIRST RATE     publish numbered items, RATE a second, from FIRST on: each as item "current" of an own node,
+                                with {"n":NUMBER} in a container for JSON (XEP-0335), once the one before is answered
+    stop                        end all sending and publishing; each sender prints what it has sent
     quit                        the same, then close the stream and exit with status 0 (the end of the input does so too)
 
 Requests that it answers, to its full JID:
@@ -39,6 +41,8 @@ except ImportError as error:
 
 SIMULATION = "urn:durable-handlers:sim:0"
 CLIENT = "jabber:client"
+PUBSUB = "http://jabber.org/protocol/pubsub"
+JSON = "urn:xmpp:json:0"
 DELAY = "{urn:xmpp:delay}delay"
 
 # How many stanzas may wait in slixmpp before a sender pauses.
@@ -66,6 +70,8 @@ class Peer(slixmpp.ClientXMPP):
         self.ca_certs = options.ca
         self.enable_direct_tls = False
         self.senders = set()
+        self.publishers = set()
+        self.is_publishing = False
         self.ready = asyncio.Event()
         self.outcome = asyncio.get_running_loop().create_future()
         self.register_plugin("xep_0199")
@@ -157,11 +163,33 @@ class Peer(slixmpp.ClientXMPP):
         finally:
             say(f"sent {prefix} {sent}")
 
+    def start_publishing(self, node, first, rate):
+        self.is_publishing = True
+        publisher = asyncio.ensure_future(self.publish_numbered(node, int(first), float(rate)))
+        self.publishers.add(publisher)
+        publisher.add_done_callback(self.publishers.discard)
+
+    async def publish_numbered(self, node, number, rate):
+        await self.ready.wait()
+        while self.is_publishing:
+            request = self.make_iq_set()
+            pubsub = ET.Element(f"{{{PUBSUB}}}pubsub")
+            publish = ET.SubElement(pubsub, f"{{{PUBSUB}}}publish", {"node": node})
+            item = ET.SubElement(publish, f"{{{PUBSUB}}}item", {"id": "current"})
+            ET.SubElement(item, f"{{{JSON}}}json").text = json.dumps({"n": number}, separators=(",", ":"))
+            request.append(pubsub)
+            await request.send(timeout=60)
+            self.log.write("published", n=str(number))
+            number += 1
+            await asyncio.sleep(1 / rate)
+
     async def stop_sending(self):
         senders = list(self.senders)
         for sender in senders:
             sender.cancel()
-        await asyncio.gather(*senders, return_exceptions=True)
+        # An item that is under way is waited for: whether it was published must be known.
+        self.is_publishing = False
+        await asyncio.gather(*senders, *self.publishers, return_exceptions=True)
 
     async def control(self, line):
         """False when it was the last line."""
@@ -171,13 +199,17 @@ class Peer(slixmpp.ClientXMPP):
             slixmpp.JID(words[1])
             say(line)
             self.start_sending(*words[1:])
+        elif words[:1] == ["publish"] and len(words) == 4:
+            int(words[2]), float(words[3])
+            say(line)
+            self.start_publishing(*words[1:])
         elif words == ["stop"]:
             await self.stop_sending()
             say(line)
         elif words == ["quit"]:
             return False
         else:
-            raise ValueError("say send TO COUNT RATE PREFIX, stop or quit")
+            raise ValueError("say send TO COUNT RATE PREFIX, publish NODE FIRST RATE, stop or quit")
         return True
 
     async def follow(self, lines):

@@ -16,6 +16,7 @@ final class EmbeddedWorld: SimulationWorld {
     private let server: ScriptedServer
     private let bot: ScriptedServer.Bot
     private let notebook = Notebook()
+    private let node: EmbeddedNode
 
     /// - Parameter flaw: What is wrong with the server's certificate.
     init(folder: String, flaw: TestCertificates.Flaw = .none) throws {
@@ -25,8 +26,15 @@ final class EmbeddedWorld: SimulationWorld {
             accounts: ["alice": password], certificateFile: certificate.certificateFile,
             keyFile: certificate.keyFile)
         configuration.logFile = folder + "/server.jsonl"
+        let node = EmbeddedNode(of: try JID("bob@localhost"))
+        configuration.script = { element, session in
+            node.look(at: element, from: session.jid)
+            return .pass
+        }
         server = try ScriptedServer(configuration)
         try server.start()
+        node.attach(to: server)
+        self.node = node
         host = server.host
         authorityFile = certificates.authorityFile
         account = try JID("alice@localhost")
@@ -39,10 +47,11 @@ final class EmbeddedWorld: SimulationWorld {
 
     func startSending() throws {
         let sender = notebook.startSending()
-        let (bot, account, notebook) = (bot, account, notebook)
+        let (bot, account, notebook, node) = (bot, account, notebook, node)
         _ = try WorkerThread("push service") {
             while let n = notebook.nextNumber(for: sender) {
                 bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
+                if n % 4 == 0 { try? node.publish(to: account) }
                 usleep(10_000)
             }
         }
@@ -68,7 +77,11 @@ final class EmbeddedWorld: SimulationWorld {
         return true
     }
 
-    func sightings() -> PeerSightings { notebook.sightings }
+    func sightings() -> PeerSightings {
+        var sightings = notebook.sightings
+        sightings.published = node.published
+        return sightings
+    }
 
     /// Stanzas that the server took from a connection although a later one had resumed its session: must be none.
     var stanzasTakenFromStaleConnections: Int {

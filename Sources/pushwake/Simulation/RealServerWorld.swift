@@ -27,6 +27,7 @@ final class RealServerWorld: SimulationWorld {
     private var isSending = false
     private var peerLog: LogTail
     private var sentByPeer = 0
+    private var publishedByPeer = 0
 
     /// How many messages the peer sends a second.
     private let rate: Double
@@ -47,6 +48,8 @@ final class RealServerWorld: SimulationWorld {
         authorityFile = certificates.authorityFile
         try server.addAccount("alice", password: password)
         try server.addAccount("bob", password: password)
+        // The peer's node is for its contacts.
+        try server.befriend("alice", "bob")
         line = try LoopbackProxy(to: server.startTLSPort)
         client = try SlixmppPeer(
             script: PackageResources.slixmpp_peer_py, folder: folder + "/peer", jid: "bob@localhost/peer",
@@ -88,6 +91,8 @@ final class RealServerWorld: SimulationWorld {
         senders.append(prefix)
         isSending = true
         try client.sendMessages(to: account.description, count: 1_000_000, rate: rate, prefix: prefix)
+        try readPeerLog()
+        try client.command("publish \(SimulationApp.News.node) \(publishedByPeer + 1) \(rate / 10)")
     }
 
     func stopSending() throws {
@@ -98,8 +103,15 @@ final class RealServerWorld: SimulationWorld {
 
     /// What was written down since the last look is counted, because the whole log is long after some thousand kills.
     func sentCount() throws -> Int {
-        sentByPeer += try peerLog.newLines().count { $0.contains("\"kind\": \"sent\"") }
+        try readPeerLog()
         return sentByPeer
+    }
+
+    private func readPeerLog() throws {
+        for line in try peerLog.newLines() {
+            if line.contains("\"kind\": \"sent\"") { sentByPeer += 1 }
+            if line.contains("\"kind\": \"published\"") { publishedByPeer += 1 }
+        }
     }
 
     /// A server cannot be told to forget a session, but it does so when its time is over.
@@ -142,6 +154,7 @@ final class RealServerWorld: SimulationWorld {
             case .request: sightings.requests.append(.init(id: id, from: record.from ?? ""))
             case .answer: sightings.answered.insert(id)
             case .sent: sightings.sent.append(id)
+            case .published: sightings.published += 1
             default: break
             }
         }

@@ -1,5 +1,6 @@
 import Handlers
 import HandlerMacrosSupport
+import PubSub
 import XMPPAccount
 import XMPPCore
 
@@ -18,6 +19,7 @@ enum SimulationApp {
             CREATE TABLE sim_received(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, sender TEXT NOT NULL, body TEXT NOT NULL, role TEXT NOT NULL);
             CREATE TABLE sim_ending(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, role TEXT NOT NULL);
             CREATE TABLE sim_acknowledged(row INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+            CREATE TABLE sim_news(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, session INTEGER NOT NULL, role TEXT NOT NULL);
             CREATE TABLE sim_timer(row INTEGER PRIMARY KEY, handler INTEGER NOT NULL);
             CREATE TABLE sim_filing(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL);
             CREATE TABLE sim_filed(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL, key TEXT NOT NULL);

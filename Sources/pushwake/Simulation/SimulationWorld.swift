@@ -14,7 +14,8 @@ protocol SimulationWorld: AnyObject {
     /// The certificate authority to trust.
     var authorityFile: String { get }
 
-    /// Lets the peer send numbered messages to the account, some each second, until told to stop.
+    /// Lets the peer send numbered messages to the account, some each second, until told to stop, and publish a numbered
+    /// item now and then.
     func startSending() throws
     /// Stops it and returns when everything it sent has reached the server.
     func stopSending() throws
@@ -57,4 +58,6 @@ struct PeerSightings {
     var answered: Set<String> = []
     /// Ids of messages that the peer sent.
     var sent: [String] = []
+    /// How many items the peer published: numbered from 1, each in the place of the one before.
+    var published = 0
 }

@@ -45,6 +45,24 @@ struct Verdict: Codable {
         }
     }
 
+    /// Items that the peer published on its node, each in the place of the one before.
+    struct EventCounts: Codable {
+        var published = 0
+        var stored = 0
+        /// How many of them a worker stored.
+        var byWorker = 0
+        /// Missing although the account had a session and the server knew that it wanted them.
+        var lost = 0
+        var repeated = 0
+        /// Missing because there was no session when they were replaced.
+        var replaced = 0
+
+        enum CodingKeys: String, CodingKey {
+            case published, stored, lost, repeated, replaced
+            case byWorker = "by_worker"
+        }
+    }
+
     struct Percentiles: Codable {
         var p50 = 0.0
         var p99 = 0.0
@@ -57,6 +75,7 @@ struct Verdict: Codable {
     var faults = Faults()
     var handlers = HandlerCounts()
     var messages = MessageCounts()
+    var events = EventCounts()
     /// How often the peer was stopped because too much of what it had sent was not stored yet.
     var heldBack = 0
     var resumed = 0
@@ -65,7 +84,7 @@ struct Verdict: Codable {
     var workerPeakMebibytes = 0.0
 
     enum CodingKeys: String, CodingKey {
-        case server, seed, rounds, kills, faults, handlers, messages, resumed, rebound
+        case server, seed, rounds, kills, faults, handlers, messages, events, resumed, rebound
         case heldBack = "held_back"
         case wakeMilliseconds = "wake_ms"
         case workerPeakMebibytes = "worker_peak_rss_mib"
@@ -75,7 +94,7 @@ struct Verdict: Codable {
     var isGood: Bool {
         handlers.bound > 0 && handlers.result > 0 && messages.sent > 0 && handlers.lost == 0
             && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
-            && messages.repeated == 0
+            && messages.repeated == 0 && events.published > 0 && events.lost == 0 && events.repeated == 0
     }
 }
 
@@ -97,6 +116,7 @@ struct Judge {
             var verdict = verdict
             try countHandlers(&verdict, in: step)
             try countMessages(&verdict, in: step)
+            try countEvents(&verdict, in: step)
             let sessions = try step.first("SELECT sum(resumed_count), sum(bound_count) FROM session") {
                 (row) throws(HandlerError) in (Int(row.integer(0)), Int(row.integer(1)))
             }
@@ -232,6 +252,17 @@ struct Judge {
         counts.resentAfterLoss =
             sightings.messages.count - atPeer.count - repeatedInOneSession(sightings.messages)
         verdict.messages = counts
+    }
+
+    // MARK: Events
+
+    private func countEvents(_ verdict: inout Verdict, in step: borrowing Step) throws {
+        let rows = try step.all("SELECT n, session, role FROM sim_news ORDER BY row") {
+            (row) throws(HandlerError) in
+            EventAudit.Row(n: Int(row.integer(0)), session: row.integer(1), role: row.text(2))
+        }
+        let session = try numbers("SELECT max(number) FROM session", in: step).first
+        verdict.events = EventAudit(rows: rows, published: sightings.published, session: session ?? 0).counts
     }
 
     /// Copies that the peer got from one full address, which stands for one session.

@@ -7,7 +7,7 @@ Control lines on standard input; each is echoed as "done LINE" once the server h
     publish NODE ITEM BASE64   publishes an item whose payload is that XML
     retract NODE ITEM          takes it back and lets everybody know
     purge NODE, delete NODE    (XEP-0060 sections 8.5 and 8.4)
-    presence                   sends its presence again
+    tell-ends NODE             lets the server tell of retractions, purges and the deletion, which ejabberd does not by itself
     quit                       closes the stream (the end of the input does so too)
 Exit status: 0 told to quit, 2 could not log in, 3 the link died, 4 slixmpp is missing.
 """
@@ -94,9 +94,13 @@ class Peer(slixmpp.ClientXMPP):
             await self.request(PUBSUB, "retract", words[1], item, notify="true")
         elif words[0] in ("purge", "delete"):
             await self.request(f"{PUBSUB}#owner", words[0], words[1])
-        elif words[0] == "presence":
-            self.send_presence()
-            await self.plugin["xep_0199"].send_ping(self.boundjid.host, timeout=20)
+        elif words[0] == "tell-ends":
+            form = ET.Element("{jabber:x:data}x", {"type": "submit"})
+            fields = {"FORM_TYPE": f"{PUBSUB}#node_config", "pubsub#notify_delete": "1", "pubsub#notify_retract": "1"}
+            for name, value in fields.items():
+                field = ET.SubElement(form, "{jabber:x:data}field", {"var": name})
+                ET.SubElement(field, "{jabber:x:data}value").text = value
+            await self.request(f"{PUBSUB}#owner", "configure", words[1], form)
         else:
             raise ValueError("unknown")
 
