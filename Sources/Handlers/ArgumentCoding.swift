@@ -1,7 +1,7 @@
 import FoundationEssentials
 
 /// How arguments become bytes and back: one place, so that every row reads alike.
-enum ArgumentCoding {
+package enum ArgumentCoding {
     /// How deep the JSON of bound arguments may nest; a handler as an argument takes two levels. Well below what the
     /// decoder accepts, so that what was bound can be read.
     static let maximumDepth = 128
@@ -62,12 +62,12 @@ enum ArgumentCoding {
     }
 
     /// The JSON of a value, as ``encoder()`` writes it.
-    static func encode(_ value: some Encodable) throws -> [UInt8] {
+    package static func encode(_ value: some Encodable) throws -> [UInt8] {
         try PlainJSON.encode(value) ?? [UInt8](encoder().encode(value))
     }
 
     /// What a decoder reads from JSON.
-    static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
+    package static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
         do {
             return try PlainJSON.decode(type, from: bytes)
         } catch {

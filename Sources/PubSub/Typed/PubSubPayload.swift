@@ -1,4 +1,4 @@
-import FoundationEssentials
+import Handlers
 public import XMPPCore
 
 /// What the items of a node hold, as a value: with it a program publishes, fetches and listens without writing XML.
@@ -56,11 +56,9 @@ extension PubSubPayload where Self: Codable {
     /// The value as JSON in a container (XEP-0335).
     public var element: Element {
         get throws {
-            let encoder = JSONEncoder()
-            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
             let text: String
             do {
-                text = String(decoding: try encoder.encode(self), as: UTF8.self)
+                text = String(decoding: try ArgumentCoding.encode(self), as: UTF8.self)
             } catch {
                 throw PubSubPayloadError(
                     .unwritable, "a value for the node '\(Self.node)' cannot be written as JSON: \(error)")
@@ -75,7 +73,7 @@ extension PubSubPayload where Self: Codable {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }
         do {
-            self = try JSONDecoder().decode(Self.self, from: Data(element.text.utf8))
+            self = try ArgumentCoding.value(Self.self, from: Array(element.text.utf8))
         } catch {
             throw PubSubPayloadError(
                 .unreadable, "an item of the node '\(Self.node)' holds other JSON than \(Self.self): \(error)"

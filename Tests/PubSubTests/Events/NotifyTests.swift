@@ -138,7 +138,7 @@ import XMPPTestKit
             for number in 0..<5 { try rig.sendNick("n\(number)", id: "e\(number)") }
             rig.server.dropConnections(.reset)
             for number in 5..<10 { try rig.sendNick("n\(number)", id: "e\(number)") }
-            try await eventually("ten events") { try rig.notes(account).count >= 10 }
+            try await waitUntil("ten events") { try rig.notes(account).count >= 10 }
             try await account.caughtUp()
             #expect(
                 try rig.notes(account)

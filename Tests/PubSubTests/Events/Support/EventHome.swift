@@ -73,7 +73,7 @@ final class EventHome: Sendable {
     /// Tells the contact to do something, and waits until its server has answered.
     func tell(_ line: String) async throws {
         let peer = peer
-        _ = try await onThread { try peer.ask(line, answer: "done \(line)") }
+        _ = try await onOwnThread { try peer.ask(line, answer: "done \(line)") }
         #expect(try peer.log().filter { $0.kind == .failed }.map(\.reason) == [])
     }
 
@@ -100,7 +100,7 @@ final class EventHome: Sendable {
 
     /// Waits until something was noted.
     func waitForNotes(_ count: Int, _ account: Account) async throws {
-        try await eventually("\(count) notes instead of \(try notes(account))") {
+        try await waitUntil("\(count) notes instead of \(try notes(account))") {
             try notes(account).count >= count
         }
     }
@@ -113,7 +113,7 @@ final class EventHome: Sendable {
 }
 
 func withEventHome(_ kind: EventServer, _ body: (EventHome) async throws -> Void) async throws {
-    let home = try await onThread { try EventHome(kind) }
+    let home = try await onOwnThread { try EventHome(kind) }
     do {
         try await body(home)
     } catch {

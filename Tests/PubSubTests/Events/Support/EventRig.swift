@@ -94,7 +94,7 @@ final class EventRig: Sendable {
         let mark = server.log.entries.count
         server.send(query.element, from: Self.juliet)
         let log = server.log
-        let answer = try await onThread {
+        let answer = try await onOwnThread {
             log.wait(for: .seconds(40), from: mark) { $0.event == .received && $0.id == query.id }
         }
         let element = try Element(parsing: #require(answer?.xml))
@@ -125,14 +125,14 @@ func withEventRig(_ body: (EventRig) async throws -> Void) async throws {
 }
 
 /// Runs something that blocks on a thread of its own.
-func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
+func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
     try await withCheckedThrowingContinuation { continuation in
         Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
     }
 }
 
 /// Looks at something that has no event of its own until it is as wanted.
-func eventually(
+func waitUntil(
     _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool
 ) async throws {
