@@ -107,7 +107,7 @@ import XMPPCore
                 ])
             // Prosody takes no note of what a contact wants whose presence was there before the account's own.
             if kind == .prosody { return }
-            try await waitUntil("the contact's event") { try home.seenByPeer() == ["Romeo"] }
+            try await waitForCondition("the contact's event") { try home.seenByPeer() == ["Romeo"] }
         }
     }
 
@@ -135,7 +135,7 @@ import XMPPCore
             try await home.publish("Julie")
             try await home.tell("purge \(UserNick.node)")
             try await home.tell("delete \(UserNick.node)")
-            try await waitUntil("the deletion") {
+            try await waitForCondition("the deletion") {
                 try home.notes(account).last == "e juliet@localhost \(UserNick.node): deleted -"
             }
             let prefix = "e juliet@localhost \(UserNick.node): "

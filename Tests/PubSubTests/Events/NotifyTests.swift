@@ -33,7 +33,7 @@ import XMPPTestKit
             try await account.pubsub.stopListening(to: nicks, as: "second")
             try await account.caughtUp()
             let digests = try rig.digests
-            #expect(digests.count == 3)
+            try #require(digests.count == 3)
             #expect(digests.first == digests.last && digests[0] != digests[1])
             #expect(try await rig.features(account).contains { $0.hasSuffix("+notify") } == false)
         }
@@ -138,7 +138,7 @@ import XMPPTestKit
             for number in 0..<5 { try rig.sendNick("n\(number)", id: "e\(number)") }
             rig.server.dropConnections(.reset)
             for number in 5..<10 { try rig.sendNick("n\(number)", id: "e\(number)") }
-            try await waitUntil("ten events") { try rig.notes(account).count >= 10 }
+            try await waitForCondition("ten events") { try rig.notes(account).count >= 10 }
             try await account.caughtUp()
             #expect(
                 try rig.notes(account)

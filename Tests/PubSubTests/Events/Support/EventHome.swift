@@ -100,7 +100,7 @@ final class EventHome: Sendable {
 
     /// Waits until something was noted.
     func waitForNotes(_ count: Int, _ account: Account) async throws {
-        try await waitUntil("\(count) notes instead of \(try notes(account))") {
+        try await waitForCondition("\(count) notes instead of \(try notes(account))") {
             try notes(account).count >= count
         }
     }

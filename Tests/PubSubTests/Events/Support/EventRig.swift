@@ -132,7 +132,7 @@ func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value
 }
 
 /// Looks at something that has no event of its own until it is as wanted.
-func waitUntil(
+func waitForCondition(
     _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
     _ condition: () async throws -> Bool
 ) async throws {
