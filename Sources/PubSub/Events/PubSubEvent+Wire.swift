@@ -115,7 +115,7 @@ extension PubSubEvent.Subscription {
     init?(_ element: Element) {
         guard let jid = element[EventWire.jid].flatMap({ try? JID($0) }) else { return nil }
         self.init(
-            jid: jid, state: element[EventWire.subscription].map(State.init),
+            jid: jid, state: element[EventWire.subscription].map(PubSubSubscription.State.init),
             id: element[EventWire.subscriptionID],
             expiry: element[EventWire.expiry].flatMap { DateTime.milliseconds($0) })
     }

@@ -60,32 +60,16 @@ public struct PubSubEvent: Sendable {
 
     /// A subscription, as an event tells of it.
     public struct Subscription: Hashable, Sendable {
-        /// How far it has come. Open for states of later versions.
-        public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-            public let rawValue: String
-            public init(rawValue: String) { self.rawValue = rawValue }
-            public var description: String { rawValue }
-
-            /// There is none any more, or the owner refused it.
-            public static let none = State(rawValue: "none")
-            /// The owner has not decided yet.
-            public static let pending = State(rawValue: "pending")
-            /// Events come.
-            public static let subscribed = State(rawValue: "subscribed")
-            /// It must be configured before events come.
-            public static let unconfigured = State(rawValue: "unconfigured")
-        }
-
         /// Who is subscribed.
         public var jid: JID
         /// How far it has come; nil when the event does not say.
-        public var state: State?
+        public var state: PubSubSubscription.State?
         /// What tells it from other subscriptions of the same address.
         public var id: String?
         /// When it ends, in milliseconds since 1970; nil for never, or unknown.
         public var expiry: Int64?
 
-        public init(jid: JID, state: State?, id: String? = nil, expiry: Int64? = nil) {
+        public init(jid: JID, state: PubSubSubscription.State?, id: String? = nil, expiry: Int64? = nil) {
             (self.jid, self.state, self.id, self.expiry) = (jid, state, id, expiry)
         }
     }

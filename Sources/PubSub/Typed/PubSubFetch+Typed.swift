@@ -1,4 +1,4 @@
-import Handlers
+public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
@@ -66,6 +66,17 @@ extension PubSubFetch.Of.Outcome: Equatable where Payload: Equatable {}
 extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
 
 extension PubSubFetch.Of: TypedContext {}
+
+extension PubSubFetch.Of: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { fetch.environment }
+
+    /// As the fetch itself: which form the handler takes is known only where its row is called.
+    public func stored() throws -> [UInt8] { try fetch.stored() }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        self.init(try PubSubFetch(restoring: bytes, in: environment))
+    }
+}
 
 extension PubSubFetch: ConvertibleContext {
     package func converted(to context: any Sendable.Type) -> (any Sendable)? {

@@ -14,30 +14,34 @@ extension PubSubService {
     /// - Parameters:
     ///   - value: The value, under the id ``PubSubPayload/itemID``; one that is there under this id is replaced.
     ///   - service: Where the node is; nil for the own account's PEP.
-    ///   - then: Called with the outcome. The type's ``PubSubPayload/options`` must hold of the node.
+    ///   - configuring: Whether a node of which the type's ``PubSubPayload/options`` do not hold is configured so.
+    ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come; whether it was published is then unknown.
     ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
     /// - Returns: The request's id.
     /// - Throws: What ``PubSubPayload/element`` throws; else as publishing an item does.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
-        _ value: Payload, at service: JID? = nil, then: Durable<PubSubPublication>,
-        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        _ value: Payload, at service: JID? = nil, configuring: Bool = false,
+        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
     ) async throws -> String {
         try await account.perform { step in
-            try self.publish(value, at: service, then: then, orElse: orElse, timeout: timeout, in: step)
+            try self.publish(
+                value, at: service, configuring: configuring, then: then, orElse: orElse, timeout: timeout,
+                in: step)
         }
     }
 
     /// Publishes a value from inside a step: it commits with the rest of the step.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
-        _ value: Payload, at service: JID? = nil, then: Durable<PubSubPublication>,
-        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil, in step: borrowing Step
+        _ value: Payload, at service: JID? = nil, configuring: Bool = false,
+        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        in step: borrowing Step
     ) throws -> String {
         try publish(
-            value.item(), on: Payload.node, at: service, requiring: Payload.options, then: then,
-            orElse: orElse, timeout: timeout, in: step)
+            value.item(), on: Payload.node, at: service, requiring: Payload.options,
+            configuring: configuring, then: then, orElse: orElse, timeout: timeout, in: step)
     }
 
     // MARK: Fetching

@@ -176,6 +176,24 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("P5 a typed fetch finds an async handler, too")
+    func fetchesLater() async throws {
+        let account = try EventAccount()
+        let id = try account.step { step in
+            try account.pubsub.fetch(
+                UserNick.self, from: JID(juliet), then: EventApp.NickFetchedLater().durable, in: step)
+        }
+        try account.receive(
+            Element(
+                parsing:
+                    "<iq type='result' id='\(id)' from='\(juliet)'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\(EventAccount.nick("Jule"))</pubsub></iq>",
+                defaultNamespace: Namespaces.client))
+        try account.account.runner.start()
+        while try account.notes.isEmpty { _ = try await account.account.runner.drain(for: .seconds(20)) }
+        #expect(try account.notes == ["fetched later [\"Jule\"]"])
+        await account.close()
+    }
+
     @Test("P5 a handler of another type is not called with what it cannot read")
     func wrongType() async throws {
         let account = try EventAccount()

@@ -12,7 +12,7 @@ enum EventApp {
 
     static let handlers: [any DurableHandler.Type] = [
         Seen.self, Failing.self, NickSeen.self, NickFetched.self, MoodSeen.self, Sent.self, Message.self,
-        Later.self,
+        Later.self, NickFetchedLater.self,
     ]
 
     static func note(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -145,6 +145,19 @@ enum EventApp {
             try call.end { step in
                 guard case .items(let items) = call.context.change else { return }
                 try note("later \(items.map(\.value.name))", in: step)
+            }
+        }
+    }
+
+    /// Notes what was fetched, outside of the step that took it.
+    struct NickFetchedLater: AsyncHandler {
+        static let id = "test.nick-fetched-later"
+
+        func run(_ call: AsyncCall<PubSubFetch.Of<UserNick>>) async throws {
+            await Task.yield()
+            try call.end { step in
+                guard case .items(let items) = call.context.outcome else { return }
+                try note("fetched later \(items.map(\.value.name))", in: step)
             }
         }
     }
