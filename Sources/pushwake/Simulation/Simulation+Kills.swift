@@ -230,7 +230,7 @@ extension Simulation {
         }
     }
 
-    private func startFrozen(at place: Failpoint) throws -> ChildProcess {
+    func startFrozen(at place: Failpoint) throws -> ChildProcess {
         try world.startSending()
         try leaveWork(losingSession: false)
         let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:5"])
