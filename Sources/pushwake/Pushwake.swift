@@ -89,6 +89,7 @@ struct Pushwake {
             --kills N                   how many SIGKILLs in all (default: one a round)
             --seed N                    repeats a run's choices (default: random, printed)
             --json                      print one JSON object on standard output instead of a summary
+            --report FILE.html          write a page with the timeline of processes and handlers, which needs no network
             --keep FOLDER               leave the store and all logs in FOLDER
           storm       log in after a long absence, killed on the way, and prove that nothing was lost
             --messages N                how many wait in the account's archive (default 100000)
@@ -99,8 +100,12 @@ struct Pushwake {
             --seed N  --json  --keep FOLDER    as for simulate
           main        the main program of the simulation: connect, send, listen
           worker      what a push wakes: take over, resume, drain, hand back, exit
-          inspect     show what a store holds, and repair it
-            --store FILE  [--json]
+          inspect     show what a store holds: owner, session, requests, timers, outbox, what was set aside, endings;
+                      it only reads, beside running and frozen programs or on a copy
+            --store FILE                the database to look at
+            --limit N                   how many rows of each list (default 20; with --json 1000)
+            --json                      print one JSON object; times in milliseconds
+                                      with one of these it writes, and says what it did:
             --requeue ROW|all           give a handler that was set aside another chance, or all of them
             --invalidate ROW            end a handler; what was bound for that case runs
             --discard ROW               end a handler; nothing runs

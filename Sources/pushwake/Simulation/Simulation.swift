@@ -13,6 +13,8 @@ final class Simulation {
         var seed: UInt64
         /// Whether the line breaks, the server restarts, sessions expire and main is frozen besides.
         var hasFaults = false
+        /// Whether the store writes down what became of each handler, for the report.
+        var isRecorded = false
     }
 
     let plan: Plan
@@ -24,6 +26,7 @@ final class Simulation {
     var main: ChildProcess?
     var verdict: Verdict
     var flow = Flow()
+    let chronicle = Chronicle()
     private var wakes: [Double] = []
     private var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
@@ -48,6 +51,7 @@ final class Simulation {
     /// - Parameter progress: Told after every round how many are done and how many kills there were.
     func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
         defer { main?.killAndWait() }
+        if plan.isRecorded { try FlightRecorder.install(in: storePath) }
         try startMain(untilConnected: true)
         try openFlow()
         for round in 0..<plan.rounds {
@@ -83,6 +87,7 @@ final class Simulation {
         }
         if Int.random(in: 0..<8, using: &random) == 0, try world.expireSession() {
             verdict.faults.expired += 1
+            chronicle.noted("expired", "the server forgot the session")
         }
         while left > 0 {
             // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
@@ -118,11 +123,20 @@ final class Simulation {
     func start(
         _ command: String, _ more: [String] = [], with variables: [String: String] = [:]
     ) throws -> ChildProcess {
-        try ChildProcess(
+        let process = try ChildProcess(
             program, arguments(command) + more,
             environment: .inheriting(environment.merging(variables) { $1 }),
             input: .pipe,
             output: .pipe)
+        chronicle.began(command, process.processID)
+        return process
+    }
+
+    /// Waits for a process to end, and notes how.
+    func ending(of process: ChildProcess, within limit: Duration) throws -> ChildEnding {
+        let ending = try process.waitUntilExit(deadline: .now + limit)
+        chronicle.ended(process.processID, ending)
+        return ending
     }
 
     func count(_ role: AccountRole) throws {
@@ -134,7 +148,7 @@ final class Simulation {
         guard let process = main else { return }
         main = nil
         process.signal(SIGKILL)
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        let ending = try self.ending(of: process, within: .seconds(10))
         guard ending.signal == SIGKILL else {
             throw CommandFailure("main ended by itself (\(ending)); its complaint stands above")
         }
@@ -153,19 +167,22 @@ final class Simulation {
     /// Waits for a process as long as the platform lets a worker run.
     func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
         do {
-            return try process.waitUntilExit(deadline: .now + .seconds(30))
+            return try ending(of: process, within: .seconds(30))
         } catch {
             // Where the system keeps what an aborted process was doing, it can be looked at.
             process.signal(SIGABRT)
-            _ = try? process.waitUntilExit(deadline: .now + .seconds(10))
+            _ = try? ending(of: process, within: .seconds(10))
             throw CommandFailure("\(name) has not ended within 30 s (process \(process.processID))")
         }
     }
 
     func startWorker() throws -> ChildProcess {
-        try ChildProcess(
+        chronicle.noted("push", "a push")
+        let process = try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
             endsWithParent: false)
+        chronicle.began("worker", process.processID)
+        return process
     }
 
     /// - Returns: False when the worker was done before the kill came.
@@ -173,7 +190,7 @@ final class Simulation {
         let process = try startWorker()
         pause(milliseconds: 0...(40 + patience))
         process.signal(SIGKILL)
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        let ending = try self.ending(of: process, within: .seconds(10))
         if ending.signal == SIGKILL {
             try count(.worker)
             return true
