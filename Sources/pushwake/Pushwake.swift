@@ -46,6 +46,7 @@ struct Pushwake {
         case "join": return try await JoinCommand(rest).run()
         case "main": return try await MainCommand(rest).run()
         case "worker": return try await WorkerCommand(rest).run()
+        case "app-server": return try AppServerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
         case "failpoints": return FailpointsCommand.run()
         case "help", "--help", "-h":
@@ -85,9 +86,12 @@ struct Pushwake {
             --server NAME               the server between them: embedded, prosody or ejabberd (default embedded)
             --faults                    let lines break, sessions expire, main freeze and the server restart, too
                                         (not with ejabberd; docs/servers.md says why)
+            --push                      with prosody or ejabberd: the server wakes the worker, by an app server
             --rounds N                  how many times main and worker take turns (default 20)
             --kills N                   how many SIGKILLs in all (default: one a round)
             --seed N                    repeats a run's choices (default: random, printed)
+            --worker-memory MIB         kill a worker that has had more than that of physical memory (a phone: 24)
+            --worker-time S             kill a worker that takes longer, 1 to 30 seconds (a phone: 30)
             --json                      print one JSON object on standard output instead of a summary
             --report FILE.html          write a page with the timeline of processes and handlers, which needs no network
             --keep FOLDER               leave the store and all logs in FOLDER
@@ -109,6 +113,14 @@ struct Pushwake {
             --requeue ROW|all           give a handler that was set aside another chance, or all of them
             --invalidate ROW            end a handler; what was bound for that case runs
             --discard ROW               end a handler; nothing runs
+          app-server -- COMMAND...      receive the pushes of a server (XEP-0357) as a component of it (XEP-0114), and start
+                                        COMMAND, a worker, for each that shows the right node and secret
+            --component DOMAIN          the component's domain; its secret comes from --secret-file FILE or the environment
+                                        variable PUSHWAKE_COMPONENT_SECRET
+            --host HOST --port PORT     where the server takes components (default 127.0.0.1 5347); not encrypted
+            --devices FILE              who may be woken: a JSON list of {"account": ..., "node": ..., "secret": ...}
+            --time-limit S              after how many seconds a worker is killed (default 30)
+            --json                      one JSON object a line
           failpoints  list the places at which a test can kill a process
 
         main and worker take
@@ -118,6 +130,9 @@ struct Pushwake {
                                         are masked
           and the password from the environment variable PUSHWAKE_PASSWORD; worker also takes
             --linger MS                 how long to wait for more once nothing waits (default 0)
+          main also takes
+            --push-service DOMAIN --push-node NODE
+                                        the app server that wakes the worker; its secret comes from PUSHWAKE_PUSH_SECRET
 
         Exit status: 0 all went well; 1 something failed, was lost or repeated; 3 another process took the
         stream over; 64 wrong usage.

@@ -78,16 +78,18 @@ struct ReportTests {
             key('ArrowLeft'); say('second', selected.id);
             const row = selected.row; key('ArrowDown'); say('below', selected.row > row);
             key('End'); say('last', selected.id);
-            const before = view.scale; key('+'); await settled(); say('zoomed', view.scale > before);
+            const before = view.scale; key('+'); settled(); say('zoomed', view.scale > before);
             say('kept', x(selected.bound) > LABEL && x(selected.until) < view.width);
-            key('0'); await settled(); say('fits', view.scale === before);
+            key('Home'); settled();
+            say('revealed', selected.id === 1 && x(selected.bound) >= LABEL && x(selected.until) <= view.width);
+            key('0'); settled(); say('fits', x(0) >= LABEL && x(end) <= view.width && view.scale === fittingScale());
             element('find').value = '981'; element('find').dispatchEvent(new Event('input'));
             say('panel', panel.textContent); say('address', location.hash);
             key('Escape'); say('none', selected === null);
             key('/', document.body); say('search', document.activeElement === find);
             """)
         #expect(said["error"] == nil, "\(said)")
-        for name in ["focus", "whole", "below", "zoomed", "kept", "fits", "none", "search"] {
+        for name in ["focus", "whole", "below", "zoomed", "kept", "revealed", "fits", "none", "search"] {
             #expect(said[name] == "true", "\(name): \(said)")
         }
         #expect([said["first"], said["third"], said["second"], said["last"]] == ["1", "3", "2", "2000"])
@@ -164,7 +166,7 @@ struct ReportTests {
             find.value = 'demo.odd'; find.dispatchEvent(new Event('input')); say('odd', element('found').textContent);
             find.value = ''; find.dispatchEvent(new Event('input'));
             select(byId.get(5000)); for (let n = 0; n < 30; n += 1) key('+');
-            await settled();
+            settled();
             let filled = 0; const fill = context.fillRect.bind(context);
             context.fillRect = (...all) => { filled += 1; fill(...all); };
             draw(); say('filled', filled);

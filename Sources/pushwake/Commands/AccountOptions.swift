@@ -72,14 +72,30 @@ struct AccountOptions {
     let store: String
     let peer: JID
     let configuration: AccountConfiguration
+    /// The app server by which the account wants to be woken; nil for none.
+    let push: PushRegistration?
 
     init(_ arguments: Arguments, role: AccountRole) throws {
+        push = try Self.push(arguments)
         store = try arguments.required("--store")
         peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
         var configuration = try ConnectionOptions(arguments, role: role).configuration
         // All that a messenger has: what its modules do must stand the same kills.
         configuration.modules = .standard
         self.configuration = configuration
+    }
+
+    private static func push(_ arguments: Arguments) throws -> PushRegistration? {
+        guard let service = arguments.value("--push-service") else { return nil }
+        guard let secret = getenv("PUSHWAKE_PUSH_SECRET") else {
+            throw UsageError(
+                "set the environment variable PUSHWAKE_PUSH_SECRET to what the app server expects beside the node"
+            )
+        }
+        return PushRegistration(
+            service: try ConnectionOptions.address(service, "--push-service"),
+            node: try arguments.required("--push-node"),
+            options: [.init("secret", String(cString: secret))])
     }
 
     func openStore() throws -> HandlerStore {

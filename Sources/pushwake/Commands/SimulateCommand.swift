@@ -5,6 +5,7 @@ import Glibc
 struct SimulateCommand {
     private let plan: Simulation.Plan
     private let server: String
+    private let hasPush: Bool
     private let isJSON: Bool
     private let folder: String?
     /// Where the page about the run is written.
@@ -12,15 +13,19 @@ struct SimulateCommand {
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(
-            words, options: ["--server", "--rounds", "--kills", "--seed", "--keep", "--report"],
-            flags: ["--json", "--faults"])
+            words,
+            options: [
+                "--server", "--rounds", "--kills", "--seed", "--keep", "--report", "--worker-memory",
+                "--worker-time",
+            ],
+            flags: ["--json", "--faults", "--push"])
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
         report = arguments.value("--report")
         plan = Simulation.Plan(
             rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"),
-            isRecorded: report != nil)
+            isRecorded: report != nil, limits: try Self.limits(arguments))
         server = arguments.value("--server") ?? "embedded"
         guard server == "embedded" || RealServerWorld.Kind(rawValue: server) != nil else {
             throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
@@ -30,8 +35,20 @@ struct SimulateCommand {
                 "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/servers.md says when. Leave it out, or choose prosody or embedded"
             )
         }
+        hasPush = arguments.has("--push")
+        guard !hasPush || server != "embedded" else {
+            throw UsageError("--push needs a server that pushes: add --server prosody or --server ejabberd")
+        }
         isJSON = arguments.has("--json")
         folder = arguments.value("--keep")
+    }
+
+    private static func limits(_ arguments: Arguments) throws -> WorkerLimits? {
+        let memory = try arguments.number("--worker-memory", in: 0...1_000_000, default: 0)
+        let time = try arguments.number("--worker-time", in: 0...30, default: 0)
+        guard memory > 0 || time > 0 else { return nil }
+        return WorkerLimits(
+            mebibytes: memory > 0 ? memory : nil, time: time > 0 ? .seconds(time) : nil)
     }
 
     func run() async throws -> Int32 {
@@ -116,7 +133,7 @@ struct SimulateCommand {
         // With faults sessions expire too, which a real server lets them do in their own time.
         return try RealServerWorld(
             kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
-            rate: plan.hasFaults ? 25 : 100)
+            rate: plan.hasFaults ? 25 : 100, hasPush: hasPush)
     }
 
     private func makeFolder() throws -> String {
@@ -145,6 +162,17 @@ struct SimulateCommand {
             """
     }
 
+    private func excesses(_ counts: Verdict.LimitCounts) -> String {
+        guard plan.limits != nil else { return "" }
+        return counts.memory + counts.time == 0
+            ? " Every worker kept within its limits."
+            : " Killed at their limits: \(counts.memory) workers for memory, \(counts.time) for time."
+    }
+
+    private func pushes(_ times: Int) -> String {
+        times > 0 ? " \(times) workers were woken by a push." : ""
+    }
+
     private func heldBack(_ times: Int) -> String {
         times > 0 ? " The peer was held back \(times) times." : ""
     }
@@ -163,10 +191,10 @@ struct SimulateCommand {
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.
             \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
-            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))\(pushes(verdict.pushes))
             The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
             \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
-            \(verdict.workerPeakMebibytes) MiB.
+            \(verdict.workerPeakMebibytes) MiB.\(excesses(verdict.limits))
             \(promise(verdict)) Seed \(verdict.seed), \(verdict.server).
             """
     }

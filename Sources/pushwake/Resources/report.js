@@ -75,10 +75,17 @@ function zoom(factor, position) {
   view.scale *= factor;
   clamp();
   view.start = time - (position - LABEL) / view.scale;
+  clamp();
   redraw();
 }
 
-function fit() { view.scale = 0; view.start = 0; view.scroll = 0; redraw(); }
+function fit() {
+  view.scale = 0;
+  view.start = 0;
+  view.scroll = 0;
+  clamp();
+  redraw();
+}
 
 function reveal(handler) {
   const left = x(handler.bound), right = x(handler.until);

@@ -15,6 +15,8 @@ final class Simulation {
         var hasFaults = false
         /// Whether the store writes down what became of each handler, for the report.
         var isRecorded = false
+        /// What a worker may use.
+        var limits: WorkerLimits?
     }
 
     let plan: Plan
@@ -27,6 +29,8 @@ final class Simulation {
     var verdict: Verdict
     var flow = Flow()
     let chronicle = Chronicle()
+    /// That of the last worker.
+    private var budget: WorkerBudget?
     private var wakes: [Double] = []
     private var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
@@ -43,7 +47,9 @@ final class Simulation {
         self.world = world
         storePath = folder + "/store.db"
         self.program = program
-        self.environment = environment.merging(["PUSHWAKE_PASSWORD": world.password]) { $1 }
+        self.environment = environment.merging([
+            "PUSHWAKE_PASSWORD": world.password, "PUSHWAKE_PUSH_SECRET": PushLine.secret,
+        ]) { $1 }
         random = SeededGenerator(seed: plan.seed)
         verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
     }
@@ -176,13 +182,33 @@ final class Simulation {
         }
     }
 
-    func startWorker() throws -> ChildProcess {
+    /// - Parameter isPushed: Whether the server must have woken it, where there is an app server and the peer sends.
+    func startWorker(isPushed: Bool = true) throws -> ChildProcess {
+        if isPushed, flow.isOpen, let push = world.push {
+            guard push.waitForPush(deadline: .now + .seconds(30)) else {
+                throw CommandFailure("the server has sent no push for 30 s although messages wait")
+            }
+            verdict.pushes += 1
+        }
         chronicle.noted("push", "a push")
         let process = try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
             endsWithParent: false)
         chronicle.began("worker", process.processID)
+        budget = try plan.limits.map { try WorkerBudget($0, process) }
         return process
+    }
+
+    /// Notes that the last worker was killed for going beyond its limits.
+    ///
+    /// - Returns: Whether it was.
+    private func countExcess() -> Bool {
+        guard let excess = budget?.excess else { return false }
+        switch excess {
+        case .memory: verdict.limits.memory += 1
+        case .time: verdict.limits.time += 1
+        }
+        return true
     }
 
     /// - Returns: False when the worker was done before the kill came.
@@ -192,6 +218,7 @@ final class Simulation {
         process.signal(SIGKILL)
         let ending = try self.ending(of: process, within: .seconds(10))
         if ending.signal == SIGKILL {
+            _ = countExcess()
             try count(.worker)
             return true
         }
@@ -202,7 +229,7 @@ final class Simulation {
 
     /// A push while main is alive: the worker must leave it the stream.
     private func wakeBesideMain() throws {
-        let process = try startWorker()
+        let process = try startWorker(isPushed: false)
         let ending = try end(of: process, "the worker")
         let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
         guard ending.status == 0, said.contains("main is alive") else {
@@ -210,9 +237,25 @@ final class Simulation {
         }
     }
 
+    /// How many workers in a row may go beyond their limits before it is clear that none gets through.
+    private static let mostExcesses = 20
+
+    /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.
     func runWorker() throws {
-        let process = try startWorker()
-        let ending = try end(of: process, "the worker")
+        for _ in 0..<Self.mostExcesses {
+            let process = try startWorker()
+            let ending = try end(of: process, "the worker")
+            if ending.signal == SIGKILL, countExcess() {
+                try count(.worker)
+            } else {
+                return try finishWorker(process, ending)
+            }
+        }
+        throw CommandFailure(
+            "\(Self.mostExcesses) workers in a row were killed at their limits; give them more")
+    }
+
+    private func finishWorker(_ process: ChildProcess, _ ending: ChildEnding) throws {
         guard ending.status == 0 else {
             throw CommandFailure("the worker failed: \(ending); its complaint stands above")
         }
@@ -224,11 +267,14 @@ final class Simulation {
     }
 
     func arguments(_ command: String) -> [String] {
-        [
+        let push = world.push.map {
+            ["--push-service", $0.service.description, "--push-node", PushLine.node]
+        }
+        return [
             command, "--store", storePath, "--jid", world.account.description, "--peer",
             world.peer.description,
             "--host", world.host, "--port", String(world.port), "--ca", world.authorityFile,
-        ]
+        ] + (command == "main" ? push ?? [] : [])
     }
 
     func pause(milliseconds: ClosedRange<Int>) {
