@@ -18,7 +18,7 @@ build: ## build the release command .build/release/pushwake
 	@swift build -c release --static-swift-stdlib --product pushwake
 
 demo: build ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
-	@.build/release/pushwake simulate --report .build/demo.html
+	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html
 
 test: ## build and run every test
 	@scripts/setup.sh test

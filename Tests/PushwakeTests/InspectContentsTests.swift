@@ -102,7 +102,8 @@ struct InspectContentsTests {
         let simulation = Simulation(
             .init(rounds: 1, kills: 0, seed: 1), world: world, folder: folder.path,
             program: try BuiltProduct.path("pushwake"))
-        let main = try simulation.startFrozen(at: .beforeCommit)
+        // By then it owns the account and sends.
+        let main = try simulation.startFrozen(at: .beforeCommit, nth: 40)
         defer { main.killAndWait() }
         let shown = try inspect()
         #expect(shown.status == 0, "\(shown)")

@@ -7,8 +7,6 @@ import XMPPCore
 
 /// Which account and which server, for every command that connects.
 struct ConnectionOptions {
-    static let names: Set<String> = ["--jid", "--host", "--port", "--ca", "--password-file"]
-    static let flags: Set<String> = ["--direct-tls", "--log-xml"]
 
     let configuration: AccountConfiguration
 
@@ -66,8 +64,6 @@ struct ConnectionOptions {
 
 /// The options that `main` and `worker` share: which store, which account, which server.
 struct AccountOptions {
-    static let names: Set<String> = ConnectionOptions.names.union(["--store", "--peer"])
-    static let flags: Set<String> = ConnectionOptions.flags
 
     let store: String
     let peer: JID

@@ -14,10 +14,7 @@ struct AppServerCommand {
 
     init(_ words: [String]) throws {
         let parts = words.split(separator: "--", maxSplits: 1, omittingEmptySubsequences: false)
-        let arguments = try Arguments(
-            Array(parts[0]),
-            options: ["--component", "--host", "--port", "--devices", "--secret-file", "--time-limit"],
-            flags: ["--json"])
+        let arguments = try Arguments(Array(parts[0]), of: "app-server")
         guard parts.count == 2, !parts[1].isEmpty else {
             throw UsageError("the worker's command is missing; write it behind --")
         }

@@ -13,9 +13,7 @@ struct InspectCommand {
     private let repairs: [StoreRepair]
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: ["--store", "--requeue", "--discard", "--invalidate", "--limit"],
-            flags: ["--json"])
+        let arguments = try Arguments(words, of: "inspect")
         store = try arguments.required("--store")
         isJSON = arguments.has("--json")
         limit = try arguments.number("--limit", in: 1...10_000_000, default: isJSON ? 1000 : 20)

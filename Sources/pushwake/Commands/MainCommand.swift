@@ -14,9 +14,7 @@ struct MainCommand {
     private let interval: Duration
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: AccountOptions.names.union(["--interval", "--push-service", "--push-node"]),
-            flags: AccountOptions.flags)
+        let arguments = try Arguments(words, of: "main")
         options = try AccountOptions(arguments, role: .main)
         interval = .milliseconds(try arguments.number("--interval", in: 1...60_000, default: 5))
     }

@@ -12,13 +12,7 @@ struct SimulateCommand {
     private let report: String?
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words,
-            options: [
-                "--server", "--rounds", "--kills", "--seed", "--keep", "--report", "--worker-memory",
-                "--worker-time",
-            ],
-            flags: ["--json", "--faults", "--push"])
+        let arguments = try Arguments(words, of: "simulate")
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))

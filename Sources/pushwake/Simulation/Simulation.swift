@@ -231,6 +231,7 @@ final class Simulation {
     private func wakeBesideMain() throws {
         let process = try startWorker(isPushed: false)
         let ending = try end(of: process, "the worker")
+        if ending.signal == SIGKILL, countExcess() { return try count(.worker) }
         let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
         guard ending.status == 0, said.contains("main is alive") else {
             throw CommandFailure("a worker did not leave the stream to a live main (\(ending)): \(said)")
