@@ -17,8 +17,8 @@ build: ## build the release command .build/release/pushwake
 	@scripts/setup.sh build
 	@swift build -c release --static-swift-stdlib --product pushwake
 
-demo: build ## kill a client again and again and prove that nothing is lost
-	@.build/release/pushwake simulate
+demo: build ## kill a client again and again, prove that nothing is lost, and write .build/demo.html about it
+	@.build/release/pushwake simulate --worker-memory 24 --worker-time 30 --report .build/demo.html
 
 test: ## build and run every test
 	@scripts/setup.sh test

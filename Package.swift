@@ -109,7 +109,10 @@ let package = Package(
                 "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
                 "XMPPTestKit",
             ],
-            resources: [.embedInCode("Resources/slixmpp_peer.py")],
+            resources: [
+                .embedInCode("Resources/slixmpp_peer.py"), .embedInCode("Resources/report.html"),
+                .embedInCode("Resources/report.css"), .embedInCode("Resources/report.js"),
+            ],
             // A megabyte of relocations less to be read, in processes whose memory is limited.
             linkerSettings: [
                 .unsafeFlags(["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"])

@@ -21,7 +21,7 @@ fail() {
 
 case $purpose in
     build) packages=("${libraries[@]}") ;;
-    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv) ;;
+    test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium) ;;
     bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
 esac

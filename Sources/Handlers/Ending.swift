@@ -36,6 +36,26 @@ public struct Ending: Hashable, Sendable {
     public let trace: HandlerID
 }
 
+extension Connection {
+    func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
+        try first(
+            "SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", [id]
+        ) {
+            (row) throws(HandlerError) in
+            guard let outcome = Outcome(rawValue: row.integer(1)) else {
+                throw HandlerError(
+                    .databaseNewer,
+                    "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
+                )
+            }
+            return Ending(
+                handler: id, name: row.text(0), outcome: outcome,
+                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.integer(3),
+                trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
+        }
+    }
+}
+
 /// The row of a bound handler. Ids grow and are never used again.
 public struct HandlerID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     public let rawValue: Int64

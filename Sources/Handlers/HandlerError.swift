@@ -44,6 +44,8 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let databaseCorrupt = Code(rawValue: "database-corrupt")
         /// The database was written by a newer version of this library.
         public static let databaseNewer = Code(rawValue: "database-newer")
+        /// The database was written by an older version of this library, and is only being read.
+        public static let databaseOlder = Code(rawValue: "database-older")
         /// The file is a SQLite database of another program.
         public static let databaseForeign = Code(rawValue: "database-foreign")
         /// The file cannot be opened.

@@ -58,7 +58,14 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
 extension Transaction {
     func statuses(_ condition: String, _ values: [any SQLConvertible]) throws(HandlerError) -> [HandlerStatus]
     {
-        try connection.all(
+        try connection.statuses(condition, values)
+    }
+}
+
+extension Connection {
+    func statuses(_ condition: String, _ values: [any SQLConvertible]) throws(HandlerError) -> [HandlerStatus]
+    {
+        try all(
             """
             SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, trace
             FROM handler WHERE \(condition)
@@ -67,8 +74,10 @@ extension Transaction {
             let id = HandlerID(rawValue: row.integer(0))
             return HandlerStatus(
                 id: id, name: row.text(1), version: Int(row.integer(2)),
-                arguments: Masking.text(row.blob(3)), isStanding: row.integer(4) == Kind.standing.rawValue,
-                state: .init(State(rawValue: row.integer(5)) ?? .quarantined), boundAt: row.integer(6),
+                arguments: Masking.text(row.blob(3)),
+                isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
+                state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
+                boundAt: row.integer(6),
                 due: row.optionalInteger(7), attempts: Int(row.integer(8)), deaths: Int(row.integer(9)),
                 reason: row.optionalText(10),
                 trace: row.optionalInteger(11).map(HandlerID.init(rawValue:)) ?? id)

@@ -42,11 +42,11 @@ extension Secret: Equatable where Value: Equatable {}
 extension Secret: Hashable where Value: Hashable {}
 
 /// Stored arguments as they may be shown.
-enum Masking {
+package enum Masking {
     static let mask = "<secret>"
 
     /// JSON text with every secret in it masked.
-    static func text(_ json: [UInt8]) -> String {
+    package static func text(_ json: [UInt8]) -> String {
         guard ArgumentCoding.mayHold(mark: "secret", json) else {
             return String(decoding: json, as: UTF8.self)
         }

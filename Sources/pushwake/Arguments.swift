@@ -38,6 +38,16 @@ struct Arguments {
         }
     }
 
+    /// The options of a command as its page of help lists them, so that none is accepted and not explained.
+    ///
+    /// - Parameter command: A command that has a page.
+    init(_ words: [String], of command: String, wordCount: Int = 0) throws(UsageError) {
+        guard let page = CommandPage.named(command) else {
+            throw UsageError("there is no command '\(command)'")
+        }
+        try self.init(words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount)
+    }
+
     func has(_ flag: String) -> Bool { flags.contains(flag) }
 
     func value(_ name: String) -> String? { values[name] }

@@ -31,9 +31,9 @@ struct Pushwake {
     /// - Returns: The exit status.
     static func run(_ words: [String]) async throws -> Int32 {
         let rest = Array(words.dropFirst())
-        if rest.contains("--help") || rest.contains("-h") {
-            print(Self.help)
-            return 0
+        // Behind -- stand the words of another program.
+        if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
+            return try help(words.first)
         }
         switch words.first {
         case "simulate": return try await SimulateCommand(rest).run()
@@ -46,75 +46,30 @@ struct Pushwake {
         case "join": return try await JoinCommand(rest).run()
         case "main": return try await MainCommand(rest).run()
         case "worker": return try await WorkerCommand(rest).run()
+        case "app-server": return try AppServerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
         case "failpoints": return FailpointsCommand.run()
-        case "help", "--help", "-h":
-            print(Self.help)
-            return 0
+        case "completion": return try CompletionCommand(rest).run()
+        case "help": return try help(Arguments(rest, of: "help", wordCount: 1).words.first)
+        case "--help", "-h": return try help(nil)
         case nil:
-            print(Self.help)
+            _ = try help(nil)
             return 64
         case .some(let word): throw UsageError("there is no command '\(word)'")
         }
     }
 
-    static let help = """
-        usage: pushwake COMMAND [OPTIONS]
-
-        a client to try it with
-          login                         log in once, and say what the server offers
-          send TO TEXT                  send a message; done when the server has it
-            --receipt                   done when the recipient has it
-            --wait S                    how long at most (default 30)
-          listen                        show messages as they come, each once, whoever is killed
-          roster [add|remove|accept|refuse USER@DOMAIN]
-            --name NAME                 what to call who is added
-          join ROOM                     show what is said in a room, and say there what is typed
-            --nick NAME                 the name there (default: that of the account)
-          each takes
-            --jid USER@DOMAIN           the account; its password comes from --password-file FILE, the environment
-                                        variable PUSHWAKE_PASSWORD or the terminal
-            --store FILE                where its state is kept (default ~/.local/state/pushwake/USER@DOMAIN.db)
-            --host HOST --port PORT [--direct-tls] [--ca FILE]
-                                        where DNS does not say where the server is
-            --json                      for listen, roster and join: one JSON object a line
-            --log-xml                   show on standard error what is decided, sent and received
-
-        the proof
-          simulate    run main, a worker and a peer, kill them at random, and prove what happened
-            --server NAME               the server between them: embedded, prosody or ejabberd (default embedded)
-            --faults                    let lines break, sessions expire, main freeze and the server restart, too
-                                        (not with ejabberd; docs/servers.md says why)
-            --rounds N                  how many times main and worker take turns (default 20)
-            --kills N                   how many SIGKILLs in all (default: one a round)
-            --seed N                    repeats a run's choices (default: random, printed)
-            --json                      print one JSON object on standard output instead of a summary
-            --keep FOLDER               leave the store and all logs in FOLDER
-          storm       log in after a long absence, killed on the way, and prove that nothing was lost
-            --messages N                how many wait in the account's archive (default 100000)
-            --rooms N                   how many rooms (default 20)
-            --room-messages N           how many wait in them together (default 50000)
-            --page-size N               how many are asked for at once, 1 to 250 (default 250)
-            --kills N                   how many SIGKILLs on the way (default 10)
-            --seed N  --json  --keep FOLDER    as for simulate
-          main        the main program of the simulation: connect, send, listen
-          worker      what a push wakes: take over, resume, drain, hand back, exit
-          inspect     show what a store holds, and repair it
-            --store FILE  [--json]
-            --requeue ROW|all           give a handler that was set aside another chance, or all of them
-            --invalidate ROW            end a handler; what was bound for that case runs
-            --discard ROW               end a handler; nothing runs
-          failpoints  list the places at which a test can kill a process
-
-        main and worker take
-            --store FILE --jid USER@DOMAIN --peer FULLJID
-            --host HOST --port PORT [--direct-tls] [--ca FILE]
-            --log-xml                   show on standard error what the account decides, sends and receives; secrets
-                                        are masked
-          and the password from the environment variable PUSHWAKE_PASSWORD; worker also takes
-            --linger MS                 how long to wait for more once nothing waits (default 0)
-
-        Exit status: 0 all went well; 1 something failed, was lost or repeated; 3 another process took the
-        stream over; 64 wrong usage.
-        """
+    /// All commands, or all about one.
+    private static func help(_ command: String?) throws -> Int32 {
+        let width = TerminalStyle.current().width.map { min($0, 100) }
+        guard let command else {
+            Terminal.say(HelpText.overview(width: width))
+            return 0
+        }
+        guard let page = CommandPage.named(command) else {
+            throw UsageError("there is no command '\(command)'")
+        }
+        Terminal.say(HelpText.page(page, width: width))
+        return 0
+    }
 }

@@ -43,45 +43,62 @@ struct InspectTests {
         return id
     }
 
-    @Test("H13 inspect shows what was set aside with the reason and without secrets, and requeues it")
+    private func json(_ text: String) throws -> [String: Any] {
+        try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
+    }
+
+    private func count(_ name: String, in json: [String: Any]) -> Int? {
+        (json[name] as? [String: Any])?["count"] as? Int
+    }
+
+    @Test("H13 W8 inspect shows what was set aside with the reason and without secrets, and requeues it")
     func requeue() throws {
         let id = try setAside()
         let shown = try inspect()
         #expect(shown.status == 0)
-        #expect(shown.output.contains("quarantined \(id) inspect-test.failing"), "\(shown)")
+        #expect(
+            shown.output.contains("quarantined: 1") && shown.output.contains("inspect-test.failing@1"),
+            "\(shown)")
         #expect(shown.output.contains("the printer is on fire") && !shown.output.contains("hush"), "\(shown)")
 
         let requeued = try inspect("--json", "--requeue", "\(id)")
         #expect(requeued.status == 0, "\(requeued)")
-        let json = try JSONSerialization.jsonObject(with: Data(requeued.output.utf8)) as? [String: Any]
-        #expect((json?["setAside"] as? [Any])?.isEmpty == true)
-        #expect(((json?["due"] as? [[String: Any]])?.first?["row"] as? Int) == Int(id.rawValue))
+        let json = try json(requeued.output)
+        #expect(count("quarantined", in: json) == 0 && count("timers", in: json) == 1, "\(json)")
+        let done = (json["repairs"] as? [[String: Any]])?.first
+        #expect(done?["row"] as? Int == Int(id.rawValue) && done?["action"] as? String == "requeue")
         // With what it was called with: a program that runs what is due calls it again.
         let runner = try HandlerRunner(store)
         try runner.runDue()
         runner.close()
         #expect(try store.step { try $0.status(of: id)?.state } == .quarantined)
 
-        #expect(try inspect("--requeue", "all").status == 0)
+        let all = try inspect("--requeue", "all")
+        #expect(
+            all.output.contains("requeued, the program's runner calls it: \(id) inspect-test.failing"),
+            "\(all)")
         #expect(try store.step { try $0.status(of: id)?.state } == .pending)
+        #expect(try inspect("--requeue", "all").output.contains("nothing was set aside"))
     }
 
     @Test(
-        "H13 inspect discards a handler, which leaves a tombstone; a wrong number says so and changes nothing"
+        "H13 W8 inspect discards a handler, which leaves a tombstone; a wrong number says so and changes nothing"
     )
     func discard() throws {
         let id = try setAside()
-        let wrong = try inspect("--discard", "\(id.rawValue + 1)")
+        let wrong = try inspect("--requeue", "\(id)", "--discard", "\(id.rawValue + 1)")
         #expect(wrong.status == 1 && wrong.complaint.contains("has ended or never existed"), "\(wrong)")
+        #expect(try store.step { try $0.status(of: id)?.state } == .quarantined, "half of it was done")
         let usage = try inspect("--discard", "all")
         #expect(usage.status == 64 && usage.complaint.contains("takes the number of a handler"), "\(usage)")
-        #expect(try inspect("--discard", "\(id)").status == 0)
+        let done = try inspect("--discard", "\(id)")
+        #expect(done.output.contains("discarded, nothing ran for it: \(id) inspect-test.failing"), "\(done)")
         #expect(try store.step { try $0.ending(of: id)?.reason } == .discarded)
         let again = try inspect("--requeue", "\(id)")
         #expect(again.status == 1 && again.complaint.contains("has ended or never existed"), "\(again)")
     }
 
-    @Test("H13 inspect invalidates a handler; an invalidation that only the program knows is left to it")
+    @Test("H13 W8 inspect invalidates a handler; an invalidation that only the program knows is left to it")
     func invalidate() throws {
         let plain = try setAside()
         #expect(try inspect("--invalidate", "\(plain)").status == 0)

@@ -52,6 +52,14 @@ final class SeatFile: Sendable {
         return body(place.assumingMemoryBound(to: SeatRecord.self).pointee)
     }
 
+    /// The words of a record, read from a file that is not mapped; zeros where it is too short.
+    static func record(ofSeat seat: Int, in descriptor: Int32) -> [Int64] {
+        var words = [Int64](repeating: 0, count: SeatRecord.stride / 8)
+        let offset = headerSize + seat * SeatRecord.stride
+        _ = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
+        return words
+    }
+
     /// Rung by every store that has the file open.
     var bell: ChangeBell {
         let rings = (memory + Self.bellOffset).assumingMemoryBound(to: Atomic<UInt32>.self)

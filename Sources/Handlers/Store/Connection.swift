@@ -38,6 +38,12 @@ final class Connection {
         try control.run(.begin)
     }
 
+    /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
+    func beginReading() throws(HandlerError) {
+        failure = nil
+        try control.run(.beginReading)
+    }
+
     /// Commits, unless the storage failed in between.
     func commit() throws(HandlerError) {
         try checkUsable()

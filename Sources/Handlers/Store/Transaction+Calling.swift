@@ -208,23 +208,7 @@ extension Transaction {
             [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
     }
 
-    func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
-        try connection.first(
-            "SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", [id]
-        ) {
-            (row) throws(HandlerError) in
-            guard let outcome = Outcome(rawValue: row.integer(1)) else {
-                throw HandlerError(
-                    .databaseNewer,
-                    "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
-                )
-            }
-            return Ending(
-                handler: id, name: row.text(0), outcome: outcome,
-                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.integer(3),
-                trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
-        }
-    }
+    func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try connection.ending(of: id) }
 
     func noSuchHandler(_ id: HandlerID) throws(HandlerError) -> HandlerError {
         let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {

@@ -6,11 +6,12 @@ import CSQLite
 /// such statements while ``isRefused`` is set.
 final class TransactionControl {
     enum Command: Int, CaseIterable {
-        case begin, commit, rollBack, savepoint, release, rollBackToSavepoint
+        case begin, beginReading, commit, rollBack, savepoint, release, rollBackToSavepoint
 
         var sql: String {
             switch self {
             case .begin: "BEGIN IMMEDIATE"
+            case .beginReading: "BEGIN"
             case .commit: "COMMIT"
             case .rollBack: "ROLLBACK"
             case .savepoint: "SAVEPOINT handler"

@@ -13,6 +13,8 @@ package protocol TestServer: AnyObject, Sendable {
     var startTLSPort: UInt16 { get }
     /// The port for direct TLS (XEP-0368).
     var directTLSPort: UInt16 { get }
+    /// For external components (XEP-0114), where the options name some.
+    var componentPort: UInt16 { get }
     /// Everything that it has logged; empty before the first start.
     var log: String { get }
     /// Its process id while it runs.

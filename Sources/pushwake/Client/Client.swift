@@ -7,8 +7,6 @@ import XMPPCore
 /// What the commands `login`, `send`, `listen`, `roster` and `join` share: an account with all a messenger needs, and its
 /// store.
 struct Client {
-    static let names: Set<String> = ConnectionOptions.names.union(["--store"])
-    static let flags: Set<String> = ConnectionOptions.flags
 
     let account: Account
     let store: HandlerStore

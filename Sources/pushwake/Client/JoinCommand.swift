@@ -12,9 +12,7 @@ struct JoinCommand {
     private let isJSON: Bool
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: Client.names.union(["--nick"]), flags: Client.flags.union(["--json"]),
-            wordCount: 1)
+        let arguments = try Arguments(words, of: "join", wordCount: 1)
         guard let address = arguments.words.first,
             case let room = try ConnectionOptions.address(address, "the room").bare, room.local != nil
         else { throw UsageError("say which room: pushwake join ROOM@SERVICE --jid …") }

@@ -6,8 +6,7 @@ struct ListenCommand {
     private let isJSON: Bool
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: Client.names, flags: Client.flags.union(["--json"]))
+        let arguments = try Arguments(words, of: "listen")
         isJSON = arguments.has("--json")
         client = try Client(arguments)
     }

@@ -6,7 +6,7 @@ struct LoginCommand {
     private let client: Client
 
     init(_ words: [String]) throws {
-        client = try Client(try Arguments(words, options: Client.names, flags: Client.flags))
+        client = try Client(try Arguments(words, of: "login"))
     }
 
     func run() async throws -> Int32 {

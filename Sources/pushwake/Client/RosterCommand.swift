@@ -17,9 +17,7 @@ struct RosterCommand {
     private let isJSON: Bool
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: Client.names.union(["--name"]), flags: Client.flags.union(["--json"]),
-            wordCount: 2)
+        let arguments = try Arguments(words, of: "roster", wordCount: 2)
         action = try Self.action(arguments)
         isJSON = arguments.has("--json")
         client = try Client(arguments)

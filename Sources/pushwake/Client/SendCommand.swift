@@ -11,9 +11,7 @@ struct SendCommand {
     private let patience: Int
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: Client.names.union(["--wait"]), flags: Client.flags.union(["--receipt"]),
-            wordCount: 2)
+        let arguments = try Arguments(words, of: "send", wordCount: 2)
         guard arguments.words.count == 2 else {
             throw UsageError("say to whom and what: pushwake send USER@DOMAIN 'the text' --jid …")
         }

@@ -8,8 +8,6 @@ import XMPPCore
 
 /// Which account and which server, for every command that connects.
 struct ConnectionOptions {
-    static let names: Set<String> = ["--jid", "--host", "--port", "--ca", "--password-file"]
-    static let flags: Set<String> = ["--direct-tls", "--log-xml"]
 
     let configuration: AccountConfiguration
 
@@ -67,20 +65,34 @@ struct ConnectionOptions {
 
 /// The options that `main` and `worker` share: which store, which account, which server.
 struct AccountOptions {
-    static let names: Set<String> = ConnectionOptions.names.union(["--store", "--peer"])
-    static let flags: Set<String> = ConnectionOptions.flags
 
     let store: String
     let peer: JID
     let configuration: AccountConfiguration
+    /// The app server by which the account wants to be woken; nil for none.
+    let push: PushRegistration?
 
     init(_ arguments: Arguments, role: AccountRole) throws {
+        push = try Self.push(arguments)
         store = try arguments.required("--store")
         peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
         var configuration = try ConnectionOptions(arguments, role: role).configuration
         // All that a messenger has: what its modules do must stand the same kills.
         configuration.modules = .standard + [PubSubEvents()]
         self.configuration = configuration
+    }
+
+    private static func push(_ arguments: Arguments) throws -> PushRegistration? {
+        guard let service = arguments.value("--push-service") else { return nil }
+        guard let secret = getenv("PUSHWAKE_PUSH_SECRET") else {
+            throw UsageError(
+                "set the environment variable PUSHWAKE_PUSH_SECRET to what the app server expects beside the node"
+            )
+        }
+        return PushRegistration(
+            service: try ConnectionOptions.address(service, "--push-service"),
+            node: try arguments.required("--push-node"),
+            options: [.init("secret", String(cString: secret))])
     }
 
     func openStore() throws -> HandlerStore {

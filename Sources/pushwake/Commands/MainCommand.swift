@@ -15,8 +15,7 @@ struct MainCommand {
     private let interval: Duration
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: AccountOptions.names.union(["--interval"]), flags: AccountOptions.flags)
+        let arguments = try Arguments(words, of: "main")
         options = try AccountOptions(arguments, role: .main)
         interval = .milliseconds(try arguments.number("--interval", in: 1...60_000, default: 5))
     }
@@ -32,6 +31,7 @@ struct MainCommand {
         let watcher = Task { for await event in events { Self.report(event) } }
         defer { watcher.cancel() }
         try await account.connect()
+        if let push = options.push { try await Self.enable(push, account) }
         Terminal.say("connected")
         let steering = Steering()
         try steering.readInput()
@@ -62,6 +62,22 @@ struct MainCommand {
             throw CommandFailure(
                 "the store \(store.path) holds handlers that this program does not know (\(unknown.joined(separator: ", "))); start the program that bound them, or add them to this one. Nothing was changed"
             )
+        }
+    }
+
+    /// Returns once the server wakes this account's worker through the service.
+    private static func enable(_ push: PushRegistration, _ account: Account) async throws {
+        try await account.push.enable(push)
+        while true {
+            let state = try await account.perform {
+                try account.push.state(of: push.service, node: push.node, in: $0)
+            }
+            switch state {
+            case .enabled: return
+            case .refused(let error):
+                throw CommandFailure("the server does not push to \(push.service): \(error)")
+            case .pending, nil: try await Task.sleep(for: .milliseconds(5))
+            }
         }
     }
 

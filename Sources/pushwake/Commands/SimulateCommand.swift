@@ -5,18 +5,21 @@ import Glibc
 struct SimulateCommand {
     private let plan: Simulation.Plan
     private let server: String
+    private let hasPush: Bool
     private let isJSON: Bool
     private let folder: String?
+    /// Where the page about the run is written.
+    private let report: String?
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: ["--server", "--rounds", "--kills", "--seed", "--keep"],
-            flags: ["--json", "--faults"])
+        let arguments = try Arguments(words, of: "simulate")
         let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
         let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
+        report = arguments.value("--report")
         plan = Simulation.Plan(
-            rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"))
+            rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"),
+            isRecorded: report != nil, limits: try Self.limits(arguments))
         server = arguments.value("--server") ?? "embedded"
         guard server == "embedded" || RealServerWorld.Kind(rawValue: server) != nil else {
             throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
@@ -26,11 +29,24 @@ struct SimulateCommand {
                 "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/servers.md says when. Leave it out, or choose prosody or embedded"
             )
         }
+        hasPush = arguments.has("--push")
+        guard !hasPush || server != "embedded" else {
+            throw UsageError("--push needs a server that pushes: add --server prosody or --server ejabberd")
+        }
         isJSON = arguments.has("--json")
         folder = arguments.value("--keep")
     }
 
+    private static func limits(_ arguments: Arguments) throws -> WorkerLimits? {
+        let memory = try arguments.number("--worker-memory", in: 0...1_000_000, default: 0)
+        let time = try arguments.number("--worker-time", in: 0...30, default: 0)
+        guard memory > 0 || time > 0 else { return nil }
+        return WorkerLimits(
+            mebibytes: memory > 0 ? memory : nil, time: time > 0 ? .seconds(time) : nil)
+    }
+
     func run() async throws -> Int32 {
+        try checkReport()
         let workFolder = try makeFolder()
         var isGood = false
         defer {
@@ -53,12 +69,55 @@ struct SimulateCommand {
         }
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let simulation = Simulation(plan, world: world, folder: workFolder, program: program)
-        var bar = ProgressBar(total: plan.rounds)
-        let verdict = try simulation.run { round, kills in
-            bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
+        let verdict: Verdict
+        do {
+            verdict = try run(simulation)
+        } catch {
+            // What happened up to here is what one wants to see.
+            try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
+            throw error
         }
         Terminal.say(isJSON ? try json(verdict) : summary(verdict))
+        try write(
+            simulation, verdict: promise(verdict), isGood: verdict.isGood, summary: summary(verdict))
         return verdict
+    }
+
+    private func run(_ simulation: Simulation) throws -> Verdict {
+        var bar = ProgressBar(total: plan.rounds)
+        return try simulation.run { round, kills in
+            bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
+        }
+    }
+
+    /// Before the run, which may take long.
+    private func checkReport() throws {
+        guard let report else { return }
+        let folder = URL(filePath: report).deletingLastPathComponent().path
+        var isFolder = false
+        let exists = FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder)
+        guard exists, isFolder, FileManager.default.isWritableFile(atPath: folder) else {
+            throw unwritable(report)
+        }
+    }
+
+    private func unwritable(_ report: String) -> CommandFailure {
+        CommandFailure(
+            "the report cannot be written to \(report); check that its folder exists and can be written")
+    }
+
+    /// Writes the page about the run, if one was asked for, and says where it lies.
+    private func write(
+        _ simulation: Simulation, verdict: String, isGood: Bool, summary: String
+    ) throws {
+        guard let report else { return }
+        let page = try RunReport(
+            title: "pushwake simulate: \(simulation.world.name), seed \(plan.seed)", verdict: verdict,
+            isGood: isGood, summary: summary, lives: simulation.chronicle.lives,
+            marks: simulation.chronicle.marks, record: FlightRecorder.read(simulation.storePath)
+        ).page()
+        guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else { throw unwritable(report) }
+        Terminal.writeError("The report is in \(report); open it in a browser.\n")
     }
 
     private func makeWorld(_ folder: String) throws -> any SimulationWorld {
@@ -68,7 +127,7 @@ struct SimulateCommand {
         // With faults sessions expire too, which a real server lets them do in their own time.
         return try RealServerWorld(
             kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
-            rate: plan.hasFaults ? 25 : 100)
+            rate: plan.hasFaults ? 25 : 100, hasPush: hasPush)
     }
 
     private func makeFolder() throws -> String {
@@ -97,8 +156,23 @@ struct SimulateCommand {
             """
     }
 
+    private func excesses(_ counts: Verdict.LimitCounts) -> String {
+        guard plan.limits != nil else { return "" }
+        return counts.memory + counts.time == 0
+            ? " Every worker kept within its limits."
+            : " Killed at their limits: \(counts.memory) workers for memory, \(counts.time) for time."
+    }
+
+    private func pushes(_ times: Int) -> String {
+        times > 0 ? " \(times) workers were woken by a push." : ""
+    }
+
     private func heldBack(_ times: Int) -> String {
         times > 0 ? " The peer was held back \(times) times." : ""
+    }
+
+    private func promise(_ verdict: Verdict) -> String {
+        verdict.isGood ? "Every handler ended exactly once." : "THE PROMISE WAS BROKEN."
     }
 
     private func summary(_ verdict: Verdict) -> String {
@@ -112,13 +186,13 @@ struct SimulateCommand {
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.
             \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
-            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))\(pushes(verdict.pushes))
             \(events.published) items were published, \(events.stored) came in, \(events.byWorker) of them to a worker; \
             \(events.lost) were lost, \(events.repeated) repeated, \(events.replaced) replaced while there was no session.
             The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
             \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
-            \(verdict.workerPeakMebibytes) MiB.
-            \(verdict.isGood ? "Every handler ended exactly once." : "THE PROMISE WAS BROKEN.") Seed \(verdict.seed), \(verdict.server).
+            \(verdict.workerPeakMebibytes) MiB.\(excesses(verdict.limits))
+            \(promise(verdict)) Seed \(verdict.seed), \(verdict.server).
             """
     }
 }

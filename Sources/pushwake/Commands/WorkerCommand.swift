@@ -15,8 +15,7 @@ struct WorkerCommand {
     private let linger: Duration
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: AccountOptions.names.union(["--linger"]), flags: AccountOptions.flags)
+        let arguments = try Arguments(words, of: "worker")
         options = try AccountOptions(arguments, role: .worker)
         linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
     }

@@ -17,6 +17,7 @@ final class RealServerWorld: SimulationWorld {
     let peer: JID
     let host = "127.0.0.1"
     let authorityFile: String
+    let push: PushLine?
     private let server: any TestServer
     private let client: SlixmppPeer
     /// Between the account and the server; the peer has a line of its own.
@@ -36,12 +37,19 @@ final class RealServerWorld: SimulationWorld {
     ///   - hibernation: How long the server keeps a session without a stream, in whole seconds.
     ///   - rate: How many messages the peer sends a second. What a server holds back for a session it sends again at every
     ///     resumption; when processes are killed faster than it can do that, it never ends.
-    init(_ kind: Kind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100) throws {
+    ///   - hasPush: Whether the server wakes workers by an app server.
+    init(
+        _ kind: Kind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100,
+        hasPush: Bool = false
+    ) throws {
         self.rate = rate
         self.hibernation = hibernation
         let certificates = try TestCertificates(in: folder)
         let certificate = try certificates.makeServerCertificate(for: ["localhost"])
-        server = try Self.makeServer(kind, folder: folder + "/server", certificate, hibernation)
+        let pushDomain = "push.localhost"
+        server = try Self.makeServer(
+            kind, folder: folder + "/server", certificate, hibernation,
+            components: hasPush ? [pushDomain: PushLine.componentSecret] : [:])
         try server.start()
         name = server.version.lowercased()
         account = try JID("alice@localhost")
@@ -57,11 +65,14 @@ final class RealServerWorld: SimulationWorld {
         try client.start()
         peerLog = LogTail(client.folder + "/peer.log")
         peer = try JID(client.fullJID ?? "bob@localhost/peer")
+        push =
+            hasPush
+            ? try PushLine(service: JID(pushDomain), port: server.componentPort, account: account) : nil
     }
 
     private static func makeServer(
         _ kind: Kind, folder: String, _ certificate: TestCertificates.ServerCertificate,
-        _ hibernation: Duration
+        _ hibernation: Duration, components: [String: String]
     ) throws -> any TestServer {
         let (file, key) = (certificate.certificateFile, certificate.keyFile)
         switch kind {
@@ -71,6 +82,7 @@ final class RealServerWorld: SimulationWorld {
             // Its archive in files is read and written as a whole again and again once it holds 10 000 messages, for
             // seconds, in which nobody is served.
             options.removedModules = ["mam"]
+            options.components = components
             return try ProsodyServer(
                 folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
         case .ejabberd:
@@ -79,6 +91,7 @@ final class RealServerWorld: SimulationWorld {
             // Its archive in Mnesia is one bag for each account, so a message costs more the more there are: after some
             // thousand, ejabberd takes fewer in a second than the peer sends.
             options.removedModules = ["mod_mam"]
+            options.components = components
             return try EjabberdServer(
                 folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
         }
@@ -125,6 +138,7 @@ final class RealServerWorld: SimulationWorld {
     /// the client then sends again, as it must, reaches the peer twice. So the old one must have ended first. Nobody waits
     /// for ever.
     func awaitDeparture() throws {
+        defer { push?.forget() }
         guard let server = server as? EjabberdServer else { return }
         let deadline = ContinuousClock.now + .seconds(10)
         guard line.waitUntilIdle(deadline: deadline), try server.waitUntilDepartedAreQuiet(deadline: deadline)
@@ -162,6 +176,7 @@ final class RealServerWorld: SimulationWorld {
     }
 
     func close() {
+        push?.close()
         client.close()
         line.close()
         server.close()

@@ -10,10 +10,16 @@ extension Simulation {
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1:
             // Main connects again by itself, or is gone before it has.
-            if try world.suffer(.reset) { verdict.faults.resets += 1 }
+            if try world.suffer(.reset) {
+                verdict.faults.resets += 1
+                chronicle.noted("reset", "every connection was reset")
+            }
             pause(milliseconds: 0...300)
         case 2, 3:
-            if try world.suffer(.halfOpen) { verdict.faults.halfOpen += 1 }
+            if try world.suffer(.halfOpen) {
+                verdict.faults.halfOpen += 1
+                chronicle.noted("half-open", "every connection was left half-open")
+            }
             pause(milliseconds: 0...40)
         default: break
         }
@@ -26,19 +32,23 @@ extension Simulation {
         main = nil
         process.signal(SIGSTOP)
         verdict.faults.frozen += 1
+        chronicle.froze(process.processID)
         let worker = try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
+        chronicle.began("worker", worker.processID)
         let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(40)) ?? ""
-        let workerEnding = try worker.waitUntilExit(deadline: .now + .seconds(10))
+        let workerEnding = try ending(of: worker, within: .seconds(10))
         guard workerEnding.status == 0 else {
             // Frozen inside a transaction it keeps everybody out, and the platform ends it.
             guard complaint.contains("is locked by another process") else {
                 throw CommandFailure("a worker beside a frozen main failed: \(workerEnding): \(complaint)")
             }
-            process.killAndWait()
+            process.signal(SIGKILL)
+            _ = try self.ending(of: process, within: .seconds(10))
             return try count(.main)
         }
         process.signal(SIGCONT)
+        chronicle.thawed(process.processID)
         let ending = try end(of: process, "main, thawed,")
         guard ending.status == 3 else {
             throw CommandFailure("a main that was frozen and passed over did not notice it: \(ending)")
@@ -52,7 +62,10 @@ extension Simulation {
         try closeFlow()
         try main.write("settle\n")
         while let line = try main.output?.readLine(deadline: .now + settleLimit), line != "settled" {}
-        if try world.suffer(.restart) { verdict.faults.restarts += 1 }
+        if try world.suffer(.restart) {
+            verdict.faults.restarts += 1
+            chronicle.noted("restart", "the server was restarted")
+        }
         try main.write("go on\n")
         try openFlow()
         // Main finds its session gone and binds a new one, unless it is killed before that.

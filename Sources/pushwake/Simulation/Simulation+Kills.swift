@@ -230,10 +230,11 @@ extension Simulation {
         }
     }
 
-    private func startFrozen(at place: Failpoint) throws -> ChildProcess {
+    /// - Parameter nth: At which of its visits to the place, from 1.
+    func startFrozen(at place: Failpoint, nth: Int = 5) throws -> ChildProcess {
         try world.startSending()
         try leaveWork(losingSession: false)
-        let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:5"])
+        let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:\(nth)"])
         let end = ContinuousClock.now + .seconds(20)
         while !isStopped(process.processID) {
             guard ContinuousClock.now < end, process.isRunning else {

@@ -13,6 +13,10 @@ final class Simulation {
         var seed: UInt64
         /// Whether the line breaks, the server restarts, sessions expire and main is frozen besides.
         var hasFaults = false
+        /// Whether the store writes down what became of each handler, for the report.
+        var isRecorded = false
+        /// What a worker may use.
+        var limits: WorkerLimits?
     }
 
     let plan: Plan
@@ -24,6 +28,9 @@ final class Simulation {
     var main: ChildProcess?
     var verdict: Verdict
     var flow = Flow()
+    let chronicle = Chronicle()
+    /// That of the last worker.
+    private var budget: WorkerBudget?
     private var wakes: [Double] = []
     private var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
@@ -40,7 +47,9 @@ final class Simulation {
         self.world = world
         storePath = folder + "/store.db"
         self.program = program
-        self.environment = environment.merging(["PUSHWAKE_PASSWORD": world.password]) { $1 }
+        self.environment = environment.merging([
+            "PUSHWAKE_PASSWORD": world.password, "PUSHWAKE_PUSH_SECRET": PushLine.secret,
+        ]) { $1 }
         random = SeededGenerator(seed: plan.seed)
         verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
     }
@@ -48,6 +57,7 @@ final class Simulation {
     /// - Parameter progress: Told after every round how many are done and how many kills there were.
     func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
         defer { main?.killAndWait() }
+        if plan.isRecorded { try FlightRecorder.install(in: storePath) }
         try startMain(untilConnected: true)
         try openFlow()
         for round in 0..<plan.rounds {
@@ -83,6 +93,7 @@ final class Simulation {
         }
         if Int.random(in: 0..<8, using: &random) == 0, try world.expireSession() {
             verdict.faults.expired += 1
+            chronicle.noted("expired", "the server forgot the session")
         }
         while left > 0 {
             // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
@@ -118,11 +129,20 @@ final class Simulation {
     func start(
         _ command: String, _ more: [String] = [], with variables: [String: String] = [:]
     ) throws -> ChildProcess {
-        try ChildProcess(
+        let process = try ChildProcess(
             program, arguments(command) + more,
             environment: .inheriting(environment.merging(variables) { $1 }),
             input: .pipe,
             output: .pipe)
+        chronicle.began(command, process.processID)
+        return process
+    }
+
+    /// Waits for a process to end, and notes how.
+    func ending(of process: ChildProcess, within limit: Duration) throws -> ChildEnding {
+        let ending = try process.waitUntilExit(deadline: .now + limit)
+        chronicle.ended(process.processID, ending)
+        return ending
     }
 
     func count(_ role: AccountRole) throws {
@@ -134,7 +154,7 @@ final class Simulation {
         guard let process = main else { return }
         main = nil
         process.signal(SIGKILL)
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        let ending = try self.ending(of: process, within: .seconds(10))
         guard ending.signal == SIGKILL else {
             throw CommandFailure("main ended by itself (\(ending)); its complaint stands above")
         }
@@ -153,19 +173,42 @@ final class Simulation {
     /// Waits for a process as long as the platform lets a worker run.
     func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
         do {
-            return try process.waitUntilExit(deadline: .now + .seconds(30))
+            return try ending(of: process, within: .seconds(30))
         } catch {
             // Where the system keeps what an aborted process was doing, it can be looked at.
             process.signal(SIGABRT)
-            _ = try? process.waitUntilExit(deadline: .now + .seconds(10))
+            _ = try? ending(of: process, within: .seconds(10))
             throw CommandFailure("\(name) has not ended within 30 s (process \(process.processID))")
         }
     }
 
-    func startWorker() throws -> ChildProcess {
-        try ChildProcess(
+    /// - Parameter isPushed: Whether the server must have woken it, where there is an app server and the peer sends.
+    func startWorker(isPushed: Bool = true) throws -> ChildProcess {
+        if isPushed, flow.isOpen, let push = world.push {
+            guard push.waitForPush(deadline: .now + .seconds(30)) else {
+                throw CommandFailure("the server has sent no push for 30 s although messages wait")
+            }
+            verdict.pushes += 1
+        }
+        chronicle.noted("push", "a push")
+        let process = try ChildProcess(
             program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
             endsWithParent: false)
+        chronicle.began("worker", process.processID)
+        budget = try plan.limits.map { try WorkerBudget($0, process) }
+        return process
+    }
+
+    /// Notes that the last worker was killed for going beyond its limits.
+    ///
+    /// - Returns: Whether it was.
+    private func countExcess() -> Bool {
+        guard let excess = budget?.excess else { return false }
+        switch excess {
+        case .memory: verdict.limits.memory += 1
+        case .time: verdict.limits.time += 1
+        }
+        return true
     }
 
     /// - Returns: False when the worker was done before the kill came.
@@ -173,8 +216,9 @@ final class Simulation {
         let process = try startWorker()
         pause(milliseconds: 0...(40 + patience))
         process.signal(SIGKILL)
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        let ending = try self.ending(of: process, within: .seconds(10))
         if ending.signal == SIGKILL {
+            _ = countExcess()
             try count(.worker)
             return true
         }
@@ -185,17 +229,34 @@ final class Simulation {
 
     /// A push while main is alive: the worker must leave it the stream.
     private func wakeBesideMain() throws {
-        let process = try startWorker()
+        let process = try startWorker(isPushed: false)
         let ending = try end(of: process, "the worker")
+        if ending.signal == SIGKILL, countExcess() { return try count(.worker) }
         let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
         guard ending.status == 0, said.contains("main is alive") else {
             throw CommandFailure("a worker did not leave the stream to a live main (\(ending)): \(said)")
         }
     }
 
+    /// How many workers in a row may go beyond their limits before it is clear that none gets through.
+    private static let mostExcesses = 20
+
+    /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.
     func runWorker() throws {
-        let process = try startWorker()
-        let ending = try end(of: process, "the worker")
+        for _ in 0..<Self.mostExcesses {
+            let process = try startWorker()
+            let ending = try end(of: process, "the worker")
+            if ending.signal == SIGKILL, countExcess() {
+                try count(.worker)
+            } else {
+                return try finishWorker(process, ending)
+            }
+        }
+        throw CommandFailure(
+            "\(Self.mostExcesses) workers in a row were killed at their limits; give them more")
+    }
+
+    private func finishWorker(_ process: ChildProcess, _ ending: ChildEnding) throws {
         guard ending.status == 0 else {
             throw CommandFailure("the worker failed: \(ending); its complaint stands above")
         }
@@ -207,11 +268,14 @@ final class Simulation {
     }
 
     func arguments(_ command: String) -> [String] {
-        [
+        let push = world.push.map {
+            ["--push-service", $0.service.description, "--push-node", PushLine.node]
+        }
+        return [
             command, "--store", storePath, "--jid", world.account.description, "--peer",
             world.peer.description,
             "--host", world.host, "--port", String(world.port), "--ca", world.authorityFile,
-        ]
+        ] + (command == "main" ? push ?? [] : [])
     }
 
     func pause(milliseconds: ClosedRange<Int>) {

@@ -27,9 +27,15 @@ protocol SimulationWorld: AnyObject {
     func awaitDeparture() throws
     /// Does something to the network or the server; false when this world cannot.
     func suffer(_ fault: NetworkFault) throws -> Bool
+    /// How the server wakes a worker; nil where the simulation does that itself.
+    var push: PushLine? { get }
     /// What the peer saw and sent.
     func sightings() throws -> PeerSightings
     func close()
+}
+
+extension SimulationWorld {
+    var push: PushLine? { nil }
 }
 
 /// What happens to connections and servers without anybody's fault.

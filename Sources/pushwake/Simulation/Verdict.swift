@@ -21,6 +21,12 @@ struct Verdict: Codable {
         }
     }
 
+    /// Workers that were killed because they went beyond their limits.
+    struct LimitCounts: Codable {
+        var memory = 0
+        var time = 0
+    }
+
     struct HandlerCounts: Codable {
         var bound = 0
         var result = 0
@@ -73,18 +79,21 @@ struct Verdict: Codable {
     var rounds: Int
     var kills = Kills()
     var faults = Faults()
+    var limits = LimitCounts()
     var handlers = HandlerCounts()
     var messages = MessageCounts()
     var events = EventCounts()
     /// How often the peer was stopped because too much of what it had sent was not stored yet.
     var heldBack = 0
+    /// How many workers were started because the server had pushed.
+    var pushes = 0
     var resumed = 0
     var rebound = 0
     var wakeMilliseconds = Percentiles()
     var workerPeakMebibytes = 0.0
 
     enum CodingKeys: String, CodingKey {
-        case server, seed, rounds, kills, faults, handlers, messages, events, resumed, rebound
+        case server, seed, rounds, kills, faults, limits, handlers, messages, events, pushes, resumed, rebound
         case heldBack = "held_back"
         case wakeMilliseconds = "wake_ms"
         case workerPeakMebibytes = "worker_peak_rss_mib"

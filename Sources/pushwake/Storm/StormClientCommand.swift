@@ -14,9 +14,7 @@ struct StormClientCommand {
     private let pageSize: Int
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words, options: AccountOptions.names.union(["--rooms", "--page-size"]),
-            flags: AccountOptions.flags)
+        let arguments = try Arguments(words, of: "storm-client")
         options = try AccountOptions(arguments, role: .main)
         rooms = try arguments.number("--rooms", in: 0...10_000, default: 0)
         pageSize = try arguments.number("--page-size", in: 1...250, default: 250)

@@ -21,12 +21,7 @@ struct StormCommand {
     private let folder: String?
 
     init(_ words: [String]) throws {
-        let arguments = try Arguments(
-            words,
-            options: [
-                "--messages", "--rooms", "--room-messages", "--page-size", "--kills", "--seed", "--keep",
-            ],
-            flags: ["--json"])
+        let arguments = try Arguments(words, of: "storm")
         messages = try arguments.number("--messages", in: 0...10_000_000, default: 100_000)
         rooms = try arguments.number("--rooms", in: 0...1000, default: 20)
         roomMessages = try arguments.number("--room-messages", in: 0...10_000_000, default: 50_000)

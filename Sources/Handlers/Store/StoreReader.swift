@@ -1,0 +1,156 @@
+import CSQLite
+import Glibc
+
+/// Looks into a store without having any part in it: nothing is written, migrated, recovered or called, and nobody
+/// waits.
+///
+/// It reads beside running programs, also while one of them is stopped inside a transaction, and files that may not be
+/// written, such as a copy.
+///
+/// ```swift
+/// let reader = try StoreReader(path: "app.db")
+/// let quarantined = try reader.read { try $0.handlers(in: .quarantined) }
+/// ```
+public final class StoreReader {
+    /// The path of the database file.
+    public let path: String
+    private let schemas: [Schema]
+    private let busyTimeout: Int32
+    private let time: TimeSource
+
+    /// - Parameters:
+    ///   - path: The database file.
+    ///   - schemas: The tables that will be read, beside the runtime's own; a store need not have them.
+    ///   - busyTimeout: How long to wait, in milliseconds, 0 or more, while another process opens the database after a
+    ///     crash; no other lock makes a reader wait.
+    ///   - time: The clocks; tests pass their own.
+    public init(path: String, schemas: [Schema] = [], busyTimeout: Int = 1000, time: TimeSource = .system) {
+        self.path = path
+        self.schemas = [.handlers] + schemas
+        self.busyTimeout = Int32(clamping: busyTimeout)
+        self.time = time
+    }
+
+    /// Shows `body` the store as it is at one moment.
+    ///
+    /// A commit that comes meanwhile is not seen and not held up; only the log of the database grows until `body` is
+    /// done.
+    ///
+    /// - Parameter body: Reads. It runs a second time when the file was opened by a program while it ran.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws; ``HandlerError`` with the codes `databaseUnavailable` (also when there is no file),
+    ///   `databaseForeign` (no store), `databaseCorrupt`, `databaseNewer`, `databaseOlder`, `databaseLocked` or `sql`.
+    public func read<R>(_ body: (borrowing StoreSnapshot) throws -> R) throws -> R {
+        // Nobody has it open, so the file is all there is, and reading it needs no lock and no file beside it.
+        if let before = FileState.atRest(path) {
+            let result = Result { try read(Connection(readingFileAtRest: path), body) }
+            if FileState.atRest(path) == before { return try result.get() }
+        }
+        return try read(Connection(reading: path, busyTimeout: busyTimeout), body)
+    }
+
+    private func read<R>(
+        _ connection: Connection, _ body: (borrowing StoreSnapshot) throws -> R
+    ) throws -> R {
+        try connection.beginReading()
+        defer { connection.rollBack() }
+        try connection.checkReadable(schemas)
+        return try body(StoreSnapshot(connection, now: time.wallMilliseconds()))
+    }
+
+    /// The processes that have the store open now, by their seats; empty where none has had it open since the machine
+    /// started, as with a copy.
+    public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
+}
+
+/// What tells whether a database file was touched between two looks.
+private struct FileState: Equatable {
+    var inode: UInt64
+    var size: Int64
+    var seconds: Int
+    var nanoseconds: Int
+
+    /// Nil while a program has the file open, or was killed and left a log: a write-ahead log is there from the first
+    /// access on, and the last one who closes the database removes it.
+    static func atRest(_ path: String) -> FileState? {
+        var status = stat()
+        guard access(path + "-wal", F_OK) != 0, errno == ENOENT, stat(path, &status) == 0 else { return nil }
+        return FileState(
+            inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
+            nanoseconds: status.st_mtim.tv_nsec)
+    }
+}
+
+extension Connection {
+    /// Opens a database for reading beside others that have it open.
+    convenience init(reading path: String, busyTimeout: Int32) throws(HandlerError) {
+        try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0)
+        sqlite3_busy_timeout(database, busyTimeout)
+    }
+
+    /// Opens a database for reading that nobody has open: SQLite then takes no lock and looks for no log.
+    convenience init(readingFileAtRest path: String) throws(HandlerError) {
+        try self.init(reading: Self.uri(path) + "?immutable=1", of: path, flags: SQLITE_OPEN_URI)
+    }
+
+    private convenience init(reading name: String, of path: String, flags: Int32) throws(HandlerError) {
+        try Self.checkFile(path)
+        var database: OpaquePointer?
+        let code = sqlite3_open_v2(
+            name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags, nil)
+        guard code == SQLITE_OK, let database else {
+            let error = sqliteError(database, code: code, doing: "opening", path: path)
+            sqlite3_close_v2(database)
+            throw error
+        }
+        self.init(owning: database, path: path)
+    }
+
+    /// What is no regular file would make SQLite wait, or complain of something else.
+    private static func checkFile(_ path: String) throws(HandlerError) {
+        var status = stat()
+        guard stat(path, &status) == 0 else { throw cannotRead(path, errorText(errno)) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw cannotRead(path, "it is no file") }
+        guard access(path, R_OK) == 0 else { throw cannotRead(path, errorText(errno)) }
+    }
+
+    private static func cannotRead(_ path: String, _ reason: String) -> HandlerError {
+        HandlerError(
+            .databaseUnavailable,
+            "the store \(path) cannot be read (\(reason)); name the database file of the program to look at")
+    }
+
+    /// In a URI three characters have a meaning of their own.
+    private static func uri(_ path: String) -> String {
+        let escapes: [Character: String] = ["%": "%25", "?": "%3f", "#": "%23"]
+        return (path.hasPrefix("/") ? "file:" : "file:./") + path.map { escapes[$0] ?? String($0) }.joined()
+    }
+
+    /// Refuses what is no store, and a store with tables of another shape than this program knows.
+    fileprivate func checkReadable(_ schemas: [Schema]) throws(HandlerError) {
+        guard try firstOnce("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
+            throw HandlerError(
+                .databaseForeign,
+                "the file \(path) holds no store: \(try isEmpty ? "it is empty" : "it is a database of another program")"
+            )
+        }
+        for schema in schemas {
+            // Version 0 means that the store does without this module.
+            let version = try schema.version(in: self)
+            guard version == 0 || version == schema.migrations.count else { throw older(schema, version) }
+        }
+    }
+
+    private var isEmpty: Bool {
+        get throws(HandlerError) {
+            try firstOnce("SELECT count(*) FROM sqlite_schema", [], { $0.integer(0) }) == 0
+        }
+    }
+
+    private func older(_ schema: Schema, _ version: Int) -> HandlerError {
+        HandlerError(
+            .databaseOlder,
+            "the database \(path) was written by an older version (module '\(schema.module)' has version \(version), this program knows \(schema.migrations.count)); start the program that it belongs to, which brings it up to date, or look with the older version. Nothing was changed"
+        )
+    }
+}

@@ -1,0 +1,18 @@
+/// `pushwake completion bash|zsh|fish`: what a shell needs to complete commands and options.
+struct CompletionCommand {
+    private let shell: Completion.Shell
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "completion", wordCount: 1)
+        guard let shell = arguments.words.first.flatMap(Completion.Shell.init) else {
+            let names = Completion.Shell.allCases.map(\.rawValue).joined(separator: ", ")
+            throw UsageError("name a shell: \(names)")
+        }
+        self.shell = shell
+    }
+
+    func run() -> Int32 {
+        Terminal.say(Completion.script(shell))
+        return 0
+    }
+}

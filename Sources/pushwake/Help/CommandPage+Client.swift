@@ -1,0 +1,73 @@
+extension CommandPage {
+    private static let password = (
+        name: "PUSHWAKE_PASSWORD",
+        text:
+            "the account's password, where no --password-file is named; without either it is asked for at the terminal"
+    )
+
+    /// What every command that connects takes.
+    static let connection: [Option] = [
+        Option("--jid", "USER@DOMAIN", "The account."),
+        Option(
+            "--password-file", "FILE",
+            "A file whose first line is the password; passwords are no arguments, which others see.",
+            .file),
+        Option("--host", "HOST", "The server, where DNS does not lead to it."),
+        Option("--port", "PORT", "Its port (default 5222, with --direct-tls 5223)."),
+        Option("--direct-tls", "TLS from the first byte instead of STARTTLS."),
+        Option(
+            "--ca", "FILE", "PEM file with the certificate authority to trust instead of the system's.", .file
+        ),
+        Option(
+            "--log-xml", "Show on standard error what is decided, sent and received; secrets are masked."),
+    ]
+
+    private static let state = Option(
+        "--store", "FILE",
+        "Where the account's state is kept (default ~/.local/state/pushwake/USER@DOMAIN.db).",
+        .file)
+    private static let json = Option("--json", "One JSON object a line.")
+
+    static let client: [CommandPage] = [
+        CommandPage(
+            name: "login", group: .client, summary: "log in once, and say what the server offers",
+            options: connection + [state], environment: [password],
+            examples: [
+                (
+                    "pushwake login --jid romeo@montague.example",
+                    "Is the password right, and what can the server do?"
+                )
+            ]),
+        CommandPage(
+            name: "send", group: .client, words: "TO TEXT",
+            summary: "send a message; done when the server has it",
+            description: [
+                "The message is stored before there is a connection: a send that is killed is sent by whatever comes next on this store, once."
+            ],
+            options: connection + [
+                state, Option("--receipt", "Done when the recipient has it."),
+                Option("--wait", "S", "How many seconds at most (default 30)."),
+            ], environment: [password],
+            examples: [
+                (
+                    "pushwake send juliet@capulet.example 'Good night' --jid romeo@montague.example --receipt",
+                    "Wait until it was received."
+                )
+            ]),
+        CommandPage(
+            name: "listen", group: .client,
+            summary: "show messages as they come, each once, whoever is killed",
+            options: connection + [state, json], environment: [password]),
+        CommandPage(
+            name: "roster", group: .client, words: "[add|remove|accept|refuse USER@DOMAIN]",
+            summary: "show contacts and changes of them, or change one",
+            options: connection + [state, Option("--name", "NAME", "What to call who is added."), json],
+            environment: [password]),
+        CommandPage(
+            name: "join", group: .client, words: "ROOM",
+            summary: "show what is said in a room, and say there what is typed",
+            options: connection + [
+                state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
+            ], environment: [password]),
+    ]
+}

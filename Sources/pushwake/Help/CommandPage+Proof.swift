@@ -1,0 +1,129 @@
+extension CommandPage {
+    private static let password = (
+        name: "PUSHWAKE_PASSWORD", text: "the account's password, where no --password-file is named"
+    )
+    private static let seed = Option(
+        "--seed", "N", "Repeats a run's choices, not the timing of the machine (default: random, printed).")
+    private static let keep = Option("--keep", "FOLDER", "Leave the store and all logs in FOLDER.", .folder)
+    private static let asJSON = Option("--json", "One JSON object on standard output instead of a summary.")
+
+    /// What `main` and `worker` share.
+    private static let process: [Option] =
+        connection + [
+            Option("--store", "FILE", "The database that main and worker share.", .file),
+            Option("--peer", "FULLJID", "Whom to write to and ask."),
+        ]
+
+    static let proof: [CommandPage] = [
+        CommandPage(
+            name: "simulate", group: .proof,
+            summary: "run main, a worker and a peer, kill them at random, and prove what happened",
+            description: [
+                "A main program and short-lived workers take turns on one database, with a server and a peer that keeps a log of its own. At the end the database is compared with that log: every handler must have ended once, every message must have arrived once.",
+                "A worker that is killed for its memory or time leaves what it had not done to the next one.",
+            ],
+            options: [
+                Option(
+                    "--server", "NAME",
+                    "The server between them: embedded (the default), prosody or ejabberd.",
+                    .choice(["embedded", "prosody", "ejabberd"])),
+                Option(
+                    "--faults",
+                    "Let lines break, sessions expire, main freeze and the server restart, too. Not with ejabberd; docs/servers.md says why."
+                ),
+                Option("--push", "With prosody or ejabberd: the server wakes the worker, by an app server."),
+                Option("--rounds", "N", "How many times main and worker take turns (default 20)."),
+                Option("--kills", "N", "How many SIGKILLs in all (default: one a round)."), seed,
+                Option(
+                    "--worker-memory", "MIB",
+                    "Kill a worker that has had more physical memory than that; a phone allows 24 (default: any)."
+                ),
+                Option(
+                    "--worker-time", "S",
+                    "Kill a worker that takes longer, 1 to 30 seconds; a phone allows 30 (default: any)."),
+                asJSON,
+                Option(
+                    "--report", "FILE",
+                    "Write a page with the timeline of processes and handlers, which needs no network.", .file
+                ), keep,
+            ],
+            examples: [
+                (
+                    "pushwake simulate --rounds 50 --kills 200 --report run.html",
+                    "Two hundred kills, and a page to look at them."
+                ),
+                (
+                    "pushwake simulate --server prosody --faults --seed 7",
+                    "A real server, with everything that can go wrong."
+                ),
+            ]),
+        CommandPage(
+            name: "storm", group: .proof,
+            summary: "log in after a long absence, killed on the way, and prove that nothing was lost",
+            options: [
+                Option("--messages", "N", "How many wait in the account's archive (default 100000)."),
+                Option("--rooms", "N", "How many rooms (default 20)."),
+                Option("--room-messages", "N", "How many wait in them together (default 50000)."),
+                Option("--page-size", "N", "How many are asked for at once, 1 to 250 (default 250)."),
+                Option("--kills", "N", "How many SIGKILLs on the way (default 10)."), seed, asJSON, keep,
+            ]),
+        CommandPage(
+            name: "main", group: .proof, summary: "the main program of the simulation: connect, send, listen",
+            description: [
+                "Lines on standard input steer it: 'settle' ends the sending and waits until nothing is pending, 'go on' sends again, 'quit' ends the process, as the end of the input does."
+            ],
+            options: process + [
+                Option("--interval", "MS", "How long from one message to the next, 1 to 60000 (default 5)."),
+                Option("--push-service", "DOMAIN", "The app server that shall wake the worker."),
+                Option("--push-node", "NODE", "What names this installation to it."),
+            ],
+            environment: [
+                password, ("PUSHWAKE_PUSH_SECRET", "what the app server expects beside the node"),
+            ]),
+        CommandPage(
+            name: "worker", group: .proof,
+            summary: "what a push wakes: take over, resume, drain, hand back, exit",
+            description: ["If the main program is alive, it has the stream, and the worker leaves at once."],
+            options: process + [
+                Option(
+                    "--linger", "MS", "How long to wait for more once nothing waits, 0 to 25000 (default 0).")
+            ], environment: [password]),
+        CommandPage(
+            name: "app-server", group: .proof, words: "-- COMMAND [ARGUMENT...]",
+            summary: "receive a server's pushes and start COMMAND, a worker, for each",
+            description: [
+                "An external component (XEP-0114) that receives what a server publishes (XEP-0357). A publication counts when its node is known, its secret is that of the node, and it comes from the account's server. COMMAND runs once at a time for each node, which stands in PUSHWAKE_NODE; pushes that come meanwhile lead to one more run.",
+                "The stream to the server is not encrypted: run it on the server's machine, or on a network of your own.",
+            ],
+            options: [
+                Option("--component", "DOMAIN", "The component's domain."),
+                Option("--secret-file", "FILE", "A file whose first line is the component's secret.", .file),
+                Option("--host", "HOST", "Where the server takes components (default 127.0.0.1)."),
+                Option("--port", "PORT", "The port there (default 5347)."),
+                Option(
+                    "--devices", "FILE",
+                    "Who may be woken: a JSON list of objects with account, node and secret, readable by its owner alone.",
+                    .file),
+                Option("--time-limit", "S", "After how many seconds a worker is killed (default 30)."),
+                Option("--json", "One JSON object a line."),
+            ],
+            environment: [
+                ("PUSHWAKE_COMPONENT_SECRET", "the component's secret, where no --secret-file is named")
+            ],
+            examples: [
+                (
+                    "pushwake app-server --component push.example.org --devices devices.json -- pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony",
+                    "Wake a worker for each push."
+                )
+            ]),
+        CommandPage(
+            name: "failpoints", group: .proof, summary: "list the places at which a test can kill a process",
+            options: []),
+        CommandPage(
+            name: "storm-client", group: .hidden, summary: "the program that storm kills",
+            options: process + [
+                Option("--rooms", "N", "How many rooms it is in."),
+                Option("--page-size", "N", "How many it asks for at once."),
+            ]),
+    ]
+}

@@ -1,0 +1,55 @@
+extension CommandPage {
+    static let store: [CommandPage] = [
+        CommandPage(
+            name: "inspect", group: .store,
+            summary: "show what a store holds, and repair what was set aside",
+            description: [
+                "Shows owner, session, requests, timers, outbox, what runs, what is parked and quarantined, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
+                "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
+            ],
+            options: [
+                Option("--store", "FILE", "The database to look at.", .file),
+                Option("--limit", "N", "How many rows of each list (default 20; with --json 1000)."),
+                Option("--json", "One JSON object; times in milliseconds."),
+                Option(
+                    "--requeue", "ROW|all",
+                    "Give a handler that was set aside another chance, or all of them."),
+                Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
+                Option("--discard", "ROW", "End a handler; nothing runs."),
+            ],
+            environment: [
+                ("NO_COLOR", "set to anything: no colors on a terminal"),
+                ("COLUMNS", "how wide the output may be where it is no terminal (default: any width)"),
+            ],
+            examples: [
+                ("pushwake inspect --store app.db", "What waits, for whom, and for how long?"),
+                (
+                    "pushwake inspect --store app.db --json | jq .quarantined.shown",
+                    "What failed for good, for a program."
+                ),
+                (
+                    "pushwake inspect --store app.db --requeue all",
+                    "After the cause was repaired: try all of it again."
+                ),
+            ])
+    ]
+
+    static let shell: [CommandPage] = [
+        CommandPage(
+            name: "help", group: .shell, words: "[COMMAND]",
+            summary: "say what there is, or all about one command",
+            options: []),
+        CommandPage(
+            name: "completion", group: .shell, words: "bash|zsh|fish",
+            summary: "print what a shell needs to complete commands and options",
+            options: [],
+            examples: [
+                (
+                    "pushwake completion bash > ~/.local/share/bash-completion/completions/pushwake",
+                    "For bash."
+                ),
+                ("pushwake completion zsh > \"${fpath[1]}/_pushwake\"", "For zsh."),
+                ("pushwake completion fish > ~/.config/fish/completions/pushwake.fish", "For fish."),
+            ]),
+    ]
+}

@@ -1,0 +1,63 @@
+/// What there is to say about one command: the one source of its options, its help and what shells complete.
+struct CommandPage: Sendable {
+    /// An option as it is written, accepted and explained.
+    struct Option: Sendable {
+        /// What a shell offers for its value.
+        enum Value: Sendable, Equatable {
+            case file, folder
+            case choice([String])
+            case other
+        }
+
+        var name: String
+        /// What stands for its value; nil for a flag.
+        var placeholder: String?
+        var text: String
+        var value = Value.other
+
+        /// A flag.
+        init(_ name: String, _ text: String) {
+            self.name = name
+            self.text = text
+        }
+
+        /// An option with a value.
+        init(_ name: String, _ placeholder: String, _ text: String, _ value: Value = .other) {
+            self.name = name
+            self.placeholder = placeholder
+            self.text = text
+            self.value = value
+        }
+    }
+
+    enum Group: String, CaseIterable, Sendable {
+        case client = "a client to try it with"
+        case proof = "the proof"
+        case store = "a store"
+        case shell = "the command itself"
+        /// Run by other commands.
+        case hidden
+    }
+
+    var name: String
+    var group: Group
+    /// The words that belong to no option, as in `TO TEXT`.
+    var words = ""
+    var summary: String
+    /// Paragraphs.
+    var description: [String] = []
+    var options: [Option]
+    /// Variables of the environment and what they are for.
+    var environment: [(name: String, text: String)] = []
+    /// Commands and what they do.
+    var examples: [(command: String, text: String)] = []
+
+    /// The names of options that take a value.
+    var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }
+    var flagNames: Set<String> { Set(options.filter { $0.placeholder == nil }.map(\.name)) }
+
+    /// The page of a command; nil when there is no such command.
+    static func named(_ name: String) -> CommandPage? { all.first { $0.name == name } }
+
+    static let all: [CommandPage] = client + proof + store + shell
+}

@@ -1,0 +1,76 @@
+/// Pages of help as text, in the order of a manual page.
+enum HelpText {
+    private static let status = """
+        0 all went well; 1 something failed, was lost or repeated; 3 another process took the stream over; 64 wrong usage.
+        """
+
+    /// All commands with a line each.
+    ///
+    /// - Parameter width: How many characters fit on a line; nil for the usual 100.
+    static func overview(width: Int? = nil) -> String {
+        let width = width ?? 100
+        var lines = ["usage: pushwake COMMAND [OPTIONS]"]
+        for group in CommandPage.Group.allCases where group != .hidden {
+            let pages = CommandPage.all.filter { $0.group == group }
+            let fields = pages.map { (name: $0.name, value: $0.summary) }
+            lines += ["", group.rawValue] + indented(TextTable.fields(fields, width: width - 2), 2)
+        }
+        lines += ["", "'pushwake help COMMAND' or 'pushwake COMMAND --help' says all about one."]
+        return lines.joined(separator: "\n")
+    }
+
+    /// All about one command.
+    static func page(_ page: CommandPage, width: Int? = nil) -> String {
+        let width = max(30, width ?? 100)
+        var lines = section("NAME", ["pushwake \(page.name): \(page.summary)"], width)
+        lines += [""] + section("SYNOPSIS", [synopsis(page)], width)
+        if !page.description.isEmpty {
+            lines.append("")
+            lines += section("DESCRIPTION", page.description, width)
+        }
+        if !page.options.isEmpty { lines += ["", "OPTIONS"] + options(page, width) }
+        if !page.environment.isEmpty {
+            let fields = page.environment.map { (name: $0.name, value: $0.text) }
+            lines += ["", "ENVIRONMENT"] + indented(TextTable.fields(fields, width: width - 4), 4)
+        }
+        lines += [""] + section("EXIT STATUS", [status], width)
+        if !page.examples.isEmpty { lines += ["", "EXAMPLES"] + examples(page, width) }
+        return lines.joined(separator: "\n")
+    }
+
+    private static func synopsis(_ page: CommandPage) -> String {
+        (["pushwake", page.name]
+            + [page.options.isEmpty ? "" : "[OPTIONS]", page.words].filter { !$0.isEmpty })
+            .joined(separator: " ")
+    }
+
+    private static func options(_ page: CommandPage, _ width: Int) -> [String] {
+        page.options.flatMap { option -> [String] in
+            let name =
+                "    " + ([option.name] + [option.placeholder].compactMap(\.self)).joined(separator: " ")
+            return [name] + paragraph(option.text, 8, width)
+        }
+    }
+
+    private static func examples(_ page: CommandPage, _ width: Int) -> [String] {
+        page.examples.enumerated().flatMap { index, example in
+            // A command that is broken into lines could not be copied.
+            (index == 0 ? [] : [""]) + paragraph(example.text, 4, width) + ["        \(example.command)"]
+        }
+    }
+
+    private static func section(_ heading: String, _ paragraphs: [String], _ width: Int) -> [String] {
+        [heading]
+            + paragraphs.enumerated().flatMap { index, text in
+                (index == 0 ? [] : [""]) + paragraph(text, 4, width)
+            }
+    }
+
+    private static func paragraph(_ text: String, _ indent: Int, _ width: Int) -> [String] {
+        indented(TextTable.fields([(name: "", value: text)], width: width - indent + 2), indent - 2)
+    }
+
+    private static func indented(_ lines: [String], _ count: Int) -> [String] {
+        lines.map { String(repeating: " ", count: count) + $0 }
+    }
+}

@@ -1,0 +1,81 @@
+import Handlers
+import XMPPAccount
+
+/// What a person does by hand to handlers that were set aside.
+enum StoreRepair: Equatable {
+    case requeue(HandlerID)
+    case requeueAll
+    case discard(HandlerID)
+    case invalidate(HandlerID)
+
+    /// What was done to one handler.
+    struct Done: Codable {
+        /// `requeue`, `discard` or `invalidate`.
+        var action: String
+        var row: Int64
+        var handler: String
+        /// What that means for it.
+        var effect: String
+
+        var text: String { "\(effect): \(row) \(handler)" }
+    }
+
+    /// Does all of them in one transaction: one that fails undoes those before it.
+    static func perform(_ repairs: [StoreRepair], path: String) throws -> [Done] {
+        // Opened as a writer only after it was found to be a store that this program can read.
+        let store = try HandlerStore(path: path, registry: .discovered(and: SimulationApp.handlers))
+        return try store.step { step in try repairs.flatMap { try $0.perform(step) } }
+    }
+
+    private func perform(_ step: borrowing Step) throws -> [Done] {
+        switch self {
+        case .requeue(let id):
+            let name = try Self.name(of: id, step)
+            try step.requeue(id)
+            return [try Self.requeued(id, name, step)]
+        case .requeueAll: return try Self.requeueAll(step)
+        case .discard(let id):
+            let name = try Self.name(of: id, step)
+            try step.discard(id)
+            return [
+                Done(
+                    action: "discard", row: id.rawValue, handler: name,
+                    effect: "discarded, nothing ran for it")
+            ]
+        case .invalidate(let id): return [try Self.invalidate(id, step)]
+        }
+    }
+
+    private static func requeueAll(_ step: borrowing Step) throws -> [Done] {
+        let states: [HandlerStatus.State] = [.parked, .quarantined]
+        let setAside = try states.flatMap { try step.handlers(in: $0, limit: .max) }
+        try step.requeueAll()
+        return try setAside.map { try requeued($0.id, $0.name, step) }
+    }
+
+    private static func requeued(_ id: HandlerID, _ name: String, _ step: borrowing Step) throws -> Done {
+        let isCalled = try step.status(of: id)?.due != nil
+        return Done(
+            action: "requeue", row: id.rawValue, handler: name,
+            effect: isCalled
+                ? "requeued, the program's runner calls it" : "requeued, it waits to be called again")
+    }
+
+    private static func invalidate(_ id: HandlerID, _ step: borrowing Step) throws -> Done {
+        let name = try name(of: id, step)
+        let disposition = try step.invalidate(id, reason: .discarded)
+        guard case .ended = disposition else {
+            throw CommandFailure(
+                "the invalidation of the handler \(id) cannot run here (\(disposition)); let the program that knows it invalidate it, or discard it. Nothing was changed"
+            )
+        }
+        return Done(
+            action: "invalidate", row: id.rawValue, handler: name,
+            effect: "invalidated, what was bound for that case ran")
+    }
+
+    /// The stored name; for a row that is not there the store's own sentence comes from what is done to it.
+    private static func name(of id: HandlerID, _ step: borrowing Step) throws -> String {
+        try step.status(of: id)?.name ?? ""
+    }
+}

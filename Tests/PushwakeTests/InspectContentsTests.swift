@@ -1,0 +1,179 @@
+import Foundation
+import Handlers
+import TestThreads
+import Testing
+import XMPPAccount
+import XMPPTestKit
+
+@testable import pushwake
+
+/// What a person sees of a store, whoever has it open.
+@Suite(.ownThread, .timeLimit(.minutes(5)))
+struct InspectContentsTests {
+    private let folder: TestFolder
+    private var path: String { folder.path + "/store.db" }
+
+    struct Answered: Handler {
+        static let id = "inspect-test.answered"
+        func run(_ call: borrowing Call<TimerFired>) throws {}
+    }
+
+    init() throws { folder = try TestFolder() }
+
+    private func inspect(_ words: String...) throws -> (status: Int32?, output: String, complaint: String) {
+        let process = try ChildProcess(
+            BuiltProduct.path("pushwake"), ["inspect", "--store", path] + words, output: .pipe, errors: .pipe)
+        let output = try process.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        return (try process.waitUntilExit(deadline: .now + .seconds(10)).status, output, complaint)
+    }
+
+    private func contents() throws -> StoreContents {
+        try StoreContents(StoreReader(path: path, schemas: Account.schemas), limit: 20)
+    }
+
+    /// A store as an account leaves it in the middle of its work.
+    private func makeStore() throws -> HandlerStore {
+        let store = try HandlerStore(
+            path: path, registry: HandlerRegistry([Answered.self]), schemas: Account.schemas,
+            synchronous: .normal)
+        try store.step { step in
+            let waiting = try step.bind(Answered().durable)
+            _ = try step.schedule(Answered().durable, after: .seconds(300))
+            _ = try step.schedule(Answered().durable, after: .seconds(60), every: .seconds(60))
+            _ = try step.bind(Answered().durable, timeout: .seconds(30))
+            try step.end(try step.bind(Answered().durable), .error, with: TimerFired(due: 1))
+            try step.execute("INSERT INTO account(id, jid) VALUES (1, 'alice@localhost')")
+            try step.execute("INSERT INTO ownership VALUES (1, 7, 'main')")
+            try step.execute(
+                """
+                INSERT INTO session(account, number, live, resumption_id, max, alive_at, full_jid, handled, acknowledged,
+                    live_time, bound_count, resumed_count)
+                VALUES (1, 3, 3, 'hush-resumption', 600, ?, 'alice@localhost/r', 11, 22, 1000, 3, 4)
+                """, step.now)
+            try step.execute(
+                "INSERT INTO request VALUES (1, 'q1', 'bob@localhost/peer', 3, ?, 61000, 0)", waiting)
+            try step.execute(
+                "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, 'm1', ?, ?)",
+                "<message><body>hush-body</body></message>", step.now - 5000)
+        }
+        return store
+    }
+
+    @Test("W8 inspect tells owner, session, requests, timers, outbox and endings, and nothing that is secret")
+    func everything() throws {
+        let store = try makeStore()
+        let contents = try contents()
+        let account = try #require(contents.accounts.first)
+        #expect(account.ownership.epoch == 7 && account.ownership.owner == "main")
+        #expect(
+            account.session.number == 3 && account.session.isResumable && account.session.window == 600_000)
+        #expect(account.session.handled == 11 && account.session.acknowledged == 22)
+        let request = try #require(contents.requests.shown.first)
+        #expect(request.peer == "bob@localhost/peer" && request.handler == "inspect-test.answered")
+        #expect(request.liveLeft == 60_000 && (0..<60_000).contains(request.age) && request.session == 3)
+        #expect(contents.timers.shown.map(\.kind) == [.periodic, .timer, .deadline])
+        #expect(contents.timers.shown.map { $0.liveLeft != nil } == [false, false, true])
+        let stanza = try #require(contents.outbox.shown.first)
+        #expect(stanza.kind == "message" && stanza.age >= 5000 && stanza.session == nil && stanza.bytes == 41)
+        #expect(contents.endings == ["error": 1] && contents.lastEndings.map(\.outcome) == ["error"])
+        #expect(contents.processes.map(\.pid) == [getpid()])
+        let text = try inspect()
+        let json = try inspect("--json")
+        for said in [text, json] {
+            #expect(said.status == 0 && said.output.contains("bob@localhost/peer"), "\(said)")
+            #expect(!said.output.contains("hush"), "\(said)")
+        }
+        withExtendedLifetime(store) {}
+    }
+
+    @Test("W8 lists say how many there are when they show fewer")
+    func limit() throws {
+        let store = try makeStore()
+        let shown = try inspect("--limit", "1")
+        #expect(shown.output.contains("timers: 3") && shown.output.contains("and 2 more"), "\(shown)")
+        withExtendedLifetime(store) {}
+    }
+
+    @Test("W8 a main that is frozen inside a transaction is inspected at once and told as stopped")
+    func frozen() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let simulation = Simulation(
+            .init(rounds: 1, kills: 0, seed: 1), world: world, folder: folder.path,
+            program: try BuiltProduct.path("pushwake"))
+        // By then it owns the account and sends.
+        let main = try simulation.startFrozen(at: .beforeCommit, nth: 40)
+        defer { main.killAndWait() }
+        let shown = try inspect()
+        #expect(shown.status == 0, "\(shown)")
+        #expect(shown.output.contains("main, process \(main.processID), stopped"), "\(shown)")
+        #expect(shown.output.contains("simulation.answered"), "\(shown)")
+        // Whoever wants to write is told why it cannot be.
+        let refused = try inspect("--discard", "1")
+        #expect(
+            refused.status == 1 && refused.complaint.contains("is locked by another process"), "\(refused)")
+    }
+
+    @Test("W8 inspect says clearly when a file is no store, or there is none, and leaves it as it is")
+    func noStore() throws {
+        let missing = try inspect("--requeue", "all")
+        #expect(missing.status == 1 && missing.complaint.contains("name the database file"), "\(missing)")
+        try Data().write(to: URL(filePath: path))
+        let empty = try inspect("--requeue", "all")
+        #expect(empty.status == 1 && empty.complaint.contains("holds no store: it is empty"), "\(empty)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["store.db"])
+        #expect(try Data(contentsOf: URL(filePath: path)).isEmpty)
+    }
+
+    // MARK: For people
+
+    @Test(
+        "W8 a table fits the terminal: columns give way, then rows become lines; no text steers the terminal")
+    func narrow() {
+        var table = TextTable([
+            .init(name: "row", isNumber: true), .init(name: "handler", least: 8),
+            .init(name: "reason", least: 8),
+        ])
+        table.add(["7", "demo.handler", "the \u{1B}[31mprinter\nis on fire"])
+        #expect(
+            table.lines(width: nil) == [
+                "row  handler       reason",
+                "  7  demo.handler  the \u{FFFD}[31mprinter is on fire",
+            ])
+        for width in 8...60 {
+            let lines = table.lines(width: width)
+            #expect(width < 19 || lines.allSatisfy { TextTable.width(of: $0) <= width }, "\(width): \(lines)")
+            #expect(lines.joined().contains("7"))
+        }
+        #expect(
+            table.lines(width: 20) == [
+                "- row      7", "  handler  demo.hand", "           ler", "  reason   the \u{FFFD}[31m",
+                "           printer", "           is on", "           fire",
+            ])
+        #expect(TextTable.width(of: "日本") == 4)
+    }
+
+    @Test("W8 colors are for terminals, and NO_COLOR keeps them away")
+    func colors() throws {
+        let store = try makeStore()
+        let colored = try contents().text(TerminalStyle(width: 80, isColored: true))
+        let plain = try contents().text(TerminalStyle(width: 80))
+        #expect(colored.contains("\u{1B}[1m") && !plain.contains("\u{1B}"))
+        #expect(!TerminalStyle.hasColor(["NO_COLOR": "1", "TERM": "xterm"]))
+        #expect(TerminalStyle.hasColor(["NO_COLOR": "", "TERM": "xterm"]))
+        #expect(!TerminalStyle.hasColor(["TERM": "dumb"]))
+        // Not on a pipe.
+        #expect(!(try inspect().output.contains("\u{1B}")))
+        withExtendedLifetime(store) {}
+    }
+
+    @Test("W8 times are said in the two largest units")
+    func spans() {
+        let spans: [(Int64, String)] = [
+            (0, "0 ms"), (999, "999 ms"), (59_999, "59 s"), (200_000, "3 min 20 s"), (3_600_000, "1 h"),
+            (100 * 3_600_000, "4 d 4 h"), (-2000, "-2 s"),
+        ]
+        for (milliseconds, text) in spans { #expect(Span.text(milliseconds) == text) }
+    }
+}
