@@ -100,6 +100,8 @@ final class RealServerWorld: SimulationWorld {
     var port: UInt16 { line.port }
 
     func startSending() throws {
+        // Two that count the same items would contradict each other.
+        guard !isSending else { return }
         let prefix = "p\(senders.count + 1)"
         senders.append(prefix)
         isSending = true
