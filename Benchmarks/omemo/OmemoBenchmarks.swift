@@ -19,7 +19,7 @@ private final class Pair {
 
         init(_ jid: String, _ folder: String) throws {
             store = try HandlerStore(
-                path: "\(folder)/\(jid).db", registry: HandlerRegistry(OmemoService.handlers),
+                path: "\(folder)/\(jid).db", registry: HandlerRegistry(),
                 schemas: Account.schemas + OmemoService.schemas)
             account = try Account(AccountConfiguration(jid: JID(jid), password: "none"), store: store)
             try store.step { try account.omemo.start(in: $0) }

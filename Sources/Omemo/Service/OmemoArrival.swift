@@ -14,24 +14,6 @@ struct OmemoArrival {
 
     // MARK: What it is
 
-    /// The message itself, taken out of a carbon copy (XEP-0280) or out of the archive (XEP-0313).
-    ///
-    /// Only the own server may wrap messages; nil for a wrapper of anybody else's.
-    static func unwrapped(_ message: Message, own: JID) -> Message? {
-        let wrappers = [
-            ("sent", Namespaces.carbons), ("received", Namespaces.carbons), ("result", Namespaces.mam),
-        ]
-        for (name, namespace) in wrappers {
-            guard let wrapper = message.element.child(name, namespace) else { continue }
-            guard message.from.map({ $0 == own }) ?? true,
-                let inner = wrapper.child("forwarded", Namespaces.forward)?.child(
-                    "message", Namespaces.client)
-            else { return nil }
-            return try? Message(element: inner)
-        }
-        return message
-    }
-
     private var isRoom: Bool { message.type == .groupchat }
 
     /// Who sent it. In a room only who is known under the name there.

@@ -430,7 +430,8 @@ import XMPPCore
             let wrapper = Element(
                 "message", namespace: Namespaces.client, attributes: ["from": from, "id": from],
                 children: [Element("received", namespace: Namespaces.carbons, children: [forwarded])])
-            try world.receive(wrapper, b)
+            let refusal = try world.receive(wrapper, b, isRefused: !isTaken)
+            #expect((refusal == nil) == isTaken)
             #expect(try b.heard() == (isTaken ? ["two blind"] : []))
         }
         await world.close()
@@ -445,10 +446,13 @@ import XMPPCore
         }
         let missed = a.sent.filter(hasContent)
         _ = try b.heard()
+        try b.step { try b.account.archive.catchUp(JID(romeo), in: $0) }
+        let query = try #require(try b.texts("SELECT query FROM archive_query").first)
         for (index, message) in missed.enumerated() {
             let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [message])
             let result = Element(
-                "result", namespace: Namespaces.mam, attributes: ["id": "r\(index)"], children: [forwarded])
+                "result", namespace: Namespaces.mam, attributes: ["id": "r\(index)", "queryid": query],
+                children: [forwarded])
             try world.receive(
                 Element(
                     "message", namespace: Namespaces.client,

@@ -26,10 +26,12 @@ final class World {
             self.jid = try JID(jid)
             store = try HandlerStore(
                 path: folder.path + "/store.db",
-                registry: HandlerRegistry(OmemoService.handlers + [Heard.self, Reported.self]),
+                registry: HandlerRegistry([Heard.self, Reported.self]),
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
-            account = try Account(AccountConfiguration(jid: self.jid.bare, password: "none"), store: store)
+            var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
+            configuration.modules = [DiscoModule(), CarbonsModule(), ArchiveModule(), OmemoModule()]
+            account = try Account(configuration, store: store)
             try step { step in
                 try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
                 try account.omemo.listen(as: "test", Heard().durable, in: step)
@@ -156,13 +158,23 @@ final class World {
         return isBusy
     }
 
-    func receive(_ element: Element, _ client: Client) throws {
+    /// - Returns: Why it was refused; nil when it was not.
+    @discardableResult
+    func receive(_ element: Element, _ client: Client, isRefused: Bool = false) throws -> String? {
         try client.step { step in
             var inbound = InboundStep(
                 account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
                 now: 0, management: StreamManagement())
             try inbound.process(.element(element), in: step)
-            for event in inbound.events { Issue.record("\(event)") }
+            var refusal: String?
+            for event in inbound.events {
+                guard isRefused, case .ignored(_, let reason) = event else {
+                    Issue.record("\(event)")
+                    continue
+                }
+                refusal = reason
+            }
+            return refusal
         }
     }
 
