@@ -48,6 +48,10 @@ extension OmemoService {
     @discardableResult
     func performDuties(in step: borrowing Step) throws -> Bool {
         guard let own = try ownDevice.own(in: step), try !isCatchingUp(in: step) else { return false }
+        guard try isNumberOurs(in: step) else {
+            try reconcile(in: step)
+            return false
+        }
         let open = try duties.open(limit: Self.dutiesAStep, in: step)
         for duty in open { try perform(duty, own: own, in: step) }
         if !open.isEmpty { OmemoFailpoint.dutiesDone.hit() }

@@ -20,6 +20,10 @@ extension OmemoOnServersTests {
             let pause: Int
 
             func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
+                // ejabberd goes on with what a dead connection brought while the session is resumed on another, and then
+                // hands messages on twice.
+                _ = try (scene.server as? EjabberdServer)?.waitUntilDepartedAreQuiet(
+                    deadline: .now + .seconds(10))
                 let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
                 return try ChildProcess(
                     BuiltProduct.path("omemo-device"),
