@@ -226,10 +226,10 @@ extension OmemoService {
     func encrypt(
         _ keyMaterial: [UInt8], for peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
     ) throws -> OmemoEncrypted.Key {
-        guard let session = try sessions.session(with: peer, in: step) else {
+        guard var session = try sessions.session(with: peer, in: step) else {
             throw SignalFailure.noSession
         }
-        let memory = SignalMemory(own: own, session: session.record)
+        let memory = SignalMemory(own: own, session: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
         OmemoFailpoint.encrypted.hit()

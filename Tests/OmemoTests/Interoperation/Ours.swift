@@ -9,8 +9,11 @@ import XMPPCore
 final class Ours: Sendable {
     let store: HandlerStore
     let account: Account
+    /// Where the store is.
+    let file: String
 
     init(_ configuration: AccountConfiguration, file: String) throws {
+        self.file = file
         store = try HandlerStore(
             path: file,
             registry: HandlerRegistry([
