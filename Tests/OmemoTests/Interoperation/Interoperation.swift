@@ -150,6 +150,8 @@ extension SlixmppPeer {
         }
     }
 
+    /// How many messages came twice.
+    var copies: Int { get throws { try records("copy").count } }
     /// How many messages without content it took.
     var empty: Int { get throws { try records("empty").count } }
 

@@ -20,10 +20,6 @@ extension OmemoOnServersTests {
             let pause: Int
 
             func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
-                // ejabberd goes on with what a dead connection brought while the session is resumed on another, and then
-                // hands messages on twice.
-                _ = try (scene.server as? EjabberdServer)?.waitUntilDepartedAreQuiet(
-                    deadline: .now + .seconds(10))
                 let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
                 return try ChildProcess(
                     BuiltProduct.path("omemo-device"),
@@ -72,6 +68,9 @@ extension OmemoOnServersTests {
                 #expect(ours.count == heard)
                 #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
                 try peer.expectReadAll()
+                // ejabberd may go on with what a dead connection brought while the session is resumed on another one, and
+                // then hands a message on twice.
+                if !(scene.server is EjabberdServer) { #expect(try peer.copies == 0) }
                 #expect(try texts("SELECT text FROM failed") == [])
                 #expect(try texts("SELECT name FROM handler WHERE state <> 0") == [])
             }

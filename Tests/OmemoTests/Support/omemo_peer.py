@@ -12,8 +12,8 @@ Control lines on standard input; each is echoed when it was understood:
     stop                        end all sending
     quit                        close the stream and exit with status 0 (the end of the input does so too)
 
-The log holds "sent" (body, to), "received" (body, from), "empty" (from: a message without content), and "unreadable"
-(reason, from).
+The log holds "sent" (body, to), "received" (body, from), "empty" (from: a message without content), "unreadable" (reason,
+from), and "copy" (id, from: a message that came before; XEP-0198 section 5 lets servers and clients send one again).
 """
 
 import argparse
@@ -166,6 +166,7 @@ class Peer(slixmpp.ClientXMPP):
         self.room = os.environ.get("OMEMO_ROOM")
         self.members = [jid for jid in os.environ.get("OMEMO_MEMBERS", "").split(",") if jid]
         self.lock = asyncio.Lock()
+        self.seen = set()
         self.senders = set()
         self.ready = asyncio.Event()
         self.outcome = asyncio.get_running_loop().create_future()
@@ -219,6 +220,10 @@ class Peer(slixmpp.ClientXMPP):
             return  # the room reflects what this peer sent
         async with self.lock:
             sender = str(message["from"])
+            if (sender, message["id"]) in self.seen:
+                self.log.write("copy", **{"from": sender}, id=message["id"])
+                return
+            self.seen.add((sender, message["id"]))
             try:
                 body = await self.decrypted(message, encryption)
             except omemo.MessageNotForUs as error:
