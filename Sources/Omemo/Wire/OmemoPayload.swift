@@ -80,7 +80,7 @@ enum OmemoPayload {
             derived.wipe()
         }
         let ciphertext = try cbc(plaintext, derived, encrypting: true)
-        return Encrypted(keyMaterial: key + tag(ciphertext, derived), iv: nil, ciphertext: ciphertext)
+        return Encrypted(keyMaterial: key + (try tag(ciphertext, derived)), iv: nil, ciphertext: ciphertext)
     }
 
     private static func decryptCurrent(
@@ -95,43 +95,38 @@ enum OmemoPayload {
             key.wipe()
             derived.wipe()
         }
-        guard Crypto.isEqual(tag(ciphertext, derived), Array(material.suffix(tagSize))) else {
+        guard Crypto.isEqual(try tag(ciphertext, derived), Array(material.suffix(tagSize))) else {
             throw OmemoError(.undecryptable, "the content was changed on its way; do not use it")
         }
         return try cbc(ciphertext, derived, encrypting: false)
     }
 
-    private static func tag(_ ciphertext: [UInt8], _ derived: [UInt8]) -> [UInt8] {
-        Array(Crypto.hmac(.sha256, key: Secret(derived[32..<64]), ciphertext).prefix(tagSize))
+    private static func tag(_ ciphertext: [UInt8], _ derived: [UInt8]) throws(OmemoError) -> [UInt8] {
+        var key = Array(derived[32..<64])
+        defer { key.wipe() }
+        return Array(try SignalCrypto.hmac(key, [ciphertext]).prefix(tagSize))
     }
 
     private static let info = Array("OMEMO Payload".utf8)
+    private static let salt = [UInt8](repeating: 0, count: 32)
 
     /// HKDF with SHA-256, a salt of 32 zero bytes and the info "OMEMO Payload" (RFC 5869).
     static func derive(_ key: [UInt8]) throws(OmemoError) -> [UInt8] {
-        let extracted = Crypto.secretHMAC(.sha256, key: Secret([UInt8](repeating: 0, count: 32)), key)
-        var block: [UInt8] = []
-        // Each piece is written where it stays: an array that grows would leave copies behind.
-        let output = [UInt8](unsafeUninitializedCapacity: derivedSize) { space, count in
-            var counter: UInt8 = 1
-            while count < derivedSize {
-                var input: [UInt8] = []
-                input.reserveCapacity(block.count + info.count + 1)
-                input += block
-                input += info
-                input.append(counter)
-                block.wipe()
-                block = Crypto.hmac(.sha256, key: extracted, input)
-                input.wipe()
-                for byte in block.prefix(derivedSize - count) {
-                    space[count] = byte
-                    count += 1
-                }
-                counter += 1
+        var extracted = try SignalCrypto.hmac(salt, [key])
+        var blocks: [[UInt8]] = []
+        defer {
+            extracted.wipe()
+            for index in blocks.indices { blocks[index].wipe() }
+        }
+        for counter in UInt8(1)...3 {
+            blocks.append(try SignalCrypto.hmac(extracted, [blocks.last ?? [], info, [counter]]))
+        }
+        return [UInt8](unsafeUninitializedCapacity: derivedSize) { space, count in
+            for byte in blocks.joined().prefix(derivedSize) {
+                space[count] = byte
+                count += 1
             }
         }
-        block.wipe()
-        return output
     }
 
     private static func cbc(
