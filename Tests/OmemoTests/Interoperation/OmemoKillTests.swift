@@ -19,16 +19,33 @@ extension OmemoOnServersTests {
             /// Milliseconds between two messages.
             let pause: Int
 
+            let line: LoopbackProxy
+
+            init(_ scene: Interoperation, count: Int, pause: Int) throws {
+                (self.scene, self.count, self.pause) = (scene, count, pause)
+                store = scene.folder.path + "/device.db"
+                line = try LoopbackProxy(to: scene.server.startTLSPort)
+            }
+
             func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
+                try awaitDeparture()
                 let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
                 return try ChildProcess(
                     BuiltProduct.path("omemo-device"),
                     [
-                        store, scene.ours, scene.password, scene.server.host,
-                        String(scene.server.startTLSPort),
+                        store, scene.ours, scene.password, scene.server.host, String(line.port),
                         scene.authority, scene.theirs, String(count ?? self.count), String(pause),
                     ], environment: .inheriting(environment), input: .pipe, output: .pipe,
                     errors: .file(scene.folder.path + "/device.errors"))
+            }
+
+            /// ejabberd goes on with what a dead connection brought while the session is resumed over another one: what is
+            /// then sent again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
+            private func awaitDeparture() throws {
+                guard let server = scene.server as? EjabberdServer else { return }
+                let deadline = ContinuousClock.now + .seconds(10)
+                #expect(line.waitUntilIdle(deadline: deadline))
+                #expect(try server.waitUntilDepartedAreQuiet(deadline: deadline))
             }
 
             func texts(_ sql: String) throws -> [String] {
@@ -68,6 +85,12 @@ extension OmemoOnServersTests {
                 #expect(ours.count == heard)
                 #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
                 try peer.expectReadAll()
+                #expect(try peer.copies == 0)
+                let ours = try texts("SELECT text FROM heard ORDER BY row")
+                let expected = (1...heard).map { "b-\($0)" }
+                #expect(ours.count == heard)
+                #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
+                try peer.expectReadAll()
                 // ejabberd may go on with what a dead connection brought while the session is resumed on another one, and
                 // then hands a message on twice.
                 if !(scene.server is EjabberdServer) { #expect(try peer.copies == 0) }
@@ -81,8 +104,7 @@ extension OmemoOnServersTests {
             arguments: zip(ServerKind.allCases, [Interoperation.Spoken.omemo2, .legacy]))
         func failpoints(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
             try await withScene(kind) { scene in
-                let runner = Runner(
-                    scene: scene, store: scene.folder.path + "/device.db", count: 120, pause: 100)
+                let runner = try Runner(scene, count: 120, pause: 100)
                 // The first run makes the keys, so that the peer finds them; the peer's must be there before anything is sent.
                 let first = try runner.start(count: 0)
                 _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
@@ -106,7 +128,7 @@ extension OmemoOnServersTests {
                         "before-commit", "after-commit", "before-handler", "after-handler", "after-write",
                         "before-ack", "after-ack", "after-read", "after-bind",
                     ]
-                for nth in [1, 3] { for place in places { try run(place, nth) } }
+                for nth in kind == .prosody ? [1, 3] : [1] { for place in places { try run(place, nth) } }
                 // On a busy machine a child may not have come so far in its time.
                 for _ in 0..<3 { for place in places where !reached.contains(place) { try run(place, 1) } }
                 try peer.stopSending()
@@ -128,8 +150,7 @@ extension OmemoOnServersTests {
         func randomKills(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
             try await withScene(kind) { scene in
                 let count = Self.messages / 2
-                let runner = Runner(
-                    scene: scene, store: scene.folder.path + "/device.db", count: count, pause: 2)
+                let runner = try Runner(scene, count: count, pause: 2)
                 let first = try runner.start(count: 0)
                 _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
                 let peer = try scene.peer(spoken)
