@@ -85,12 +85,6 @@ extension OmemoOnServersTests {
                 #expect(ours.count == heard)
                 #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
                 try peer.expectReadAll()
-                #expect(try peer.copies == 0)
-                let ours = try texts("SELECT text FROM heard ORDER BY row")
-                let expected = (1...heard).map { "b-\($0)" }
-                #expect(ours.count == heard)
-                #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
-                try peer.expectReadAll()
                 // ejabberd may go on with what a dead connection brought while the session is resumed on another one, and
                 // then hands a message on twice.
                 if !(scene.server is EjabberdServer) { #expect(try peer.copies == 0) }

@@ -107,9 +107,13 @@ import XMPPCore
         try world.settle()
         _ = try b.heard()
         let device = try b.own.device
-        let key = "<key rid='\(device)'>MwohBQ==</key>"
         for version in OmemoVersion.allCases {
-            let keys = String(repeating: key, count: 5000)
+            // A good one, of a session that this device does not have.
+            let (one, other) = (try Device(1), try Device(2))
+            try one.begin(with: other.bundle(version))
+            _ = try other.decrypt(one.encrypt("hello", version), version)
+            let good = Base64.encode(try other.encrypt("hello", version).bytes)
+            let keys = String(repeating: "<key rid='\(device)'>\(good)</key>", count: 5000)
             let list = version == .legacy ? keys : "<keys jid='\(romeo)'>\(keys)</keys>"
             let xml = """
                 <message from='\(juliet)/a' id='many-\(version)'><encrypted xmlns='\(version)'><header sid='77'>\(list)</header>\

@@ -56,6 +56,9 @@ import XMPPTestKit
         #expect(scene.log.text.contains("<encrypted"), "the log shows the XML")
         for (name, device) in [("romeo", ours), ("juliet", other)] {
             check(try stored(in: device), "the store of \(name)")
+            let everything = try stored(in: device, withSecrets: true)
+            let own = try keys(of: device)[0]
+            #expect(Self.forms(own).contains { everything.contains($0) }, "the search finds what is there")
             for format in [[], ["--json"]] {
                 check(try inspected(device, format), "what inspect prints of \(name)")
             }
@@ -110,14 +113,14 @@ import XMPPTestKit
     }
 
     /// Everything in the store but the tables that are there for secrets, as text and hexadecimal digits.
-    private func stored(in device: Ours) throws -> String {
+    private func stored(in device: Ours, withSecrets: Bool = false) throws -> String {
         let secretTables: Set<String> = [
             "omemo_own", "omemo_prekey", "omemo_signed_prekey", "omemo_session", "omemo_waiting", "note",
             // What the account stores of its login.
             "login",
         ]
         let tables = try device.texts("SELECT name FROM sqlite_master WHERE type = 'table'")
-            .filter { !secretTables.contains($0) }
+            .filter { withSecrets || !secretTables.contains($0) }
         #expect(tables.contains("handler") && tables.contains("outbox"))
         var text = ""
         for table in tables {
