@@ -71,6 +71,8 @@ let package = Package(
         .library(name: "Omemo", targets: ["Omemo"]),
         .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
         .executable(name: "pushwake", targets: ["pushwake"]),
+        // Links libomemo-c, too.
+        .executable(name: "pushwake-omemo", targets: ["pushwake-omemo"]),
     ],
     traits: [
         .trait(
@@ -82,7 +84,7 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
-        // GPL, version 3: only the target Omemo may depend on it.
+        // GPL, version 3: only Omemo, its tests and its benchmarks may depend on it.
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CWaits"),
@@ -117,6 +119,9 @@ let package = Package(
             linkerSettings: [
                 .unsafeFlags(["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"])
             ]),
+
+        // What `pushwake omemo` runs. Apart from pushwake, which must build without libomemo-c.
+        .executableTarget(name: "pushwake-omemo", dependencies: ["Handlers", "Omemo", "XMPPCore"]),
 
         .target(name: "CFloor", dependencies: ["CSQLite", "CXML2"], path: "Benchmarks/CFloor"),
         .target(name: "BenchmarkHandlers", dependencies: ["Handlers"], path: "Benchmarks/BenchmarkHandlers"),
@@ -168,7 +173,9 @@ let package = Package(
             resources: [.embedInCode("Events/pep_peer.py"), .embedInCode("Servers/operations_peer.py")]),
         .testTarget(
             name: "OmemoTests",
-            dependencies: ["COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device"],
+            dependencies: [
+                "COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device", "pushwake", "pushwake-omemo",
+            ],
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["TestThreads", "XMPPTestKit"]),
         .testTarget(name: "PushwakeTests", dependencies: ["TestThreads", "XMPPTestKit", "pushwake"]),

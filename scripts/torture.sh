@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
-# sessions expire, processes freeze and the server restarts besides. Then a login after a long absence, and a million
-# handlers through two workers.
+# sessions expire, processes freeze and the server restarts besides. Then a login after a long absence, conversations with
+# OMEMO under random kills, and a million handlers through two workers.
 #
 #   KILLS=10000 SEED=1 make torture
 #
@@ -27,6 +27,8 @@ simulate prosody $((kills * 3 / 10)) --faults
 simulate ejabberd $((kills * 2 / 10))
 echo "storm: 150000 messages"
 .build/release/pushwake storm --seed "$seed"
-echo "handlers: 1000000, $kills kills"
+echo "OMEMO: 1000 messages with each version on each server"
 swift build --build-tests
+OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
+echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers

@@ -11,125 +11,6 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// Two accounts on stores of their own, with a session that both have used.
-private final class Pair {
-    final class Side {
-        let store: HandlerStore
-        let account: Account
-
-        init(_ jid: String, _ folder: String) throws {
-            store = try HandlerStore(
-                path: "\(folder)/\(jid).db", registry: HandlerRegistry(OmemoService.handlers),
-                schemas: Account.schemas + OmemoService.schemas)
-            account = try Account(AccountConfiguration(jid: JID(jid), password: "none"), store: store)
-            try store.step { try account.omemo.start(in: $0) }
-            try clear()
-        }
-
-        var omemo: OmemoService { account.omemo }
-
-        func clear() throws { try store.step { _ = try $0.execute("DELETE FROM outbox WHERE kind = 0") } }
-
-        /// What it sent, and then forgotten.
-        func sent(_ other: Side) throws -> [Message] {
-            let rows = try store.step { step in
-                try step.all("SELECT xml FROM outbox WHERE kind = 0 ORDER BY seq") {
-                    (row) throws(HandlerError) in row.blob(0)
-                }
-            }
-            try clear()
-            return try rows.map { xml in
-                var element = try Element(
-                    parsing: String(decoding: xml, as: UTF8.self), defaultNamespace: Namespaces.client)
-                element["from"] = account.configuration.jid.description + "/x"
-                return try Message(element: element)
-            }
-        }
-    }
-
-    let a, b: Side
-
-    init(_ folder: String) throws {
-        a = try Side("a@bench.example", folder)
-        b = try Side("b@bench.example", folder)
-        for (one, other) in [(a, b), (b, a)] {
-            let own = try other.store.step { try other.omemo.ownDevice.own(in: $0) }!
-            for (side, jid, devices) in [
-                (one, other.account.configuration.jid, [own.device]),
-                (one, one.account.configuration.jid, []),
-            ] {
-                for version in OmemoVersion.allCases {
-                    let list = OmemoDeviceList(
-                        version, devices: version == .omemo2 ? devices.map { .init($0) } : [])
-                    try side.store.step { _ = try side.omemo.learn(list, of: jid, in: $0) }
-                }
-            }
-        }
-        let own = try b.store.step { try b.omemo.ownDevice.own(in: $0) }!
-        let bundle = try b.store.step { try b.omemo.ownDevice.bundle(own, .omemo2, in: $0) }
-        let peer = OmemoAddress(jid: b.account.configuration.jid, device: own.device, version: .omemo2)
-        try a.store.step { try a.omemo.learn(bundle, of: peer, in: $0) }
-        try a.store.step { _ = try a.omemo.send(OmemoContent(body: "one"), to: peer.jid, in: $0) }
-        try take(a.sent(b), b)
-        try b.store.step {
-            _ = try b.omemo.send(OmemoContent(body: "two"), to: a.account.configuration.jid, in: $0)
-        }
-        try take(b.sent(a), a)
-    }
-
-    func take(_ messages: [Message], _ side: Side) throws {
-        try side.store.step { step in
-            for message in messages { try OmemoArrival(service: side.omemo, message: message).take(in: step) }
-        }
-    }
-
-    /// What the store holds of a side's one session.
-    func memory(_ side: Side) throws -> SignalMemory {
-        try side.store.step { step in
-            let record = try step.first("SELECT record FROM omemo_session") { (row) throws(HandlerError) in
-                row.blob(0)
-            }
-            return SignalMemory(own: try side.omemo.ownDevice.own(in: step)!, session: record)
-        }
-    }
-}
-
-/// A loop over the library alone: one context, one cipher, a store in memory.
-private struct Loop {
-    let context: SignalContext
-    private let address: UnsafeMutablePointer<signal_protocol_address>
-    private let cipher: OpaquePointer
-
-    init(_ memory: SignalMemory) throws {
-        context = try SignalContext(memory)
-        address = .allocate(capacity: 1)
-        address.initialize(to: signal_protocol_address(name: strdup("peer"), name_len: 4, device_id: 1))
-        let (stores, global, place) = (context.stores, context.global, address)
-        cipher = try makeSignal { session_cipher_create($0, stores, place, global) }
-        session_cipher_set_version(cipher, 4)
-    }
-
-    func encrypt(_ count: Int) {
-        let plaintext = [UInt8](repeating: 7, count: 48)
-        for _ in 0..<count {
-            var message: OpaquePointer?
-            precondition(session_cipher_encrypt(cipher, plaintext, plaintext.count, &message) == 0)
-            signal_type_unref(message)
-        }
-    }
-
-    func decrypt(_ keys: [[UInt8]]) {
-        for key in keys {
-            var message: OpaquePointer?
-            var plaintext: OpaquePointer?
-            precondition(signal_message_deserialize_omemo(&message, key, key.count, context.global) == 0)
-            precondition(session_cipher_decrypt_signal_message(cipher, message, nil, &plaintext) == 0)
-            signal_buffer_bzero_free(plaintext)
-            signal_type_unref(message)
-        }
-    }
-}
-
 @main
 private enum OmemoBenchmarks {
     static let group = 64
@@ -140,18 +21,50 @@ private enum OmemoBenchmarks {
         let folder = ".build/omemo-bench-\(getpid())"
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(atPath: folder) }
+        func pair() throws -> Pair { try Pair((folder + "/" + UUID().uuidString).made()) }
+        func wanted(_ name: String) -> Bool { name.hasPrefix(prefix) || prefix.hasPrefix(name) }
         let body = String(repeating: "x", count: 100)
-        for (name, run) in [("omemo/encrypt-64", encrypting), ("omemo/decrypt-64", decrypting)]
-        where name.hasPrefix(prefix) {
-            let (ours, floor) = try run(Pair((folder + "/" + UUID().uuidString).made()), body)
-            print(
-                "\(name)  ours \(Int(ours))/s  C loop \(Int(floor))/s  ratio \((ours / floor * 100).rounded() / 100)  goal 0.7"
-            )
+        let python = wanted("omemo/python") || prefix.isEmpty ? PythonPeer.rates(500) : nil
+        for (name, run) in [("encrypt", encrypting), ("decrypt", decrypting)] {
+            guard wanted("omemo/\(name)") || wanted("omemo/python-\(name)") else { continue }
+            let (ours, floor) = try run(pair(), body)
+            line("omemo/\(name)-64", "/s", ours, "C loop", floor, ours / floor, "at least 0.7")
+            guard let python else { continue }
+            let peer = name == "encrypt" ? python.encrypt : python.decrypt
+            line("omemo/python-\(name)-64", "/s", ours, "python-omemo", peer, ours / peer, "at least 1")
         }
+        if wanted("omemo/set-up-100") { try setUp(pair()) }
+        if wanted("omemo/parts") { try Parts(pair(), body).run() }
+    }
+
+    private static func line(
+        _ name: String, _ unit: String, _ ours: Double, _ other: String, _ reference: Double, _ ratio: Double,
+        _ goal: String
+    ) {
+        func short(_ number: Double) -> String {
+            number < 1000 ? "\((number * 10).rounded() / 10)" : "\(Int(number))"
+        }
+        print(
+            "\(name)  ours \(short(ours))\(unit)  \(other) \(short(reference))\(unit)  ratio \((ratio * 100).rounded() / 100)  goal \(goal)"
+        )
+    }
+
+    /// Milliseconds from a hundred bundles to the first message in the outbox, beside key agreement and encryption alone.
+    private static func setUp(_ pair: Pair) throws {
+        let many = try SetUp()
+        let own = try pair.a.store.step { try pair.a.omemo.ownDevice.own(in: $0) }!
+        var times: ([Double], [Double]) = ([], [])
+        for _ in 0..<11 {
+            times.0.append(seconds(try ContinuousClock().measure { try many.ours(pair.a) }))
+            try many.forget(pair.a)
+            times.1.append(seconds(try ContinuousClock().measure { try many.primitives(own) }))
+        }
+        let (ours, floor) = (times.0.sorted()[5] * 1000, times.1.sorted()[5] * 1000)
+        line("omemo/set-up-100", " ms", ours, "its primitives", floor, ours / floor, "at most 1.5")
     }
 
     private static func encrypting(_ pair: Pair, _ body: String) throws -> (Double, Double) {
-        let loop = try Loop(pair.memory(pair.a))
+        let loop = try CLoop(pair.memory(pair.a))
         let to = pair.b.account.configuration.jid
         return try compare(prepare: { try pair.a.clear() }) {
             try pair.a.store.step { step in
@@ -163,7 +76,7 @@ private enum OmemoBenchmarks {
     }
 
     private static func decrypting(_ pair: Pair, _ body: String) throws -> (Double, Double) {
-        let loop = try Loop(pair.memory(pair.b))
+        let loop = try CLoop(pair.memory(pair.b))
         let to = pair.b.account.configuration.jid
         let own = try pair.b.store.step { try pair.b.omemo.ownDevice.own(in: $0) }!
         var messages: [Message] = []

@@ -48,6 +48,7 @@ struct Pushwake {
         case "worker": return try await WorkerCommand(rest).run()
         case "app-server": return try AppServerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
+        case "omemo": return try OmemoCommand(words: rest).run()
         case "failpoints": return FailpointsCommand.run()
         case "completion": return try CompletionCommand(rest).run()
         case "help": return try help(Arguments(rest, of: "help", wordCount: 1).words.first)

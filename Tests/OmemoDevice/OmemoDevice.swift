@@ -57,9 +57,10 @@ enum OmemoDevice {
             jid: try JID(words[2]), password: words[3],
             server: .init(host: words[4], port: port, security: .startTLS))
         configuration.trust = .file(path: words[6])
+        configuration.modules = .standard + [OmemoModule()]
         let peer = try JID(words[7])
         let store = try HandlerStore(
-            path: words[1], registry: HandlerRegistry(OmemoService.handlers + [Heard.self, Sent.self]),
+            path: words[1], registry: HandlerRegistry([Heard.self, Sent.self]),
             schemas: Account.schemas + OmemoService.schemas + [tables])
         let account = try Account(configuration, store: store)
         try await account.omemo.listen(as: "device", Heard().durable)

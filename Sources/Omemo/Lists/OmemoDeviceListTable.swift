@@ -35,7 +35,7 @@ public struct OmemoDeviceListTable: Sendable {
                 WITHOUT ROWID;
             """,
             OmemoTables.sessions,
-        ])
+        ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.
     public struct KnownDevice: Hashable, Sendable {

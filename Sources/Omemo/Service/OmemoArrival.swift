@@ -14,24 +14,6 @@ struct OmemoArrival {
 
     // MARK: What it is
 
-    /// The message itself, taken out of a carbon copy (XEP-0280) or out of the archive (XEP-0313).
-    ///
-    /// Only the own server may wrap messages; nil for a wrapper of anybody else's.
-    static func unwrapped(_ message: Message, own: JID) -> Message? {
-        let wrappers = [
-            ("sent", Namespaces.carbons), ("received", Namespaces.carbons), ("result", Namespaces.mam),
-        ]
-        for (name, namespace) in wrappers {
-            guard let wrapper = message.element.child(name, namespace) else { continue }
-            guard message.from.map({ $0 == own }) ?? true,
-                let inner = wrapper.child("forwarded", Namespaces.forward)?.child(
-                    "message", Namespaces.client)
-            else { return nil }
-            return try? Message(element: inner)
-        }
-        return message
-    }
-
     private var isRoom: Bool { message.type == .groupchat }
 
     /// Who sent it. In a room only who is known under the name there.
@@ -171,8 +153,8 @@ struct OmemoArrival {
         _ key: OmemoEncrypted.Key, isEmpty: Bool, from peer: OmemoAddress, own: OwnIdentity,
         in step: borrowing Step
     ) throws -> Result<Opened, SignalFailure> {
-        let old = try service.sessions.session(with: peer, in: step)
-        let memory = SignalMemory(own: own, session: old?.record)
+        var old = try service.sessions.session(with: peer, in: step)
+        let memory = SignalMemory(own: own, session: old?.takeRecord())
         let session = SignalSession(peer.version, memory)
         do {
             if key.isKeyExchange {
@@ -203,16 +185,19 @@ struct OmemoArrival {
     private func store(
         _ memory: SignalMemory, _ began: Int64?, from peer: OmemoAddress, in step: borrowing Step
     ) throws -> IdentityKey {
-        var bytes = memory.session ?? []
-        var record = try SessionRecord(bytes)
+        var record = try SessionRecord(memory.session ?? [])
         guard let identity = record.identity else { throw SignalFailure.noSession }
-        var beganAt = record.isUnanswered ? began : nil
         if let began, step.now - began < Self.crossingWindow, !record.isUnanswered,
-            let preferred = try record.preferringOwn()
+            var preferred = try record.preferringOwn()
         {
-            (bytes, beganAt) = (preferred, began)
+            defer { preferred.wipe() }
+            try service.sessions.store(preferred, identity: identity, beganAt: began, with: peer, in: step)
+        } else {
+            try service.sessions.store(
+                memory.session ?? [], identity: identity, beganAt: record.isUnanswered ? began : nil,
+                with: peer,
+                in: step)
         }
-        try service.sessions.store(bytes, identity: identity, beganAt: beganAt, with: peer, in: step)
         return identity
     }
 

@@ -19,13 +19,27 @@ extension OmemoService {
     func followUp() {
         let service = self
         Task {
+            // From before the look on, so that the end of a catch-up is not missed.
+            let progress = service.account.events(of: ArchiveProgress.self)
             do {
                 try await service.account.caughtUp()
             } catch let error as AccountError where error.code == .protocolViolation {
                 // Without stream management there is no telling; whatever has arrived was taken in.
             }
+            if try await service.isCatchingUp() {
+                for await _ in progress { if try await !service.isCatchingUp() { break } }
+            }
             while try await service.account.perform({ step in try service.performDuties(in: step) }) {}
         }
+    }
+
+    /// Whether archives are still to be fetched from: what they hold may mend a session or need an old prekey.
+    private func isCatchingUp() async throws -> Bool {
+        try await account.perform { step in try self.isCatchingUp(in: step) }
+    }
+
+    private func isCatchingUp(in step: borrowing Step) throws -> Bool {
+        try account.archive.progress(in: step).contains { $0.state == .waiting || $0.state == .fetching }
     }
 
     /// Sends what is owed, and publishes keys that have changed.
@@ -33,7 +47,11 @@ extension OmemoService {
     /// - Returns: Whether more may be owed.
     @discardableResult
     func performDuties(in step: borrowing Step) throws -> Bool {
-        guard let own = try ownDevice.own(in: step) else { return false }
+        guard let own = try ownDevice.own(in: step), try !isCatchingUp(in: step) else { return false }
+        guard try isNumberOurs(in: step) else {
+            try reconcile(in: step)
+            return false
+        }
         let open = try duties.open(limit: Self.dutiesAStep, in: step)
         for duty in open { try perform(duty, own: own, in: step) }
         if !open.isEmpty { OmemoFailpoint.dutiesDone.hit() }

@@ -98,9 +98,9 @@ extension OmemoService {
     func learn(_ bundle: OmemoBundle, of peer: OmemoAddress, in step: borrowing Step) throws {
         guard let own = try ownDevice.own(in: step) else { return }
         let isRepair = try duties.isOpen(.repair, to: peer, in: step)
-        let old = try sessions.session(with: peer, in: step)
+        var old = try sessions.session(with: peer, in: step)
         // The other side may have begun one meanwhile.
-        if old == nil || isRepair { try begin(bundle, old, with: peer, own: own, in: step) }
+        if old == nil || isRepair { try begin(bundle, old?.takeRecord(), with: peer, own: own, in: step) }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
             try sendEmpty(to: peer, own: own, in: step)
             try duties.done(kind, to: peer, in: step)
@@ -108,14 +108,14 @@ extension OmemoService {
     }
 
     private func begin(
-        _ bundle: OmemoBundle, _ old: OmemoSessionTable.Session?, with peer: OmemoAddress, own: OwnIdentity,
+        _ bundle: OmemoBundle, _ old: consuming [UInt8]?, with peer: OmemoAddress, own: OwnIdentity,
         in step: borrowing Step
     ) throws {
         // By chance, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
         guard let preKey = bundle.preKeys.randomElement(),
             let identity = IdentityKey(wire: bundle.identityKey, bundle.version)
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
-        let memory = SignalMemory(own: own, session: old?.record)
+        let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(memory.session ?? [], identity: identity, beganAt: step.now, with: peer, in: step)

@@ -16,12 +16,9 @@ extension OmemoService {
         // A number that is free on one list may be taken on the other.
         guard asked.isEmpty else { return }
         let isOnAnyList = user.candidates.contains { $0.device == own.device }
-        let states = try Self.versions.map { version in try publications.state(version, in: step) }
-        let wasPublished = states.contains {
-            $0.map { $0.published > 0 || $0.isListed || $0.sending != nil } ?? false
-        }
-        for (version, state) in zip(Self.versions, states) {
-            guard let state else { continue }
+        let wasPublished = try isNumberOurs(in: step)
+        for version in Self.versions {
+            guard let state = try publications.state(version, in: step) else { continue }
             let isOnList = user.lists[version].map { _ in
                 user.candidates.contains { $0.device == own.device && $0.version == version }
             }
@@ -34,12 +31,24 @@ extension OmemoService {
                 let taken = Set(user.candidates.map(\.device))
                 try ownDevice.setDevice(Self.randomDevice(except: taken), in: step)
                 return try reconcile(in: step)
-            case .publishBundle: try publishBundle(&own, version, in: step)
+            case .publishBundle:
+                try publishBundle(&own, version, in: step)
+                if !wasPublished { step.afterCommit { self.followUp() } }
             case .publishList: try publishList(own, version, in: step)
             case .giveUp:
                 try publications.note(
                     "another client keeps removing this device from the device list", version, in: step)
             }
+        }
+    }
+
+    /// Whether anything of this device was ever published. Until then its number may be another device's, and nothing must
+    /// be said under it.
+    func isNumberOurs(in step: borrowing Step) throws -> Bool {
+        try Self.versions.contains { version in
+            try publications.state(version, in: step).map { state in
+                state.published > 0 || state.isListed || state.sending != nil
+            } ?? false
         }
     }
 

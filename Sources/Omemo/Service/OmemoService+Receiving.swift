@@ -54,8 +54,7 @@ struct MessageTaken: Handler {
         if let event = call.message.element.child("event", Namespaces.pubsubEvent) {
             try omemo.learn(event: event, from: call.message.from?.bare ?? omemo.ownJID, in: call.step)
         }
-        guard let message = OmemoArrival.unwrapped(call.message, own: omemo.ownJID) else { return }
-        try OmemoArrival(service: omemo, message: message).take(in: call.step)
+        try OmemoArrival(service: omemo, message: call.message).take(in: call.step)
     }
 }
 

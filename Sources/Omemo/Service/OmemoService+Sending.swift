@@ -48,7 +48,10 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - room: A room whose members were told with ``setMembers(_:of:in:)``. It should be for members only and must
-    ///     show their addresses.
+    ///     show their addresses. If the account is in it, or wants to be (`account.rooms`), the ciphertext waits until it
+    ///     is, and is sent again until the room has it.
+    ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once, and
+    ///     lost if the account is not in the room.
     /// - Throws: As ``send(_:to:acknowledged:then:in:)``; ``OmemoError`` `unknownRoom` when its members are not known.
     ///
     /// Source: XEP-0384 section 5.8.
@@ -67,7 +70,6 @@ extension OmemoService {
         _ content: OmemoContent, to target: JID, isRoom: Bool, _ acknowledged: Durable<StanzaAcknowledged>?,
         _ then: Durable<OmemoSending>?, in step: borrowing Step
     ) throws -> String {
-        try checkHandlers()
         guard let own = try ownDevice.own(in: step) else { throw Self.noDevice }
         let draft = OmemoDraft(id: StanzaID.random(), target: target, isRoom: isRoom, content: content)
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
@@ -202,22 +204,32 @@ private struct Sealing {
     func send(_ acknowledged: Durable<StanzaAcknowledged>?, in step: borrowing Step) throws {
         let stanza = OmemoService.stanza(
             messages, to: draft.target, id: draft.id, type: draft.isRoom ? .groupchat : .chat)
-        try service.account.send(stanza, acknowledged: acknowledged, in: step)
+        if draft.isRoom, acknowledged == nil, try service.isWanted(draft.target, in: step) {
+            try service.account.rooms.send(stanza, to: draft.target, in: step)
+        } else {
+            try service.account.send(stanza, acknowledged: acknowledged, in: step)
+        }
         OmemoFailpoint.sealed.hit()
     }
 }
 
 extension OmemoService {
+    /// Whether the account is in a room, or wants to be.
+    func isWanted(_ room: JID, in step: borrowing Step) throws -> Bool {
+        guard (try? account.module(RoomsModule.self)) != nil else { return false }
+        return try account.rooms.room(room, in: step).map { $0.state != .left } ?? false
+    }
+
     // MARK: One device
 
     /// Encrypts key material in the session with a device and stores the ratchet.
     func encrypt(
         _ keyMaterial: [UInt8], for peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
     ) throws -> OmemoEncrypted.Key {
-        guard let session = try sessions.session(with: peer, in: step) else {
+        guard var session = try sessions.session(with: peer, in: step) else {
             throw SignalFailure.noSession
         }
-        let memory = SignalMemory(own: own, session: session.record)
+        let memory = SignalMemory(own: own, session: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
         OmemoFailpoint.encrypted.hit()

@@ -16,12 +16,12 @@ extension OmemoService {
     /// Call it at every start of a main program, before or after connecting. It returns once everything that can be done
     /// without an answer is committed; the answers finish it in whatever process receives them.
     ///
-    /// - Throws: ``OmemoError`` `cryptoFailed`; `HandlerError` `unknownHandler` when ``handlers`` are not registered, or when
-    ///   the store fails; `AccountError` `outboxFull`, `closed`.
+    /// - Throws: ``OmemoError`` `cryptoFailed`; `AccountError` `missingModule` without ``OmemoModule``, `outboxFull`,
+    ///   `closed`; `HandlerError` when the store fails.
     ///
     /// Source: XEP-0384 sections 4.2 and 5.3.
     public func start() async throws {
-        try checkHandlers()
+        let _: OmemoModule = try account.module()
         try await account.listen(as: MessageTaken.id, MessageTaken().durable)
         try await account.perform { step in try self.start(in: step) }
         followUp()
@@ -34,6 +34,11 @@ extension OmemoService {
             try ownDevice.insert(own, in: step)
         }
         try maintain(in: step)
+        try renew(in: step)
+    }
+
+    /// Asks for the own lists, tries again to publish what failed, and goes on with what waits.
+    func renew(in step: borrowing Step) throws {
         for version in Self.versions {
             try publications.change(version, in: step) { state in state.hasFailed = false }
             try fetch(.init(jid: ownJID, version: version, device: nil), in: step)

@@ -18,10 +18,13 @@ public import XMPPCore
 /// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/omemo``.
 ///
 /// ```swift
-/// let registry = HandlerRegistry.discovered(and: OmemoService.handlers)
-/// let store = try HandlerStore(path: path, registry: registry, schemas: Account.schemas + OmemoService.schemas)
-/// …
-/// try await account.omemo.refresh(juliet, .omemo2)
+/// configuration.modules = .standard + [OmemoModule()]
+/// let store = try HandlerStore(path: path, registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
+/// let account = try Account(configuration, store: store)
+/// try await account.omemo.listen(as: "chat", Chat.heard())
+/// try await account.connect()
+/// try await account.omemo.start()
+/// try await account.omemo.send(OmemoContent(body: "Good day"), to: juliet)
 /// ```
 public struct OmemoService: Sendable {
     /// The account in whose name it works.
@@ -29,8 +32,7 @@ public struct OmemoService: Sendable {
 
     public init(_ account: Account) { self.account = account }
 
-    /// The handlers that this module and PubSub store; every program that uses it must register them, in every
-    /// process.
+    /// The handlers that this module and PubSub store; whoever opens a store with ``schemas`` has them registered.
     public static let handlers: [any Handler.Type] =
         PubSubService.handlers + [
             DeviceListFetched.self, BundleFetched.self, FetchAbandoned.self, BundlePublished.self,
@@ -58,16 +60,6 @@ public struct OmemoService: Sendable {
     var rooms: OmemoRoomTable { OmemoRoomTable(account: account.id) }
     var publications: OmemoPublicationTable { OmemoPublicationTable(account: account.id) }
 
-    /// Told at once, where the program can be corrected, and not when an answer is parked.
-    func checkHandlers() throws(HandlerError) {
-        guard Self.handlers.allSatisfy({ account.store.registry.knows($0.id) }) else {
-            throw HandlerError(
-                .unknownHandler,
-                "the handlers of OMEMO are not registered; make the registry with HandlerRegistry.discovered(and: OmemoService.handlers)"
-            )
-        }
-    }
-
     // MARK: Device lists
 
     /// Asks a user's server for the user's device list and merges the answer into ``deviceLists``.
@@ -81,8 +73,7 @@ public struct OmemoService: Sendable {
     ///   - then: Called in the step that merges, with what changed.
     ///   - orElse: Called with the reason when the answer can never come.
     /// - Returns: The request's id, which `Account.cancelRequest(id:in:)` takes.
-    /// - Throws: `AccountError` `outboxFull`; `HandlerError` `unknownHandler` when ``handlers`` are not registered, or
-    ///   when the store fails.
+    /// - Throws: `AccountError` `outboxFull`; `HandlerError` when the store fails.
     ///
     /// Source: XEP-0384 sections 5.2 and 5.3.1.
     @discardableResult
@@ -101,7 +92,6 @@ public struct OmemoService: Sendable {
         _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws -> String {
-        try checkHandlers()
         // All items, not "current" alone: lists of older clients stand under other ids.
         // Invalidated with the program's handler inside; without one, by itself.
         let fetched = try DeviceListFetched(version: version, then: then?.orElse(orElse)).durable

@@ -39,6 +39,24 @@ enum SignalCrypto {
         }
     }()
 
+    /// HMAC-SHA-256 over pieces, 32 bytes.
+    ///
+    /// - Throws: ``OmemoError`` `cryptoFailed` when OpenSSL gives none.
+    static func hmac(_ key: [UInt8], _ pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
+        let failure = OmemoError(.cryptoFailed, "OpenSSL could not compute an HMAC")
+        guard let template = hmacTemplate, let context = EVP_MAC_CTX_dup(template) else { throw failure }
+        defer { EVP_MAC_CTX_free(context) }
+        var isDone = EVP_MAC_init(context, key, key.count, nil) == 1
+        for piece in pieces where !piece.isEmpty {
+            isDone = isDone && EVP_MAC_update(context, piece, piece.count) == 1
+        }
+        let code = [UInt8](unsafeUninitializedCapacity: 32) { space, count in
+            isDone = isDone && EVP_MAC_final(context, space.baseAddress, &count, 32) == 1
+        }
+        guard isDone, code.count == 32 else { throw failure }
+        return code
+    }
+
     private static let hmacInit:
         @convention(c) (
             UnsafeMutablePointer<UnsafeMutableRawPointer?>?, UnsafePointer<UInt8>?, Int,

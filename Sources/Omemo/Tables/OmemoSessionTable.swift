@@ -18,6 +18,13 @@ struct OmemoSessionTable {
         var beganAt: Int64?
         /// The chain for which a heartbeat was sent.
         var heartbeat: [UInt8]?
+
+        /// Hands the record on without keeping it: a second reference would keep its bytes from being wiped.
+        mutating func takeRecord() -> [UInt8] {
+            let taken = record
+            record = []
+            return taken
+        }
     }
 
     func session(with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Session? {

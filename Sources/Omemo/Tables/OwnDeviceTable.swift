@@ -145,15 +145,17 @@ struct OwnDeviceTable {
         guard let (signedID, signedRecord) = newest else {
             throw OmemoError(.noDevice, "the own device has no signed prekey; start OMEMO first")
         }
-        let records = try step.all(
+        var records = try step.all(
             "SELECT id, record FROM omemo_prekey WHERE account = ? AND used_at IS NULL ORDER BY id", account
         ) { (row) throws(HandlerError) in (UInt32(clamping: row.integer(0)), row.blob(1)) }
         let signed = try signedRecord.thenWiped { record in
             try SignalKeys.published(signedPreKey: copy record, version)
         }
-        let keys = try records.map { id, record in
-            OmemoBundle.PreKey(
-                id: id, key: try record.thenWiped { try SignalKeys.published(preKey: copy $0, version) })
+        var keys: [OmemoBundle.PreKey] = []
+        for index in records.indices {
+            defer { records[index].1.wipe() }
+            let key = try SignalKeys.published(preKey: records[index].1, version)
+            keys.append(OmemoBundle.PreKey(id: records[index].0, key: key))
         }
         return OmemoBundle(
             version: version, identityKey: try own.key.wire(version),

@@ -24,6 +24,9 @@ struct OmemoEncrypted: Hashable, Sendable {
     static let maximumKeys = 20_000
     /// The largest key element that is looked at, in bytes. A key exchange has some 250.
     static let maximumKeyBytes = 4096
+    /// How many keys one message may have for one device: in the legacy version devices of several users may have the same
+    /// number, and each key that is tried costs time.
+    static let maximumKeysForDevice = 8
 }
 
 extension OmemoEncrypted {
@@ -57,6 +60,9 @@ extension OmemoEncrypted {
                     keys.append(try Key(key, flag: "kex", jid: own, device))
                 }
             }
+        }
+        guard keys.count <= maximumKeysForDevice else {
+            throw OmemoError(.malformed, "the message has \(keys.count) keys for this device")
         }
         return OmemoEncrypted(
             version: version, sender: sender, keys: keys, iv: try bytes(header.child("iv", namespace)),

@@ -38,7 +38,8 @@ enum OmemoPayload {
     // MARK: Legacy (version 0.3, section 4.5): AES-128-GCM, key and tag for each device
 
     private static func encryptLegacy(_ plaintext: [UInt8]) throws(OmemoError) -> Encrypted {
-        let key = Crypto.randomBytes(16)
+        var key = Crypto.randomBytes(16)
+        defer { key.wipe() }
         let iv = Crypto.randomBytes(12)
         let cipher = try AESGCM(encrypting: true, key: key, iv: iv)
         let ciphertext = try cipher.update(plaintext)
@@ -58,7 +59,9 @@ enum OmemoPayload {
             tag = Array(text.suffix(AESGCM.tagSize))
             text.removeLast(AESGCM.tagSize)
         }
-        let cipher = try AESGCM(encrypting: false, key: Array(material.prefix(16)), iv: iv)
+        var key = Array(material.prefix(16))
+        defer { key.wipe() }
+        let cipher = try AESGCM(encrypting: false, key: key, iv: iv)
         let plaintext = try cipher.update(text)
         try cipher.finish(tag: tag)
         return plaintext
@@ -70,11 +73,14 @@ enum OmemoPayload {
     private static let tagSize = 16
 
     private static func encryptCurrent(_ plaintext: [UInt8]) throws(OmemoError) -> Encrypted {
-        let key = Crypto.randomBytes(32)
+        var key = Crypto.randomBytes(32)
         var derived = try derive(key)
-        defer { derived.wipe() }
+        defer {
+            key.wipe()
+            derived.wipe()
+        }
         let ciphertext = try cbc(plaintext, derived, encrypting: true)
-        return Encrypted(keyMaterial: key + tag(ciphertext, derived), iv: nil, ciphertext: ciphertext)
+        return Encrypted(keyMaterial: key + (try tag(ciphertext, derived)), iv: nil, ciphertext: ciphertext)
     }
 
     private static func decryptCurrent(
@@ -83,30 +89,44 @@ enum OmemoPayload {
         guard material.count == 32 + tagSize else {
             throw OmemoError(.malformed, "the key of the content has \(material.count) bytes instead of 48")
         }
-        var derived = try derive(Array(material.prefix(32)))
-        defer { derived.wipe() }
-        guard Crypto.isEqual(tag(ciphertext, derived), Array(material.suffix(tagSize))) else {
+        var key = Array(material.prefix(32))
+        var derived = try derive(key)
+        defer {
+            key.wipe()
+            derived.wipe()
+        }
+        guard Crypto.isEqual(try tag(ciphertext, derived), Array(material.suffix(tagSize))) else {
             throw OmemoError(.undecryptable, "the content was changed on its way; do not use it")
         }
         return try cbc(ciphertext, derived, encrypting: false)
     }
 
-    private static func tag(_ ciphertext: [UInt8], _ derived: [UInt8]) -> [UInt8] {
-        Array(Crypto.hmac(.sha256, key: Secret(derived[32..<64]), ciphertext).prefix(tagSize))
+    private static func tag(_ ciphertext: [UInt8], _ derived: [UInt8]) throws(OmemoError) -> [UInt8] {
+        var key = Array(derived[32..<64])
+        defer { key.wipe() }
+        return Array(try SignalCrypto.hmac(key, [ciphertext]).prefix(tagSize))
     }
+
+    private static let info = Array("OMEMO Payload".utf8)
+    private static let salt = [UInt8](repeating: 0, count: 32)
 
     /// HKDF with SHA-256, a salt of 32 zero bytes and the info "OMEMO Payload" (RFC 5869).
     static func derive(_ key: [UInt8]) throws(OmemoError) -> [UInt8] {
-        let extracted = Crypto.secretHMAC(.sha256, key: Secret([UInt8](repeating: 0, count: 32)), key)
-        var (output, block): ([UInt8], [UInt8]) = ([], [])
-        var counter: UInt8 = 1
-        while output.count < derivedSize {
-            block = Crypto.hmac(.sha256, key: extracted, block + Array("OMEMO Payload".utf8) + [counter])
-            output += block
-            counter += 1
+        var extracted = try SignalCrypto.hmac(salt, [key])
+        var blocks: [[UInt8]] = []
+        defer {
+            extracted.wipe()
+            for index in blocks.indices { blocks[index].wipe() }
         }
-        block.wipe()
-        return Array(output.prefix(derivedSize))
+        for counter in UInt8(1)...3 {
+            blocks.append(try SignalCrypto.hmac(extracted, [blocks.last ?? [], info, [counter]]))
+        }
+        return [UInt8](unsafeUninitializedCapacity: derivedSize) { space, count in
+            for byte in blocks.joined().prefix(derivedSize) {
+                space[count] = byte
+                count += 1
+            }
+        }
     }
 
     private static func cbc(

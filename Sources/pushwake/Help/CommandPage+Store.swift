@@ -31,7 +31,22 @@ extension CommandPage {
                     "pushwake inspect --store app.db --requeue all",
                     "After the cause was repaired: try all of it again."
                 ),
-            ])
+            ]),
+        CommandPage(
+            name: "omemo", group: .store, words: "[list [USER@DOMAIN]] | trust USER@DOMAIN KEY DECISION",
+            summary: "show devices with their fingerprints, and set the trust in them",
+            description: [
+                "Runs pushwake-omemo, which stands beside this program: that one links libomemo-c, which is under the GPL.",
+                "KEY is a fingerprint, or the number of a device that has the key now; DECISION is verified, untrusted, blind or undecided.",
+            ],
+            options: [
+                Option("--store", "FILE", "The store of the program whose devices these are.", .file),
+                Option("--jid", "USER@DOMAIN", "Which account, where the store has several."),
+                Option("--json", "One JSON object a line."),
+            ],
+            examples: [
+                ("pushwake omemo --store app.db", "Whose devices are known, and which are trusted?")
+            ]),
     ]
 
     static let shell: [CommandPage] = [

@@ -1,50 +1,59 @@
 import FoundationEssentials
 import Handlers
 @testable import Omemo
+import PubSub
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
-/// Prosody, devices of ours on it, and peers in Python.
+/// Accounts of one test on a real server, devices of ours in them, and peers in Python.
 final class Interoperation {
     let folder: TemporaryFolder
-    let server: ProsodyServer
+    let server: any TestServer
     let authority: String
-    private var peers: [SlixmppPeer] = []
-    private var accounts: [Account] = []
-
-    static let ours = "romeo@localhost"
-    static let theirs = "juliet@localhost"
     let password = "secret"
+    /// The bare addresses of our user and of the peers' user.
+    let ours, theirs: String
+    private let number: Int
+    private var peers: [SlixmppPeer] = []
+    private var devices: [Ours] = []
 
-    init(_ options: ProsodyOptions = ProsodyOptions(), users: [String] = ["romeo", "juliet"]) throws {
+    init(_ kind: ServerKind) throws {
+        let servers = try #require(PeerServers.current, "the test stands outside of OmemoOnServersTests")
         folder = try TemporaryFolder()
-        let certificates = try TestCertificates(in: folder.path)
-        let certificate = try certificates.makeServerCertificate(for: ["localhost"])
-        authority = certificates.authorityFile
-        server = try ProsodyServer(
-            folder: folder.path + "/server", domain: "localhost",
-            certificateFile: certificate.certificateFile,
-            keyFile: certificate.keyFile, options: options)
-        for user in users { try server.addAccount(user, password: password) }
-        try server.start()
+        server = try servers.server(kind)
+        authority = servers.certificates.authorityFile
+        number = servers.freshNumber()
+        (ours, theirs) = ("romeo\(number)@localhost", "juliet\(number)@localhost")
+        for user in ["romeo", "juliet"] { _ = try addUser(user) }
     }
 
-    /// Tells what the peers could not do, also when a test ends early.
-    func report() {
+    /// Makes an account.
+    ///
+    /// - Returns: Its bare address.
+    func addUser(_ name: String) throws -> String {
+        try server.addAccount("\(name)\(number)", password: password)
+        return "\(name)\(number)@localhost"
+    }
+
+    /// A room's address, or that of anything else in a component.
+    func address(_ name: String, at component: String) throws -> JID {
+        try JID("\(name)\(number)@\(component).localhost")
+    }
+
+    fileprivate func close(after error: (any Error)?) async {
+        for device in devices { await device.account.close() }
         for peer in peers {
-            let strange = ((try? peer.log()) ?? []).filter {
-                $0.kind == .failed || $0.kind == .init("unreadable")
+            // Tells what it could not do, and after a failure also what it could not read.
+            for record in (try? peer.log()) ?? [] {
+                guard record.kind == .failed || error != nil && record.kind == .init("unreadable") else {
+                    continue
+                }
+                Issue.record("a peer: \(record.reason ?? "")")
             }
-            for record in strange { Issue.record("a peer: \(record.reason ?? "")") }
+            peer.kill()
         }
-    }
-
-    func close() async {
-        for account in accounts { await account.close() }
-        for peer in peers { peer.kill() }
-        server.close()
     }
 
     // MARK: Peers
@@ -52,19 +61,24 @@ final class Interoperation {
     enum Spoken: String, CaseIterable, Sendable { case legacy, omemo2, both }
 
     /// Starts a peer; ready once its keys are published.
+    ///
+    /// - Parameters:
+    ///   - jid: Its account; nil for the peers' user.
+    ///   - device: The number that it takes for its device; nil: by chance.
     func peer(
-        _ jid: String = theirs + "/py", _ spoken: Spoken, room: String? = nil, members: [String] = []
+        _ spoken: Spoken, jid: String? = nil, resource: String = "py", device: UInt32? = nil,
+        room: JID? = nil, members: [String] = []
     ) throws -> SlixmppPeer {
-        var prologue = "import os\nos.environ['OMEMO_VERSIONS'] = '\(spoken.rawValue)'\n"
-        if let room {
-            prologue += "os.environ['OMEMO_ROOM'] = '\(room)'\n"
-            prologue += "os.environ['OMEMO_MEMBERS'] = '\(members.joined(separator: ","))'\n"
-        }
-        let name = jid.split { "@/".contains($0) }.joined(separator: "-")
+        var environment = ["OMEMO_VERSIONS": spoken.rawValue]
+        environment["OMEMO_DEVICE"] = device.map { "\($0)" }
+        environment["OMEMO_ROOM"] = room?.description
+        environment["OMEMO_MEMBERS"] = members.joined(separator: ",")
+        let lines = environment.map { "os.environ['\($0)'] = '\($1)'\n" }
+        let script = Array("import os\n\(lines.joined())".utf8) + PackageResources.omemo_peer_py
+        let jid = "\(jid ?? theirs)/\(resource)"
         let peer = try SlixmppPeer(
-            script: Array(prologue.utf8) + PackageResources.omemo_peer_py, folder: folder.path + "/" + name,
-            jid: jid,
-            password: password, host: server.host, port: server.startTLSPort, trustFile: authority)
+            script: script, folder: "\(folder.path)/peer-\(peers.count)", jid: jid, password: password,
+            host: server.host, port: server.startTLSPort, trustFile: authority)
         try peer.start(deadline: .now + .seconds(60))
         peers.append(peer)
         return peer
@@ -72,145 +86,98 @@ final class Interoperation {
 
     // MARK: Ours
 
-    func device(_ jid: String = ours, store name: String = "ours") async throws -> Ours {
-        let device = try Ours(
-            jid, file: folder.path + "/" + name + ".db", host: server.host, port: server.startTLSPort,
-            authority: authority, password: password)
-        accounts.append(device.account)
+    /// A device of ours, connected and with its keys on the server.
+    ///
+    /// - Parameter name: Names its store: the same name is the same device, in another process as it were.
+    func device(_ name: String = "ours", jid: String? = nil, pageSize: Int = 250) async throws -> Ours {
+        let device = try offlineDevice(name, jid: jid, pageSize: pageSize)
         try await device.account.connect()
         try await device.account.omemo.start()
+        try await device.published()
         return device
     }
 
-    /// A device of ours.
-    final class Ours: Sendable {
-        let store: HandlerStore
-        let account: Account
+    func offlineDevice(_ name: String, jid: String? = nil, pageSize: Int = 250) throws -> Ours {
+        var configuration = AccountConfiguration(
+            jid: try JID(jid ?? ours), password: password,
+            server: .init(host: server.host, port: server.startTLSPort, security: .startTLS))
+        configuration.trust = .file(path: authority)
+        configuration.modules =
+            .standard.filter { !($0 is ArchiveModule) } + [
+                ArchiveModule(pageSize: pageSize, history: nil), OmemoModule(),
+            ]
+        let device = try Ours(configuration, file: "\(folder.path)/\(name).db")
+        devices.append(device)
+        return device
+    }
 
-        init(_ jid: String, file: String, host: String, port: UInt16, authority: String, password: String)
-            throws
-        {
-            var configuration = AccountConfiguration(
-                jid: try JID(jid), password: password,
-                server: .init(host: host, port: port, security: .startTLS))
-            configuration.trust = .file(path: authority)
-            store = try HandlerStore(
-                path: file,
-                registry: HandlerRegistry(
-                    OmemoService.handlers + [World.Heard.self, World.Reported.self, Answered.self]),
-                schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes])
-            account = try Account(configuration, store: store)
-            try store.step { step in try account.omemo.listen(as: "test", World.Heard().durable, in: step) }
-        }
+    /// Publishes a device list in the name of the peers' user, who has no client for that.
+    func publishList(_ version: OmemoVersion, _ numbers: [UInt32]) async throws {
+        let user = try offlineDevice("user-\(devices.count)", jid: theirs)
+        try await user.account.connect()
+        let list = OmemoDeviceList(
+            version, devices: numbers.compactMap { OmemoDeviceID(rawValue: $0) }.map { .init($0) })
+        try await user.account.pubsub.publish(
+            PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element), on: version.deviceListNode,
+            requiring: [.accessModel(.open)], then: Ours.Published().durable)
+        try await eventually("the list is published") { try user.notes.contains("published") }
+        await user.account.close()
+    }
+}
 
-        var notes: [String] {
-            get throws {
-                try store.step { step in
-                    try step.all("SELECT text FROM note ORDER BY row") { (row) throws(HandlerError) in
-                        row.text(0)
-                    }
-                }
-            }
-        }
+/// Runs a test with accounts, devices and peers, which are closed in any case.
+func withScene(_ kind: ServerKind, _ body: (Interoperation) async throws -> Void) async throws {
+    let scene = try Interoperation(kind)
+    do {
+        try await body(scene)
+    } catch {
+        await scene.close(after: error)
+        throw error
+    }
+    await scene.close(after: nil)
+}
 
-        /// Once the own keys are on the server.
-        func published() async throws {
-            try await eventually("the own keys are published") {
-                let waiting = try self.store.step { step in
-                    try step.first("SELECT count(*) FROM omemo_publication WHERE listed = 0") {
-                        (row) throws(HandlerError) in row.integer(0)
-                    }
-                }
-                return waiting == 0
-            }
-        }
+extension SlixmppPeer {
+    /// The bodies that it decrypted, oldest first.
+    var received: [String] { get throws { try records("received").map { $0.body ?? "" } } }
+    /// Why it could not decrypt messages.
+    var unreadable: [String] { get throws { try records("unreadable").map { $0.reason ?? "" } } }
 
-        func send(_ text: String, to jid: String) async throws {
-            try await account.omemo.send(
-                OmemoContent(body: text), to: JID(jid), then: World.Reported().durable)
+    /// Says what it could not read.
+    func expectReadAll(_ place: SourceLocation = #_sourceLocation) throws {
+        for reason in try unreadable {
+            Issue.record("a peer could not read: \(reason)", sourceLocation: place)
         }
+    }
 
-        /// Makes a room for members only, which shows their addresses, and enters it.
-        func makeRoom(_ room: JID, members: [String]) async throws {
-            try await account.perform { step in
-                let enter = Element("x", namespace: "http://jabber.org/protocol/muc")
-                try self.account.send(Presence(to: room.with(resource: "romeo"), children: [enter]), in: step)
-            }
-            func field(_ name: String, _ value: String) -> Element {
-                Element(
-                    "field", namespace: Namespaces.dataForms, attributes: ["var": name],
-                    children: [Element("value", namespace: Namespaces.dataForms, text: value)])
-            }
-            let form = Element(
-                "x", namespace: Namespaces.dataForms, attributes: ["type": "submit"],
-                children: [
-                    field("FORM_TYPE", "http://jabber.org/protocol/muc#roomconfig"),
-                    field("muc#roomconfig_membersonly", "1"), field("muc#roomconfig_whois", "anyone"),
-                ])
-            let owner = "http://jabber.org/protocol/muc#owner"
-            try await ask(Element("query", namespace: owner, children: [form]), room)
-            let admin = "http://jabber.org/protocol/muc#admin"
-            // The founder is the owner already. Prosody looks at the first item of a request only.
-            for member in members.dropFirst() {
-                let item = Element(
-                    "item", namespace: admin, attributes: ["affiliation": "member", "jid": member])
-                try await ask(Element("query", namespace: admin, children: [item]), room)
-            }
-            let known = try Dictionary(
-                uniqueKeysWithValues: members.map { member in
-                    let jid = try JID(member)
-                    return (jid, jid.local)
-                })
-            try await account.perform { step in try self.account.omemo.setMembers(known, of: room, in: step) }
-        }
+    /// How many messages came twice.
+    var copies: Int { get throws { try records("copy").count } }
+    /// How many messages without content it took.
+    var empty: Int { get throws { try records("empty").count } }
 
-        private func ask(_ payload: Element, _ room: JID) async throws {
-            let id = StanzaID.random()
-            try await account.send(
-                IQ(type: .set, to: room, id: id, payload: payload), then: Answered(id: id).durable)
-            try await eventually("the room answers") { try self.notes.contains("answer \(id) true") }
-            try store.step { _ = try $0.execute("DELETE FROM note") }
-        }
-
-        /// Notes whether a request was granted.
-        struct Answered: Handler {
-            static let id = "test.answered"
-            var id: String
-            func run(_ call: borrowing Call<IQReply>) throws {
-                var isGranted = false
-                if case .result = call.outcome { isGranted = true }
-                try call.step.execute("INSERT INTO note(text) VALUES (?)", "answer \(id) \(isGranted)")
-            }
-        }
-
-        /// Once that many messages were heard.
-        func heard(_ count: Int) async throws -> [String] {
-            try await eventually("\(count) messages are heard") { try self.notes.count >= count }
-            return try notes
-        }
+    private func records(_ kind: String) throws -> [PeerRecord] {
+        try log().filter { $0.kind == .init(kind) }
     }
 }
 
 /// Waits until a condition holds.
 func eventually(
-    _ what: String, within duration: Duration = .seconds(20), _ condition: () async throws -> Bool
+    _ what: @autoclosure () throws -> String, within duration: Duration = .seconds(30),
+    _ condition: () async throws -> Bool
 ) async throws {
     let deadline = ContinuousClock.now + duration
     while try await !condition() {
-        try #require(ContinuousClock.now < deadline, "not in time: \(what)")
+        if ContinuousClock.now >= deadline { throw NotInTime(description: "not in time: \(try what())") }
         try await Task.sleep(for: .milliseconds(20))
     }
 }
 
-extension SlixmppPeer {
-    /// The bodies that it decrypted, oldest first.
-    var received: [String] { get throws { try bodies("received") } }
-    /// Why it could not decrypt messages.
-    var unreadable: [String] {
-        get throws { try log().filter { $0.kind == .init("unreadable") }.map { $0.reason ?? "" } }
-    }
+struct NotInTime: Error, CustomStringConvertible { let description: String }
 
-    private func bodies(_ kind: String) throws -> [String] {
-        try log().filter { $0.kind == .init(kind) }.map { $0.body ?? "" }
-    }
+/// The numbered texts of a sender.
+func numbered(_ prefix: String, _ count: Int) -> [String] { (1...count).map { "\(prefix)-\($0)" } }
+
+extension [String] {
+    /// As they are noted when they come from a key that is trusted blindly.
+    var blind: [String] { map { $0 + " blind" } }
 }

@@ -8,132 +8,157 @@ import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
-/// SIGKILL of our side in the middle of conversations with an independent client.
-@Suite(.ownThread, .serialized) struct OmemoKillTests {
-    private let ours = Interoperation.ours
-    private let theirs = Interoperation.theirs
+extension OmemoOnServersTests {
+    /// SIGKILL of our side in the middle of conversations with an independent client.
+    @Suite struct OmemoKillTests {
+        /// A device in a process of its own.
+        private struct Runner {
+            let scene: Interoperation
+            let store: String
+            let count: Int
+            /// Milliseconds between two messages.
+            let pause: Int
 
-    /// A device in a process of its own.
-    private struct Runner {
-        let scene: Interoperation
-        let store: String
-        let count: Int
-        /// Milliseconds between two messages.
-        let pause: Int
+            let line: LoopbackProxy
 
-        func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
-            let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
-            return try ChildProcess(
-                BuiltProduct.path("omemo-device"),
-                [
-                    store, Interoperation.ours, scene.password, scene.server.host,
-                    String(scene.server.startTLSPort),
-                    scene.authority, Interoperation.theirs, String(count ?? self.count), String(pause),
-                ], environment: .inheriting(environment), input: .pipe, output: .pipe,
-                errors: .file(scene.folder.path + "/device.errors"))
-        }
-
-        func texts(_ sql: String) throws -> [String] {
-            let store = try HandlerStore(
-                path: store, registry: HandlerRegistry(), schemas: Account.schemas + OmemoService.schemas)
-            return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
-        }
-
-        /// Runs until everything is sent and heard.
-        func finish(_ peer: SlixmppPeer, heard: Int) async throws {
-            let child = try start()
-            do throws(ChildProcessError) {
-                _ = try child.output?.readLine(deadline: .now + .seconds(120)) { $0 == "quiet" }
-            } catch {
-                let words =
-                    (try? String(contentsOfFile: scene.folder.path + "/device.errors", encoding: .utf8)) ?? ""
-                Issue.record("\(error)\n\(words.suffix(1000))")
+            init(_ scene: Interoperation, count: Int, pause: Int) throws {
+                (self.scene, self.count, self.pause) = (scene, count, pause)
+                store = scene.folder.path + "/device.db"
+                line = try LoopbackProxy(to: scene.server.startTLSPort)
             }
-            try await eventually("the peer has read \(count) messages", within: .seconds(120)) {
-                try peer.received.count >= count
+
+            func start(_ failpoint: String? = nil, count: Int? = nil) throws -> ChildProcess {
+                try awaitDeparture()
+                let environment = failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]
+                return try ChildProcess(
+                    BuiltProduct.path("omemo-device"),
+                    [
+                        store, scene.ours, scene.password, scene.server.host, String(line.port),
+                        scene.authority, scene.theirs, String(count ?? self.count), String(pause),
+                    ], environment: .inheriting(environment), input: .pipe, output: .pipe,
+                    errors: .file(scene.folder.path + "/device.errors"))
             }
-            try await eventually("\(heard) messages were heard", within: .seconds(120)) {
-                try texts("SELECT text FROM heard").count >= heard
+
+            /// ejabberd goes on with what a dead connection brought while the session is resumed over another one: what is
+            /// then sent again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
+            private func awaitDeparture() throws {
+                guard let server = scene.server as? EjabberdServer else { return }
+                let deadline = ContinuousClock.now + .seconds(10)
+                #expect(line.waitUntilIdle(deadline: deadline))
+                #expect(try server.waitUntilDepartedAreQuiet(deadline: deadline))
             }
-            child.closeInput()
-            _ = try? child.waitUntilExit(deadline: .now + .seconds(10))
+
+            func texts(_ sql: String) throws -> [String] {
+                let store = try HandlerStore(
+                    path: store, registry: HandlerRegistry(), schemas: Account.schemas + OmemoService.schemas)
+                return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+            }
+
+            /// Runs until everything is sent and heard.
+            func finish(_ peer: SlixmppPeer, heard: Int) async throws {
+                let child = try start()
+                do throws(ChildProcessError) {
+                    _ = try child.output?.readLine(deadline: .now + .seconds(120)) { $0 == "quiet" }
+                } catch {
+                    let words =
+                        (try? String(contentsOfFile: scene.folder.path + "/device.errors", encoding: .utf8))
+                        ?? ""
+                    Issue.record("\(error)\n\(words.suffix(1000))")
+                }
+                try await eventually("the peer has read \(count) messages", within: .seconds(120)) {
+                    try peer.received.count >= count
+                }
+                try await eventually("\(heard) messages were heard", within: .seconds(120)) {
+                    try texts("SELECT text FROM heard").count >= heard
+                }
+                child.closeInput()
+                _ = try? child.waitUntilExit(deadline: .now + .seconds(10))
+            }
+
+            func check(_ peer: SlixmppPeer, heard: Int) throws {
+                let sent = (1...count).map { "a-\($0)" }
+                let received = try peer.received
+                #expect(received.count == count)
+                #expect(Set(received) == Set(sent), "missing: \(Set(sent).subtracting(received).sorted())")
+                let ours = try texts("SELECT text FROM heard ORDER BY row")
+                let expected = (1...heard).map { "b-\($0)" }
+                #expect(ours.count == heard)
+                #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
+                try peer.expectReadAll()
+                // ejabberd may go on with what a dead connection brought while the session is resumed on another one, and
+                // then hands a message on twice.
+                if !(scene.server is EjabberdServer) { #expect(try peer.copies == 0) }
+                #expect(try texts("SELECT text FROM failed") == [])
+                #expect(try texts("SELECT name FROM handler WHERE state <> 0") == [])
+            }
         }
 
-        func check(_ peer: SlixmppPeer, heard: Int) throws {
-            let sent = (1...count).map { "a-\($0)" }
-            let received = try peer.received
-            #expect(received.count == count)
-            #expect(Set(received) == Set(sent), "missing: \(Set(sent).subtracting(received).sorted())")
-            let ours = try texts("SELECT text FROM heard ORDER BY row")
-            let expected = (1...heard).map { "b-\($0)" }
-            #expect(ours.count == heard)
-            #expect(Set(ours) == Set(expected), "\(Set(ours).symmetricDifference(expected).sorted())")
-            #expect(try peer.unreadable == [])
-            #expect(try texts("SELECT text FROM failed") == [])
-            #expect(try texts("SELECT name FROM handler WHERE state <> 0") == [])
+        @Test(
+            "O5 O6 killed inside every step of both paths: no message is lost, none comes twice, the session goes on",
+            arguments: zip(ServerKind.allCases, [Interoperation.Spoken.omemo2, .legacy]))
+        func failpoints(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
+            try await withScene(kind) { scene in
+                let runner = try Runner(scene, count: 120, pause: 100)
+                // The first run makes the keys, so that the peer finds them; the peer's must be there before anything is sent.
+                let first = try runner.start(count: 0)
+                _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
+                let peer = try scene.peer(spoken)
+                first.signal(SIGKILL)
+                var reached: Set<String> = []
+                func run(_ place: String, _ nth: Int) throws {
+                    let child = try runner.start("\(place):kill:\(nth)")
+                    let ending = try? child.waitUntilExit(deadline: .now + .seconds(20))
+                    if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
+                }
+                // We begin a session; then so does the peer, which has heard nothing of ours.
+                try run(OmemoFailpoint.begun.rawValue, 1)
+                try peer.sendMessages(to: scene.ours, count: 10_000, rate: 2, prefix: "b")
+                try await eventually("the peer has sent something") {
+                    try peer.log().contains { $0.kind == .sent }
+                }
+                let places =
+                    [OmemoFailpoint.dutiesDone, .decrypted, .delivered, .encrypted, .sealed].map(\.rawValue)
+                    + [
+                        "before-commit", "after-commit", "before-handler", "after-handler", "after-write",
+                        "before-ack", "after-ack", "after-read", "after-bind",
+                    ]
+                for nth in kind == .prosody ? [1, 3] : [1] { for place in places { try run(place, nth) } }
+                // On a busy machine a child may not have come so far in its time.
+                for _ in 0..<3 { for place in places where !reached.contains(place) { try run(place, 1) } }
+                try peer.stopSending()
+                let heard = try peer.waitUntilSent(prefix: "b", deadline: .now + .seconds(60))
+                try await runner.finish(peer, heard: heard)
+                try runner.check(peer, heard: heard)
+                let missed = Set(places + OmemoFailpoint.allCases.map(\.rawValue)).subtracting(reached)
+                #expect(missed == [], "never reached: \(missed.sorted())")
+            }
         }
-    }
 
-    @Test(
-        "O5 O6 killed inside every step of both paths: no message is lost, none comes twice, the session goes on"
-    )
-    func failpoints() async throws {
-        let scene = try Interoperation()
-        defer { scene.report() }
-        let runner = Runner(scene: scene, store: scene.folder.path + "/device.db", count: 120, pause: 100)
-        // The first run makes the keys, so that the peer finds them; the peer's must be there before anything is sent.
-        let first = try runner.start(count: 0)
-        _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
-        let peer = try scene.peer(theirs + "/py", .omemo2)
-        first.signal(SIGKILL)
-        var reached: Set<String> = []
-        func run(_ place: String, _ nth: Int) throws {
-            let child = try runner.start("\(place):kill:\(nth)")
-            let ending = try? child.waitUntilExit(deadline: .now + .seconds(20))
-            if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
-        }
-        // We begin a session; then so does the peer, which has heard nothing of ours.
-        try run(OmemoFailpoint.begun.rawValue, 1)
-        try peer.sendMessages(to: ours, count: 10_000, rate: 2, prefix: "b")
-        try await eventually("the peer has sent something") { try peer.log().contains { $0.kind == .sent } }
-        let places =
-            [OmemoFailpoint.dutiesDone, .decrypted, .delivered, .encrypted, .sealed].map(\.rawValue) + [
-                "before-commit", "after-commit", "before-handler", "after-handler", "after-write",
-                "before-ack",
-                "after-ack", "after-read", "after-bind",
-            ]
-        for nth in [1, 3] { for place in places { try run(place, nth) } }
-        // On a busy machine a child may not have come so far in its time.
-        for _ in 0..<3 { for place in places where !reached.contains(place) { try run(place, 1) } }
-        try peer.stopSending()
-        let heard = try peer.waitUntilSent(prefix: "b", deadline: .now + .seconds(60))
-        try await runner.finish(peer, heard: heard)
-        try runner.check(peer, heard: heard)
-        let missed = Set(places + OmemoFailpoint.allCases.map(\.rawValue)).subtracting(reached)
-        #expect(missed == [], "never reached: \(missed.sorted())")
-        await scene.close()
-    }
+        /// How many messages both sides send together; `make torture` asks for more.
+        private static let messages =
+            ProcessInfo.processInfo.environment["OMEMO_MESSAGES"].flatMap { Int($0) } ?? 200
 
-    @Test(
-        "O9 a thousand messages with random kills of our side: what the peer has is what we have",
-        arguments: [Interoperation.Spoken.legacy, .omemo2])
-    func randomKills(_ spoken: Interoperation.Spoken) async throws {
-        let scene = try Interoperation()
-        defer { scene.report() }
-        let runner = Runner(scene: scene, store: scene.folder.path + "/device.db", count: 500, pause: 2)
-        let first = try runner.start(count: 0)
-        _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
-        let peer = try scene.peer(theirs + "/py", spoken)
-        try peer.sendMessages(to: ours, count: 500, rate: 60, prefix: "b")
-        var child = first
-        for _ in 0..<20 {
-            try await Task.sleep(for: .milliseconds(.random(in: 30...500)))
-            _ = child.killAndWait()
-            child = try runner.start()
+        @Test(
+            "O9 hundreds of messages with random kills of our side: what the peer has is what we have",
+            arguments: ServerKind.allCases, [Interoperation.Spoken.legacy, .omemo2])
+        func randomKills(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
+            try await withScene(kind) { scene in
+                let count = Self.messages / 2
+                let runner = try Runner(scene, count: count, pause: 2)
+                let first = try runner.start(count: 0)
+                _ = try first.output?.readLine(deadline: .now + .seconds(30)) { $0 == "quiet" }
+                let peer = try scene.peer(spoken)
+                try peer.sendMessages(to: scene.ours, count: count, rate: 60, prefix: "b")
+                var child = first
+                for _ in 0..<max(10, count / 25) {
+                    try await Task.sleep(for: .milliseconds(.random(in: 30...500)))
+                    _ = child.killAndWait()
+                    child = try runner.start()
+                }
+                _ = child.killAndWait()
+                try await runner.finish(peer, heard: count)
+                try runner.check(peer, heard: count)
+            }
         }
-        _ = child.killAndWait()
-        try await runner.finish(peer, heard: 500)
-        try runner.check(peer, heard: 500)
-        await scene.close()
     }
 }

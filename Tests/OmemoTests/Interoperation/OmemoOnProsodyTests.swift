@@ -33,7 +33,7 @@ import XMPPTestKit
         configuration.trust = .file(path: certificates.authorityFile)
         let store = try HandlerStore(
             path: folder.path + "/store.db",
-            registry: HandlerRegistry(OmemoService.handlers + [Published.self]),
+            registry: HandlerRegistry([Published.self]),
             schemas: Account.schemas + OmemoService.schemas)
         let account = try Account(configuration, store: store)
         try await account.connect()

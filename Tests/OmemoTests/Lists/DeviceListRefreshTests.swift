@@ -179,14 +179,12 @@ import XMPPCore
         await offline.close()
     }
 
-    @Test("O2 a program without the module's handlers is told so when it asks")
-    func unregistered() async throws {
-        let offline = try OfflineAccount(handlers: [])
-        let error = await #expect(throws: HandlerError.self) {
-            try await offline.account.omemo.refresh(JID(juliet), .legacy)
-        }
-        #expect(error?.code == .unknownHandler)
-        #expect(error?.message.contains("discovered(and: OmemoService.handlers)") == true)
+    @Test("O2 an account without the module is told so when it starts")
+    func withoutModule() async throws {
+        let offline = try OfflineAccount()
+        let error = await #expect(throws: AccountError.self) { try await offline.account.omemo.start() }
+        #expect(error?.code == .missingModule)
+        #expect(error?.message.contains("'omemo'") == true)
         await offline.close()
     }
 }

@@ -7,7 +7,7 @@ import XMPPCore
 
 /// An account without a stream, whose inbound step is fed by hand, with a wall clock that is set by hand.
 final class OfflineAccount {
-    static let handlers: [any Handler.Type] = OmemoService.handlers + [Refreshed.self, Abandoned.self]
+    static let handlers: [any Handler.Type] = [Refreshed.self, Abandoned.self]
     static let notes = Schema(
         module: "notes", migrations: ["CREATE TABLE note(row INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
 

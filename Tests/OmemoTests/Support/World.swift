@@ -26,10 +26,12 @@ final class World {
             self.jid = try JID(jid)
             store = try HandlerStore(
                 path: folder.path + "/store.db",
-                registry: HandlerRegistry(OmemoService.handlers + [Heard.self, Reported.self]),
+                registry: HandlerRegistry([Heard.self, Reported.self]),
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
-            account = try Account(AccountConfiguration(jid: self.jid.bare, password: "none"), store: store)
+            var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
+            configuration.modules = [DiscoModule(), CarbonsModule(), ArchiveModule(), OmemoModule()]
+            account = try Account(configuration, store: store)
             try step { step in
                 try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
                 try account.omemo.listen(as: "test", Heard().durable, in: step)
@@ -99,8 +101,12 @@ final class World {
 
     let clock = OfflineAccount.Clock()
     var clients: [Client] = []
-    /// PEP: owner, node, then item ids and payloads in order.
-    var nodes: [String: [(id: String, payload: Element)]] = [:]
+    private var pep = PEPNodes()
+    /// What PEP holds, by owner and node.
+    var nodes: [String: [(id: String, payload: Element)]] {
+        get { pep.nodes }
+        set { pep.nodes = newValue }
+    }
     /// Answers instead of the usual one: nil for none at all.
     var answer: ((_ request: IQ, _ node: String) -> IQ?)?
     /// Whether changes of nodes are pushed to the owner's clients.
@@ -156,13 +162,23 @@ final class World {
         return isBusy
     }
 
-    func receive(_ element: Element, _ client: Client) throws {
+    /// - Returns: Why it was refused; nil when it was not.
+    @discardableResult
+    func receive(_ element: Element, _ client: Client, isRefused: Bool = false) throws -> String? {
         try client.step { step in
             var inbound = InboundStep(
                 account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
                 now: 0, management: StreamManagement())
             try inbound.process(.element(element), in: step)
-            for event in inbound.events { Issue.record("\(event)") }
+            var refusal: String?
+            for event in inbound.events {
+                guard isRefused, case .ignored(_, let reason) = event else {
+                    Issue.record("\(event)")
+                    continue
+                }
+                refusal = reason
+            }
+            return refusal
         }
     }
 
@@ -210,45 +226,9 @@ final class World {
     }
 
     func usualAnswer(_ iq: IQ, _ node: String) -> IQ? {
-        guard let request = iq.payload?.firstElement else { return nil }
-        let owner = iq.to?.bare ?? iq.from?.bare
-        let key = "\(owner.map(\.description) ?? "") \(node)"
-        var answer: IQ?
-        switch request.name {
-        case "publish":
-            guard let item = request.firstElement, let payload = item.firstElement else { return nil }
-            let id = item["id"] ?? "none"
-            if node == "urn:xmpp:omemo:2:bundles" {
-                nodes[key, default: []].removeAll { $0.id == id }
-            } else {
-                nodes[key] = []
-            }
-            nodes[key]?.append((id, payload))
-            if isPushing { push(node, id, payload, owner) }
-            answer = iq.result()
-        case "items":
-            guard let items = nodes[key] else {
-                return iq.errorReply(StanzaError(.itemNotFound)).map { addressed($0, iq) }
-            }
-            let wanted = request.children("item", Namespaces.pubsub).compactMap { $0["id"] }
-            let found = items.filter { wanted.isEmpty || wanted.contains($0.id) }.map { item in
-                Element(
-                    "item", namespace: Namespaces.pubsub, attributes: ["id": item.id],
-                    children: [item.payload])
-            }
-            let list = Element(
-                "items", namespace: Namespaces.pubsub, attributes: ["node": node], children: found)
-            answer = iq.result(payload: Element("pubsub", namespace: Namespaces.pubsub, children: [list]))
-        default: answer = iq.result()
-        }
-        return answer.map { addressed($0, iq) }
-    }
-
-    private func addressed(_ answer: IQ, _ request: IQ) -> IQ {
-        var element = answer.element
-        element["from"] = request.to?.description
-        element["to"] = request.from?.description
-        return (try? IQ(element: element)) ?? answer
+        let answer = pep.answer(iq, node)
+        if isPushing, let item = pep.published { push(item.node, item.id, item.payload, item.owner) }
+        return answer
     }
 
     private func push(_ node: String, _ id: String, _ payload: Element, _ owner: JID?) {

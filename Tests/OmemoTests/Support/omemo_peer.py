@@ -4,7 +4,7 @@ The legacy version is slixmpp-omemo as it comes. For the current version that pl
 is made here, around the plugin's own session manager.
 
 OMEMO_VERSIONS in the environment: legacy, omemo2 or both. OMEMO_ROOM: a room to join; OMEMO_MEMBERS: addresses of its
-members, with commas.
+members, with commas. OMEMO_DEVICE: the number of its device, as if it had been installed before; it must be on no list.
 
 Control lines on standard input; each is echoed when it was understood:
     send TO COUNT RATE PREFIX   send COUNT encrypted messages, RATE a second (0: at once), with the bodies PREFIX-1, …;
@@ -12,7 +12,8 @@ Control lines on standard input; each is echoed when it was understood:
     stop                        end all sending
     quit                        close the stream and exit with status 0 (the end of the input does so too)
 
-The log holds "sent" (body, to), "received" (body, from), and "unreadable" (reason, from).
+The log holds "sent" (body, to), "received" (body, from), "empty" (from: a message without content), "unreadable" (reason,
+from), and "copy" (id, from: a message that came before; XEP-0198 section 5 lets servers and clients send one again).
 """
 
 import argparse
@@ -46,6 +47,13 @@ SCE = "urn:xmpp:sce:1"
 LEGACY = "eu.siacs.conversations.axolotl"
 CURRENT = "urn:xmpp:omemo:2"
 SPOKEN = {"legacy": {LEGACY}, "omemo2": {CURRENT}, "both": {LEGACY, CURRENT}}[os.environ.get("OMEMO_VERSIONS", "both")]
+
+if os.environ.get("OMEMO_DEVICE"):
+    # The number is made by chance once, at the first start.
+    import omemo.session_manager
+
+    number = int(os.environ["OMEMO_DEVICE"]) - omemo.SessionManager.DEVICE_ID_MIN
+    omemo.session_manager.secrets = type("secrets", (), {"randbelow": staticmethod(lambda limit: number)})
 
 original_manager = plugin._make_session_manager
 
@@ -158,6 +166,7 @@ class Peer(slixmpp.ClientXMPP):
         self.room = os.environ.get("OMEMO_ROOM")
         self.members = [jid for jid in os.environ.get("OMEMO_MEMBERS", "").split(",") if jid]
         self.lock = asyncio.Lock()
+        self.seen = set()
         self.senders = set()
         self.ready = asyncio.Event()
         self.outcome = asyncio.get_running_loop().create_future()
@@ -211,6 +220,10 @@ class Peer(slixmpp.ClientXMPP):
             return  # the room reflects what this peer sent
         async with self.lock:
             sender = str(message["from"])
+            if (sender, message["id"]) in self.seen:
+                self.log.write("copy", **{"from": sender}, id=message["id"])
+                return
+            self.seen.add((sender, message["id"]))
             try:
                 body = await self.decrypted(message, encryption)
             except omemo.MessageNotForUs as error:
@@ -225,6 +238,8 @@ class Peer(slixmpp.ClientXMPP):
                 return
             if body is not None:
                 self.log.write("received", **{"from": sender}, id=message["id"], body=body)
+            elif not any(element.tag.endswith("}payload") for element in message.xml.iter()):
+                self.log.write("empty", **{"from": sender}, id=message["id"])
 
     async def decrypted(self, message, encryption):
         current = message.xml.find(f"{{{CURRENT}}}encrypted")

@@ -1,0 +1,38 @@
+// A bot that says everything back, encrypted, to devices whose keys it may trust. ECHO_JID and ECHO_PASSWORD name its
+// account. It links libomemo-c, which is under the GPL.
+import Foundation
+import HandlerMacrosSupport
+import Omemo
+import XMPPAccount
+import XMPPCore
+
+enum SecretEcho {
+    /// Called in the step that decrypts: the ratchet, the answer and the count of what arrived commit together.
+    @Handler("secret-echo.heard")
+    static func heard(_ call: borrowing Call<OmemoReceived>) throws {
+        guard case .content(let content) = call.outcome, call.trust.mayReceive, let sender = call.sender,
+            call.message.type == .chat, sender != call.account.configuration.jid.bare
+        else { return }
+        try call.account.omemo.send(
+            OmemoContent(body: content.body), to: sender, then: SecretEcho.sent(), in: call.step)
+    }
+
+    /// Called once the answer was encrypted and handed to the outbox, or given up: who cannot read it, and why.
+    @Handler("secret-echo.sent")
+    static func sent(_ call: borrowing Call<OmemoSending>) throws {
+        for device in call.failures { print("not for \(device.jid): \(device.failure?.description ?? "")") }
+    }
+}
+
+let environment = ProcessInfo.processInfo.environment
+var configuration = AccountConfiguration(
+    jid: try JID(environment["ECHO_JID"] ?? ""), password: environment["ECHO_PASSWORD"] ?? "")
+configuration.modules = .standard + [OmemoModule()]
+let store = try HandlerStore(
+    path: "secret-echo.db", registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
+let account = try Account(configuration, store: store)
+let events = account.events
+try await account.omemo.listen(as: "echo", SecretEcho.heard())
+try await account.connect()
+try await account.omemo.start()
+for await event in events { if case .stopped(let error) = event { throw error } }

@@ -1,0 +1,109 @@
+public import Handlers
+public import XMPPCore
+
+/// A device of a user as far as it is known: what a person looks at before trusting it.
+public struct OmemoDevice: Hashable, Sendable {
+    /// Its user's bare address.
+    public let jid: JID
+    /// Its number.
+    public let device: OmemoDeviceID
+    /// The versions whose list names it now; none when it was removed, or wrote without ever being listed.
+    public let versions: [OmemoVersion]
+    /// Its identity key, whose fingerprint other clients show; nil before anything was fetched from it or came from it.
+    public let key: IdentityKey?
+    /// What was decided about that key; nil while it is not known.
+    public let trust: OmemoTrust?
+    /// When a list last named it, in milliseconds since 1970; nil when none ever did.
+    public let lastListed: Int64?
+}
+
+extension OmemoService {
+    /// The devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key that it
+    /// had last.
+    ///
+    /// ```swift
+    /// for device in try account.omemo.devices(of: juliet, in: step) {
+    ///     print(device.device, device.key?.fingerprint ?? "-", device.trust ?? .undecided)
+    /// }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - jid: The user, or the own address; its resource is ignored.
+    /// - Throws: `HandlerError` when the store fails.
+    public func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
+        try OmemoKeyring(account: account.id).devices(of: jid, in: step)
+    }
+}
+
+/// The devices and keys that a store knows for one account, without the account itself: for tools beside the running
+/// program.
+package struct OmemoKeyring {
+    private let account: Int64
+
+    package init(account: Int64) { self.account = account }
+
+    /// The accounts in a store that have a device, with its number and key.
+    package static func accounts(
+        in step: borrowing Step
+    ) throws(HandlerError) -> [(id: Int64, own: OmemoDevice)] {
+        let rows = try step.all(
+            """
+            SELECT a.id, a.jid, o.device, o.identity FROM account a JOIN omemo_own o ON o.account = a.id ORDER BY a.jid
+            """
+        ) { (row) throws(HandlerError) -> (Int64, OmemoDevice)? in
+            guard let jid = try? JID(row.text(1)),
+                let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(2)))
+            else { return nil }
+            let own = OmemoDevice(
+                jid: jid.bare, device: device, versions: [], key: IdentityKey(bytes: row.blob(3)), trust: nil,
+                lastListed: nil)
+            return (row.integer(0), own)
+        }
+        return rows.compactMap { $0.map { (id: $0.0, own: $0.1) } }
+    }
+
+    /// The users of whom any device is known.
+    package func users(in step: borrowing Step) throws(HandlerError) -> [JID] {
+        try step.all(
+            """
+            SELECT jid FROM omemo_device WHERE account = ?1 UNION SELECT jid FROM omemo_device_identity WHERE account = ?1
+            ORDER BY jid
+            """, account
+        ) { (row) throws(HandlerError) in try? JID(row.text(0)) }.compactMap(\.self)
+    }
+
+    package func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
+        let user = jid.bare
+        let rows = try step.all(
+            """
+            SELECT d.device, group_concat(CASE WHEN l.removed_at IS NULL THEN l.namespace END, ' '), max(l.last_seen),
+                i.identity, t.trust
+            FROM (SELECT device FROM omemo_device WHERE account = ?1 AND jid = ?2
+                UNION SELECT device FROM omemo_device_identity WHERE account = ?1 AND jid = ?2) d
+            LEFT JOIN omemo_device l ON l.account = ?1 AND l.jid = ?2 AND l.device = d.device
+            LEFT JOIN omemo_device_identity i ON i.account = ?1 AND i.jid = ?2 AND i.device = d.device
+            LEFT JOIN omemo_identity t ON t.account = ?1 AND t.jid = ?2 AND t.identity = i.identity
+            GROUP BY d.device ORDER BY d.device
+            """, account, user.description
+        ) { (row) throws(HandlerError) -> OmemoDevice? in
+            guard let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(0))) else { return nil }
+            let listed = Set((row.optionalText(1) ?? "").split(separator: " ").map(String.init))
+            return OmemoDevice(
+                jid: user, device: device,
+                versions: OmemoService.versions.filter { listed.contains($0.namespace) },
+                key: row.isNull(3) ? nil : IdentityKey(bytes: row.blob(3)),
+                trust: row.optionalInteger(4).flatMap(OmemoTrust.init(rawValue:)),
+                lastListed: row.optionalInteger(2))
+        }
+        return rows.compactMap(\.self)
+    }
+
+    /// Writes down a decision.
+    ///
+    /// - Returns: False when that user never had this key.
+    package func set(
+        _ trust: OmemoTrust, in key: IdentityKey, of jid: JID, in step: borrowing Step
+    ) throws(HandlerError) -> Bool {
+        try OmemoIdentityTable(account: account).set(trust, in: key, of: jid, in: step)
+    }
+}

@@ -1,0 +1,33 @@
+public import Handlers
+public import XMPPAccount
+
+/// OMEMO as a module of an account: it asks servers to push device lists, and renews what it knows in each new session.
+///
+/// Everything else is reached through ``XMPPAccount/Account/omemo``. Messages come to it taken out of carbon copies and
+/// archives by the modules that it depends on, which also check who wrapped them.
+///
+/// ```swift
+/// configuration.modules = .standard + [OmemoModule()]
+/// let store = try HandlerStore(path: path, registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
+/// ```
+///
+/// Source: XEP-0384 section 5.3.1, XEP-0163 section 4.
+public struct OmemoModule: AccountModule {
+    public static let name = "omemo"
+    public static let dependencies: [any AccountModule.Type] = [
+        DiscoModule.self, CarbonsModule.self, ArchiveModule.self,
+    ]
+    public static var schema: Schema? { OmemoDeviceListTable.schema }
+
+    /// Whoever says so gets the device lists of contacts pushed.
+    public let features = Set(OmemoService.versions.map { $0.deviceListNode + "+notify" })
+
+    public init() {}
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        let omemo = account.omemo
+        guard scope == .session, try omemo.own(in: step) != nil else { return }
+        try omemo.renew(in: step)
+        step.afterCommit { omemo.followUp() }
+    }
+}

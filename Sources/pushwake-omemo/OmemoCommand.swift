@@ -1,0 +1,155 @@
+import FoundationEssentials
+import Handlers
+import Omemo
+import XMPPCore
+
+/// Lists devices with their fingerprints, and sets the trust in them, beside a running program or without one.
+struct OmemoCommand {
+    private enum Action {
+        case help
+        /// Everybody's devices, or one user's.
+        case list(JID?)
+        case trust(JID, which: String, OmemoTrust)
+    }
+
+    private let action: Action
+    private let file: String
+    /// Which account of the store; nil when there is one only.
+    private let account: JID?
+    private let isJSON: Bool
+
+    static let help = """
+        usage: pushwake omemo [list [USER@DOMAIN]] --store FILE
+               pushwake omemo trust USER@DOMAIN KEY DECISION --store FILE
+
+          list        show devices and the fingerprints of their keys, as other clients show them
+          trust       write down what was decided about a key
+            KEY                         its fingerprint, in quotes or without the spaces, or the number of a device that
+                                        has it now
+            DECISION                    verified (the fingerprint was compared), untrusted, blind or undecided
+          --store FILE                  the store of the program whose devices these are; it may be running
+          --jid USER@DOMAIN             which account, where the store has several
+          --json                        one JSON object a line
+        """
+
+    init(_ words: [String]) throws {
+        var (rest, plain) = (words[...], [String]())
+        var (file, account, isJSON, wantsHelp) = (String?.none, JID?.none, false, false)
+        while let word = rest.popFirst() {
+            let parts = word.split(separator: "=", maxSplits: 1).map(String.init)
+            func value() throws(UsageError) -> String {
+                guard let value = parts.count == 2 ? parts[1] : rest.popFirst() else {
+                    throw UsageError("\(word) needs a value")
+                }
+                return value
+            }
+            switch parts.first ?? "" {
+            case "--store": file = try value()
+            case "--jid": account = try Self.address(try value())
+            case "--json": isJSON = true
+            case "--help", "-h": wantsHelp = true
+            case let name where name.hasPrefix("-"): throw UsageError("there is no option \(name)")
+            default: plain.append(word)
+            }
+        }
+        guard let file else {
+            guard wantsHelp || plain == ["help"] else { throw UsageError("--store is missing") }
+            (action, self.file, self.account, self.isJSON) = (.help, "", nil, false)
+            return
+        }
+        action = wantsHelp ? .help : try Self.action(plain)
+        (self.file, self.account, self.isJSON) = (file, account, isJSON)
+    }
+
+    private static func action(_ words: [String]) throws -> Action {
+        switch (words.first ?? "list", words.count) {
+        case ("list", 0...1): return .list(nil)
+        case ("list", 2): return .list(try address(words[1]))
+        case ("trust", 4):
+            guard let trust = OmemoTrust.allCases.first(where: { "\($0)" == words[3] }) else {
+                let known = OmemoTrust.allCases.map(\.description).joined(separator: ", ")
+                throw UsageError("'\(words[3])' is no decision; there are \(known)")
+            }
+            return .trust(try address(words[1]), which: words[2], trust)
+        case ("trust", _): throw UsageError("trust takes a user, a key and a decision")
+        default: throw UsageError("there is no command '\(words.joined(separator: " "))'")
+        }
+    }
+
+    private static func address(_ text: String) throws(UsageError) -> JID {
+        guard let jid = try? JID(text), jid.local != nil else {
+            throw UsageError("'\(text)' is no address; write user@domain")
+        }
+        return jid.bare
+    }
+
+    func run() throws {
+        if case .help = action { return print(Self.help) }
+        guard FileManager.default.fileExists(atPath: file) else {
+            throw CommandFailure("there is no file \(file); name the store of the program to look at")
+        }
+        let store = try HandlerStore(path: file, registry: HandlerRegistry())
+        let lines = try store.step { step in try perform(in: step) }
+        for line in lines { print(line) }
+    }
+
+    private func perform(in step: borrowing Step) throws -> [String] {
+        let (id, own) = try chosen(in: step)
+        let keyring = OmemoKeyring(account: id)
+        switch action {
+        case .help: return []
+        case .list(let user):
+            let users = try user.map { [$0] } ?? keyring.users(in: step)
+            var devices: [OmemoDevice] = []
+            for user in users { devices += try keyring.devices(of: user, in: step) }
+            if let user, devices.isEmpty {
+                throw CommandFailure("no device of \(user) is known; a message to them fetches what there is")
+            }
+            return try DeviceReport(own: own, devices: devices).lines(isJSON: isJSON, withOwn: user == nil)
+        case .trust(let user, let which, let trust):
+            let key = try key(which, of: user, keyring, in: step)
+            guard try keyring.set(trust, in: key, of: user, in: step) else {
+                throw CommandFailure("\(user) never had the key \(key.fingerprint); compare the fingerprint")
+            }
+            let devices = try keyring.devices(of: user, in: step).filter { $0.key == key }
+            if isJSON {
+                return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false)
+            }
+            return ["\(user): the key \(key.fingerprint) is \(trust) now"]
+        }
+    }
+
+    /// The account that is meant.
+    private func chosen(in step: borrowing Step) throws -> (id: Int64, own: OmemoDevice) {
+        let hasTables = try step.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
+            (_) throws(HandlerError) in true
+        }
+        let accounts = hasTables == nil ? [] : try OmemoKeyring.accounts(in: step)
+        let matching = accounts.filter { account == nil || $0.own.jid == account }
+        switch matching.count {
+        case 1: return matching[0]
+        case 0:
+            let whose = account.map { "\($0)" } ?? "any account"
+            throw CommandFailure("the store \(file) holds no OMEMO device of \(whose)")
+        default:
+            let names = matching.map { "\($0.own.jid)" }.joined(separator: ", ")
+            throw UsageError("the store has several accounts (\(names)); say which with --jid")
+        }
+    }
+
+    /// A key by its fingerprint, or the one that a device has.
+    private func key(
+        _ text: String, of user: JID, _ keyring: OmemoKeyring, in step: borrowing Step
+    ) throws -> IdentityKey {
+        if let key = IdentityKey(fingerprint: text) { return key }
+        guard let number = UInt32(text), let device = OmemoDeviceID(rawValue: number) else {
+            throw UsageError("'\(text)' is neither a fingerprint nor the number of a device")
+        }
+        let known = try keyring.devices(of: user, in: step).first { $0.device == device }
+        guard let key = known?.key else {
+            throw CommandFailure(
+                "no key of a device \(number) of \(user) is known; see 'pushwake omemo list \(user)'")
+        }
+        return key
+    }
+}
