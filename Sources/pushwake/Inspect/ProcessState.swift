@@ -18,20 +18,11 @@ enum ProcessState {
 /// Trying to take a lock would disturb one who takes it at that moment, so the kernel's list of locks is read instead.
 struct OwnerLocks {
     private let store: String
-    /// Process ids by the file's device and inode, as they stand in the list.
-    private let holders: [String: Int32]
 
-    init(store: String) {
-        self.store = store
-        let list = (try? String(contentsOfFile: "/proc/locks", encoding: .utf8)) ?? ""
-        let entries = list.split(separator: "\n").compactMap { line -> (String, Int32)? in
-            // 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
-            let words = line.split(separator: " ")
-            guard words.count > 5, words[1] == "FLOCK", let pid = Int32(words[4]) else { return nil }
-            return (String(words[5]), pid)
-        }
-        holders = Dictionary(entries, uniquingKeysWith: { first, _ in first })
-    }
+    init(store: String) { self.store = store }
+
+    /// The kernel puts the list together piece by piece while it is read: where locks come and go, some may be missing.
+    private static let looks = 8
 
     /// - Returns: Nil when nobody holds it, which is so for a copy of the database.
     func holder(ofAccount account: Int64) -> Int32? {
@@ -39,7 +30,22 @@ struct OwnerLocks {
         guard stat("\(store)-owner-\(account)", &status) == 0 else { return nil }
         let major = (status.st_dev >> 8) & 0xfff
         let minor = (status.st_dev & 0xff) | ((status.st_dev >> 12) & 0xfff00)
-        return holders["\(hex(major)):\(hex(minor)):\(status.st_ino)"]
+        let file = "\(hex(major)):\(hex(minor)):\(status.st_ino)"
+        for _ in 0..<Self.looks {
+            if let holder = Self.holder(of: file) { return holder }
+        }
+        return nil
+    }
+
+    /// - Parameter file: Its device and inode, as they stand in the list.
+    private static func holder(of file: String) -> Int32? {
+        let list = (try? String(contentsOfFile: "/proc/locks", encoding: .utf8)) ?? ""
+        for line in list.split(separator: "\n") {
+            // 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
+            let words = line.split(separator: " ")
+            if words.count > 5, words[1] == "FLOCK", words[5] == file { return Int32(words[4]) }
+        }
+        return nil
     }
 
     private func hex(_ number: UInt) -> String {

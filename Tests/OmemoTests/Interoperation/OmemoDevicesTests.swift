@@ -138,7 +138,8 @@ extension OmemoOnServersTests {
                 try await new.send("two", to: scene.theirs)
                 try await eventually("the peer reads the new one") { try peer.received == ["one", "two"] }
                 try peer.sendMessages(to: scene.ours, count: 2, prefix: "b")
-                #expect(try await new.heard(2) == numbered("b", 2).blind)
+                let heard = try await new.heard(2)
+                #expect(heard == numbered("b", 2).blind)
                 try peer.expectReadAll()
             }
         }
