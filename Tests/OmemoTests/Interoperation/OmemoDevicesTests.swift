@@ -139,7 +139,9 @@ extension OmemoOnServersTests {
                 try await eventually("the peer reads the new one") { try peer.received == ["one", "two"] }
                 try peer.sendMessages(to: scene.ours, count: 2, prefix: "b")
                 // What the peer had said to the old one may come out of the archive, and is not for the new one.
-                func heard() throws -> [String] { try new.notes.filter { $0 != "failed not-for-this-device" } }
+                func heard() throws -> [String] {
+                    try new.notes.filter { $0 != "failed not-for-this-device" }
+                }
                 try await eventually("both are heard") { try heard().count >= 2 }
                 #expect(try heard() == numbered("b", 2).blind)
                 try peer.expectReadAll()
