@@ -57,9 +57,10 @@ final class ChangeWatch: Sendable {
     }
 
     func run() {
-        while !isStopped.load(ordering: .sequentiallyConsistent) {
-            // Read before the look: a ring after the look must not find this thread about to sleep on its count.
+        while true {
+            // Read before both looks: a ring after either must not find this thread about to sleep on its count.
             let all = slot.countOfAll
+            if isStopped.load(ordering: .sequentiallyConsistent) { return }
             if !tellIfChanged() { slot.waitForRing(after: all) }
         }
     }

@@ -158,11 +158,17 @@ import Testing
         }
     }
 
-    @Test("H14 a watcher is closed before its thread has begun, and by its release")
+    @Test("H14 a watcher is closed at any moment of its beginning, and by its release")
     func otherEndings() throws {
         try withFolder { folder in
             let slot = try sitDown(folder.file())
-            for _ in 0..<50 { try slot.watchChanges {}.close() }
+            // Closed at every moment of its beginning: before the thread runs, before it looks, before it sleeps.
+            for moment in 0..<6000 {
+                let watcher = try slot.watchChanges {}
+                let end = ContinuousClock.now + .microseconds(moment % 120)
+                while ContinuousClock.now < end {}
+                watcher.close()
+            }
             do { _ = try slot.watchChanges {} }
             slot.leave()
         }
