@@ -272,7 +272,7 @@ extension AccountConfiguration {
         }
         let policy = acknowledgements
         guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
-            maximumOutbox > 0,
+            maximumOutbox > 0, recognizesCopiesFor > .zero,
             [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= 0 }),
             policy.requestsAfterStanzas >= 0, policy.acknowledgesAfterStanzas >= 0
         else {

@@ -91,6 +91,9 @@ public struct AccountConfiguration: Sendable {
     public var maximumOutbox: Int = 100_000
     /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
+    /// How long a message that was handled is remembered, so that a copy of it is recognized; more than 0. The main program
+    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay.
+    public var recognizesCopiesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true
     /// How long the server is asked to keep a session after its stream broke, in whole seconds, what is beyond them cut

@@ -281,6 +281,7 @@ extension AccountLoop {
 
     private func caughtUp(_ stream: LiveStream) {
         stream.management.didReceiveAnswer()
+        stream.hasCaughtUp = true
         let waiting = stream.barriers
         (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }

@@ -40,6 +40,8 @@ final class AccountLoop {
     var isClosed = false
     /// When a step that could not be committed is tried again; until then no step is due.
     var stepRetry: Int64?
+    /// How far the marks of handled messages were looked through.
+    var forgetting = Forgetting.waiting(until: 0)
 
     init(_ account: Account) { self.account = account }
 
@@ -82,6 +84,7 @@ final class AccountLoop {
         }
         if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
         keepTime()
+        forgetCopies()
         tellClientState()
         flush()
     }
@@ -132,6 +135,7 @@ final class AccountLoop {
             }
             if stream.isManaged, let next = stream.management.nextDue { due.append(next - now) }
             if let linkCheck = stream.linkCheck { due.append(linkCheck - now) }
+            if let forgettingDue { due.append(forgettingDue - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
             } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {

@@ -91,6 +91,10 @@ extension Account {
                 key TEXT NOT NULL,
                 handler INTEGER NOT NULL REFERENCES handler(id),
                 PRIMARY KEY(account, event, key)) WITHOUT ROWID;
+            """,
             """
+            -- When old rows of `seen` were removed last, in milliseconds since 1970.
+            ALTER TABLE account ADD COLUMN forgot_at INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -19,6 +19,8 @@ final class LiveStream {
     /// When a connection that has been silent since the network changed counts as dead, in milliseconds of the monotonic
     /// clock.
     var linkCheck: Int64?
+    /// Whether the server has sent everything that it had kept; without stream management it keeps nothing that came.
+    var hasCaughtUp: Bool
     /// Those who wait for the server to answer the `<r/>` that was sent last.
     var barriers: [Completion] = []
     /// Those who came after that `<r/>` and wait for the answer to the next one.
@@ -50,6 +52,7 @@ final class LiveStream {
         session = state.number
         self.own = own
         isManaged = state.isManaged
+        hasCaughtUp = !state.isManaged
         isResumed = if case .resumed = opened.outcome { true } else { false }
         openedAt = now
         management = state.management(policy)

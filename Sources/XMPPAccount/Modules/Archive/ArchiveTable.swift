@@ -126,6 +126,14 @@ struct ArchiveTable {
             """, account, archive.description)
     }
 
+    /// When the newest message was sent that is known of an archive, in milliseconds since 1970.
+    func lastTime(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first(
+            "SELECT last_at FROM archive WHERE account = ? AND jid = ? AND last_at IS NOT NULL", account,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) }
+    }
+
     // MARK: States
 
     /// Lets an archive wait for its turn. A new one begins at `since`.
@@ -205,6 +213,13 @@ struct ArchiveTable {
         try step.execute(
             "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = 1", account,
             archive.description)
+    }
+
+    /// Whether any archive is being fetched or is to be.
+    func isCatchingUp(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM archive WHERE account = ? AND state IN (1, 2) LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
     }
 
     func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {

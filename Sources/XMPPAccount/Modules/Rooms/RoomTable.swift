@@ -102,6 +102,14 @@ struct RoomTable {
         try step.all(Self.select("1"), account, read: Stored.init).map { try $0.room }
     }
 
+    /// When the last message was sent that is known of each room, in milliseconds since 1970, by the room's address.
+    func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Int64] {
+        let times = try step.all(
+            "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
+        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        return Dictionary(uniqueKeysWithValues: times)
+    }
+
     /// The rooms in which nothing was tried in this session.
     func untried(in step: borrowing Step) throws -> [Room] {
         try step.all(Self.select("state = 'wanted' AND tried_at IS NULL"), account, read: Stored.init)

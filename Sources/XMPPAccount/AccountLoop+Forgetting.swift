@@ -1,0 +1,55 @@
+import Handlers
+
+// The marks of messages that were handled grow with every message; the main program removes the old ones.
+extension AccountLoop {
+    /// Where the loop is with the marks of handled messages.
+    enum Forgetting {
+        /// The next look comes at that time of the monotonic clock.
+        case waiting(until: Int64)
+        case walking(SeenTable.Walk)
+    }
+
+    /// After how long it is tried again when it could not be done, in milliseconds.
+    private static let forgettingDelay: Int64 = 60_000
+
+    /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
+    var forgettingDue: Int64? {
+        guard case .live(let stream) = phase, account.configuration.role == .main, stream.hasCaughtUp else {
+            return nil
+        }
+        return if case .waiting(let until) = forgetting { until } else { now }
+    }
+
+    /// Looks at some marks, if it is time to.
+    func forgetCopies() {
+        guard let due = forgettingDue, due <= now else { return }
+        do {
+            forgetting = try fenced { step in try forgetMore(in: step) }
+        } catch let error as AccountError where error.code == .ownershipLost {
+            loseOwnership(error)
+        } catch {
+            // A store that is full or busy: what is not forgotten does no harm meanwhile.
+            forgetting = .waiting(until: now + Self.forgettingDelay)
+        }
+    }
+
+    private func forgetMore(in step: borrowing Step) throws -> Forgetting {
+        switch forgetting {
+        case .waiting:
+            let rest = try account.seen.timeUntilForgetting(in: step)
+            if rest > 0 { return .waiting(until: now + rest) }
+            // What an archive sends from its last known place on may be copies.
+            let archives = ArchiveTable(account: account.id)
+            if try archives.isCatchingUp(in: step) { return .waiting(until: now + Self.forgettingDelay) }
+            let own = account.configuration.jid
+            let isArchived = try account.archive.isInUse(own, in: step)
+            return .walking(
+                try account.seen.beginForgetting(
+                    age: account.configuration.recognizesCopiesFor.milliseconds,
+                    archived: isArchived ? archives.lastTime(in: own, in: step) : nil, in: step))
+        case .walking(var walk):
+            let hasMore = try account.seen.forget(&walk, in: step)
+            return hasMore ? .walking(walk) : .waiting(until: now + SeenTable.forgetsEvery)
+        }
+    }
+}

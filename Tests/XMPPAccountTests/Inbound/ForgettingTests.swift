@@ -1,0 +1,202 @@
+import Handlers
+import TestThreads
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import XMPPAccount
+
+/// Marks of handled messages go when no copy can come any more, and not before.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct ForgettingTests {
+    private static let day: Int64 = 86_400_000
+
+    @Test("S9 marks of old messages go; young ones, and those of messages that are not handled yet, stay")
+    func age() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            try store.mark("old", age: 31)
+            try store.mark("young", age: 29)
+            let account = try await rig.connected(store: store)
+            try await account.caughtUp()
+            try await store.untilForgotten()
+            #expect(try store.marks() == ["young"])
+            try store.mark("postponed", age: 31, number: 4)
+            try store.mark("settled", age: 31)
+            try store.forget()
+            #expect(try store.marks() == ["postponed", "young"])
+        }
+    }
+
+    @Test("S9 a copy that comes after the old marks have gone is recognized by a mark that stayed")
+    func copyAfterwards() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            try store.mark("old", age: 31)
+            let account = try await rig.connected(store: store)
+            try await account.listen()
+            func message() -> Element {
+                var element = rig.messageToAlice(nil, "hello")
+                element.append(
+                    Element(
+                        "stanza-id", namespace: Namespaces.sid,
+                        attributes: ["by": "alice@localhost", "id": "s1"]))
+                return element
+            }
+            rig.server.send(message(), to: .everyone)
+            try await account.caughtUp()
+            try await store.untilForgotten()
+            rig.server.send(message(), to: .everyone)
+            try await account.caughtUp()
+            #expect(try store.marks() == ["stanza-id s1"])
+            #expect(try store.notes("message") == ["-: hello"])
+        }
+    }
+
+    @Test("S9 marks of more than one step go, and it is noted when they are gone")
+    func many() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            try store.mark("young", age: 1)
+            try store.step { step in
+                try step.execute(
+                    """
+                    WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < 4321)
+                    INSERT INTO seen SELECT 1, 'peer' || (n % 7) || '@localhost', 'm' || n, n, n, NULL FROM n
+                    """)
+            }
+            let account = try await rig.connected(store: store)
+            try await account.caughtUp()
+            try await store.untilForgotten()
+            #expect(try store.marks() == ["young"])
+        }
+    }
+
+    @Test(
+        "S9 what was forgotten less than a day ago is not looked through again, and a clock set back does not delay it"
+    )
+    func daily() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            let seen = SeenTable(account: 1)
+            try store.setForgottenDaysAgo(0.5)
+            let rest = try store.step { step in try seen.timeUntilForgetting(in: step) }
+            #expect((Self.day / 2 - 60_000...Self.day / 2).contains(rest))
+            try store.setForgottenDaysAgo(1.01)
+            #expect(try store.step { step in try seen.timeUntilForgetting(in: step) } <= 0)
+            try store.setForgottenDaysAgo(-500)
+            #expect(try store.step { step in try seen.timeUntilForgetting(in: step) } == Self.day)
+        }
+    }
+
+    @Test("S9 a worker forgets nothing, nor does a main program whose archive is still being fetched")
+    func notNow() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            try store.mark("old", age: 31)
+            let worker = try await rig.connected(store: store) { $0.role = .worker }
+            try await worker.caughtUp()
+            #expect(try await worker.drain(for: .seconds(5)))
+            await worker.close()
+            #expect(try store.marks() == ["old"])
+            try store.step { step in
+                try step.execute("INSERT INTO archive(account, jid, state) VALUES (1, 'room@localhost', 1)")
+            }
+            let main = try await rig.connected(store: store)
+            try await main.caughtUp()
+            // Its turn has come and gone by then.
+            for _ in 0..<3 { try await main.perform { _ in } }
+            #expect(try store.marks() == ["old"])
+            #expect(try !store.hasForgotten())
+        }
+    }
+
+    @Test("X14 the last messages of a quiet room stay known, however old they are")
+    func quietRoom() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            let room = "room@localhost"
+            try store.mark("before", age: 100, peer: room + "/juliet")
+            try store.mark("last", age: 60, peer: room + "/juliet")
+            try store.mark("stanza-id last", age: 60, peer: room)
+            try store.mark("elsewhere", age: 60, peer: "other@localhost/juliet")
+            try store.step { step in
+                try step.execute(
+                    """
+                    INSERT INTO room(account, jid, nick, state, history, ticket, last_time)
+                    VALUES (1, ?, 'romeo', 'left', x'', '', ?)
+                    """, room, step.now - 60 * Self.day)
+            }
+            let account = try await rig.connected(store: store)
+            try await account.caughtUp()
+            try await store.untilForgotten()
+            #expect(try store.marks() == ["last", "stanza-id last"])
+        }
+    }
+
+    @Test("X13 the last messages of an archive in use stay known, and those of one that is not in use do not")
+    func quietArchive() async throws {
+        try await withRig { rig in
+            let store = try await rig.storeOfAlice()
+            try store.mark("before", age: 100)
+            try store.mark("last", age: 60)
+            try store.forget(archived: Self.day * 60)
+            #expect(try store.marks() == ["last"])
+            try store.forget()
+            #expect(try store.marks() == [])
+        }
+    }
+}
+
+extension AccountRig {
+    /// A store that knows the account, which has looked through no marks yet.
+    fileprivate func storeOfAlice() async throws -> HandlerStore {
+        let store = try store()
+        let account = try account(store: store)
+        await account.close()
+        return store
+    }
+}
+
+extension HandlerStore {
+    fileprivate func mark(
+        _ id: String, age days: Int64, peer: String = "peer@localhost/bot", number: Int64? = nil
+    ) throws {
+        try step { step in
+            try step.execute(
+                "INSERT INTO seen(account, peer, stanza_id, digest, seen_at, number) VALUES (1, ?, ?, 0, ?, ?)",
+                peer, id, step.now - days * 86_400_000, number)
+        }
+    }
+
+    fileprivate func marks() throws -> [String] {
+        try step { step in
+            try step.all("SELECT stanza_id FROM seen ORDER BY stanza_id") {
+                (row) throws(HandlerError) in row.text(0)
+            }
+        }
+    }
+
+    /// - Parameter archived: How long ago the last message of the archive was sent, in milliseconds.
+    fileprivate func forget(archived: Int64? = nil) throws {
+        try step { step in
+            let seen = SeenTable(account: 1)
+            var walk = try seen.beginForgetting(
+                age: 30 * 86_400_000, archived: archived.map { step.now - $0 }, in: step)
+            while try seen.forget(&walk, in: step) {}
+        }
+    }
+
+    fileprivate func setForgottenDaysAgo(_ days: Double) throws {
+        try step { step in
+            try step.execute("UPDATE account SET forgot_at = ?", step.now - Int64(days * 86_400_000))
+        }
+    }
+
+    fileprivate func hasForgotten() throws -> Bool {
+        try step { step in
+            try step.first("SELECT forgot_at FROM account") { (row) throws(HandlerError) in row.integer(0) }
+        } != 0
+    }
+
+    fileprivate func untilForgotten() async throws { try await eventually { try hasForgotten() } }
+}
