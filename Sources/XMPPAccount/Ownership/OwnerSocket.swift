@@ -27,6 +27,8 @@ final class OwnerSocket: Sendable {
         let descriptor = socket(
             AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         unlink(path)
+        // Before it has a name: Linux takes the mode for the file (unix(7)), so that at no moment others may connect.
+        fchmod(descriptor, 0o600)
         let bound = withSocketAddress(path) { Glibc.bind(descriptor, $0, $1) }
         guard descriptor >= 0, bound == 0, listen(descriptor, 8) == 0 else {
             let reason = String(cString: strerror(errno))
@@ -35,7 +37,6 @@ final class OwnerSocket: Sendable {
                 .invalidConfiguration,
                 "the socket \(path) cannot be made (\(reason)); check the database's folder")
         }
-        chmod(path, 0o600)
         fileDescriptor = descriptor
     }
 
