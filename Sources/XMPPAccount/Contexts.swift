@@ -40,7 +40,7 @@ extension IQReply: RestorableContext {
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
-        let iq = try IQ(element: Element(parsing: stored.stanza, defaultNamespace: Namespaces.client))
+        let iq = try IQ(element: Element(stored: stored.stanza, defaultNamespace: Namespaces.client))
         self.init(
             account: try Account.serving(environment), iq: iq,
             outcome: stored.isTimeout ? .timeout : Outcome(iq))
@@ -142,7 +142,7 @@ extension MessageReceived: RestorableContext {
         if bytes.first == UInt8(ascii: "{") {
             stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         }
-        let element = try Element(parsing: stored.stanza, defaultNamespace: Namespaces.client)
+        let element = try Element(stored: stored.stanza, defaultNamespace: Namespaces.client)
         self.init(
             account: try Account.serving(environment), message: try Message(element: element),
             source: stored.source)

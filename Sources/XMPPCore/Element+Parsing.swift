@@ -22,4 +22,16 @@ extension Element {
         }
         self = element
     }
+
+    /// Reads what ``serialized(defaultNamespace:)`` wrote into a store, whatever its size: written down it may be larger than
+    /// it came, because each element says its namespace where the stream had a prefix.
+    package init(stored text: String, defaultNamespace: String = "") throws(StreamParserError) {
+        var limits = ParserLimits.standard
+        let bytes = text.utf8.count
+        limits.stanzaBytes = max(limits.stanzaBytes, bytes)
+        limits.textBytes = max(limits.textBytes, bytes)
+        limits.elements = max(limits.elements, bytes)
+        limits.attributes *= 2  // A declaration for each.
+        try self.init(parsing: text, defaultNamespace: defaultNamespace, limits: limits)
+    }
 }

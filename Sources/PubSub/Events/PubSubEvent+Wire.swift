@@ -26,21 +26,26 @@ extension PubSubEvent.Change {
     private static func itemsAndRetractions(_ element: Element) -> [PubSubEvent.Change] {
         let children = element.elements.filter { $0.namespace == Namespaces.pubsubEvent }
         if children.isEmpty { return [.items([])] }
-        return children.reduce(into: []) { changes, child in
-            switch (child.name, changes.last) {
-            case (EventWire.item, .items(let items)?):
-                changes[changes.count - 1] = .items(items + [PubSubEvent.Item(child)])
-            case (EventWire.item, _): changes.append(.items([PubSubEvent.Item(child)]))
-            case (EventWire.retract, let last):
-                guard let id = child[EventWire.id] else { return }
-                if case .retracted(let ids)? = last {
-                    changes[changes.count - 1] = .retracted(ids + [id])
-                } else {
-                    changes.append(.retracted([id]))
-                }
-            default: break
+        var changes: [PubSubEvent.Change] = []
+        // A run is gathered here and not in its case: there each further item would copy all before it.
+        var items: [PubSubEvent.Item] = []
+        var retracted: [String] = []
+        func endRun() {
+            if !items.isEmpty { changes.append(.items(items)) }
+            if !retracted.isEmpty { changes.append(.retracted(retracted)) }
+            (items, retracted) = ([], [])
+        }
+        for child in children {
+            if child.name == EventWire.item {
+                if !retracted.isEmpty { endRun() }
+                items.append(PubSubEvent.Item(child))
+            } else if child.name == EventWire.retract, let id = child[EventWire.id] {
+                if !items.isEmpty { endRun() }
+                retracted.append(id)
             }
         }
+        endRun()
+        return changes
     }
 
     private static func member(_ element: Element) -> PubSubEvent.Change? {

@@ -122,7 +122,7 @@ extension PubSubEvent: RestorableContext {
                 "a handler of an event was to be called again without its account; attach that account to the runner"
             )
         }
-        let element = try Element(parsing: stored.change)
+        let element = try Element(stored: stored.change)
         guard let change = Change.read(element).first else {
             throw HandlerError(.wrongArgument, "the stored event holds no change; discard its row")
         }
