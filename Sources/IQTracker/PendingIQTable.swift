@@ -98,12 +98,27 @@ public struct PendingIQTable: Sendable {
         return .request(request)
     }
 
-    /// Finds and removes the request with that id, to cancel it.
+    /// Finds and removes the request with that id, or the one that goes on for it, to cancel it.
     public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
-        guard let request = try find(id, in: step) else { return nil }
-        try remove(id, in: step)
+        var request = try find(id, in: step)
+        if request == nil { request = try successor(of: id, in: step) }
+        guard let request else { return nil }
+        try remove(request.stanzaID, in: step)
         return request
     }
+
+    /// The id of the request that goes on where one was answered: of several steps one waits at a time, and each is found by
+    /// the id of the first one.
+    ///
+    /// - Parameter id: The id of the step before.
+    package static func nextID(after id: String) -> String {
+        guard let mark = id.lastIndex(of: successorMark), let number = Int(id[id.index(after: mark)...]),
+            number < .max
+        else { return id + [successorMark] + "2" }
+        return id[...mark] + String(number + 1)
+    }
+
+    private static let successorMark: Character = "/"
 
     /// Removes and returns requests whose deadline has passed, oldest deadline first.
     ///
@@ -174,6 +189,15 @@ public struct PendingIQTable: Sendable {
             "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?",
             account, id,
             read: Self.read)
+    }
+
+    /// What ``nextID(after:)`` names: all ids between the mark and the character behind it.
+    private func successor(of id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+        try step.first(
+            """
+            SELECT stanza_id, peer, handler, on_timeout FROM request
+            WHERE account = ?1 AND stanza_id > ?2 || '/' AND stanza_id < ?2 || '0'
+            """, account, id, read: Self.read)
     }
 
     private func remove(_ id: String, in step: borrowing Step) throws(HandlerError) {

@@ -1,4 +1,5 @@
 import Handlers
+import IQTracker
 import XMPPAccount
 import XMPPCore
 
@@ -63,18 +64,8 @@ struct PubSubRemedy: Codable, Sendable {
     /// How long to wait for each answer, in milliseconds; nil for the account's setting.
     var timeout: Int64?
 
-    var configuration: Element { get throws { try Self.element(configure) } }
-    var publication: Element { get throws { try Self.element(publish) } }
-
-    /// What was written here is read whatever its size: no peer had a hand in it.
-    private static func element(_ text: String) throws -> Element {
-        var limits = ParserLimits.standard
-        let bytes = text.utf8.count
-        limits.stanzaBytes = max(limits.stanzaBytes, bytes)
-        limits.textBytes = max(limits.textBytes, bytes)
-        limits.elements = max(limits.elements, bytes)
-        return try Element(parsing: text, limits: limits)
-    }
+    var configuration: Element { get throws { try Element(stored: configure) } }
+    var publication: Element { get throws { try Element(stored: publish) } }
 }
 
 // Each answer sends what comes next in its own step, so a process that dies in between loses nothing and repeats nothing.
@@ -85,7 +76,7 @@ extension PubSubReply {
         guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
         let question = PubSubQuestion.remedy(itemID: itemID, remedy: remedy, then: then)
         try account.pubsub.send(
-            .set, remedy.configuration, to: asked, node: node, question, remedy.timeout,
+            .set, remedy.configuration, to: asked, node: node, question, remedy.timeout, id: nextID,
             in: step)
     }
 
@@ -96,6 +87,9 @@ extension PubSubReply {
         // Without a remedy: should the preconditions still not hold, nothing would come of doing it all once more.
         let question = PubSubQuestion.publish(itemID: itemID, remedy: nil, then: then)
         try account.pubsub.send(
-            .set, remedy.publication, to: asked, node: node, question, remedy.timeout, in: step)
+            .set, remedy.publication, to: asked, node: node, question, remedy.timeout, id: nextID, in: step)
     }
+
+    /// The id of the step that follows this answer, so that cancelling the first step reaches it.
+    private var nextID: String { PendingIQTable.nextID(after: reply.iq.id) }
 }

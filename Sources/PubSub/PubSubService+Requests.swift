@@ -21,8 +21,8 @@ extension PubSubService {
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
     ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
-    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes. Of several steps, as with
-    ///   `configuring`, it is the first one's.
+    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes. With `configuring` it reaches
+    ///   whichever step is under way.
     /// - Throws: ``XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
     ///   `outboxFull`; ``Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the store
     ///   fails.
@@ -158,7 +158,7 @@ extension PubSubService {
     @discardableResult
     func send(
         _ type: IQ.Kind, _ payload: Element, to service: JID?, node: String?, _ question: PubSubQuestion,
-        _ timeout: Int64?, in step: borrowing Step
+        _ timeout: Int64?, id: String = StanzaID.random(), in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
         guard account.store.registry.knows(PubSubAnswered.id) else {
@@ -167,7 +167,7 @@ extension PubSubService {
                 "the handlers of PubSub are not registered; make the registry with HandlerRegistry.discovered(and: PubSubService.handlers)"
             )
         }
-        let iq = IQ(type: type, to: service, id: StanzaID.random(), payload: payload)
+        let iq = IQ(type: type, to: service, id: id, payload: payload)
         // When the answer can never come, the program's handler inside is invalidated with this module's.
         let answered = try PubSubAnswered(service: service, node: node, question: question).durable
         try account.send(iq, then: answered, timeout: timeout, in: step)

@@ -105,13 +105,14 @@ extension Account {
         wakeAfterCommit(step)
     }
 
-    /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored.
+    /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored. An operation of
+    /// several requests is cancelled by the id of the first one, whichever of them waits.
     ///
     /// - Returns: False when no such request waits.
     @discardableResult
     public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
         guard let request = try requests.take(id: id, in: step) else { return false }
-        try outbox.withdraw(requestID: id, in: step)
+        try outbox.withdraw(requestID: request.stanzaID, in: step)
         try step.invalidate(request.handler, reason: .cancelled, environment: self)
         return true
     }

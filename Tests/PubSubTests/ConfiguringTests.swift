@@ -165,6 +165,39 @@ import XMPPCore
         await offline.close()
     }
 
+    @Test(
+        "P6 cancelling a chain by what sending returned ends it at whichever step it is, once",
+        arguments: 0...2)
+    func cancelled(_ step: Int) async throws {
+        let folder = try TemporaryFolder()
+        var offline = try OfflineAccount(in: folder)
+        let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
+        let id = try offline.store.step { step in
+            try offline.pubsub.publish(
+                item, on: "nick", requiring: [.accessModel(.open)], configuring: true, then: then,
+                orElse: orElse, in: step)
+        }
+        for answered in [("error", unmet), ("result", "")].prefix(step) {
+            try offline.receive(answer(offline, answered.0, answered.1))
+        }
+        let late = try answer(offline, "result")
+        // The id is the program's; another process may be the one that cancels.
+        await offline.close()
+        offline = try OfflineAccount(in: folder)
+        for isFirst in [true, false] {
+            let isCancelled = try offline.store.step { step in
+                try offline.account.cancelRequest(id: id, in: step)
+            }
+            #expect(isCancelled == isFirst)
+        }
+        try offline.receive(late)
+        #expect(try offline.notes == ["a alice@example.test: test.published cancelled"])
+        #expect(try offline.rows == [])
+        // What was not written yet never is: a request nobody waits for.
+        #expect(try sent(offline).count == step)
+        await offline.close()
+    }
+
     @Test("P6 an item that is larger than what a peer may send is published again as it was")
     func large() async throws {
         let offline = try OfflineAccount()
