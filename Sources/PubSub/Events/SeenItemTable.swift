@@ -33,44 +33,67 @@ struct SeenItemTable {
     func takeNews(
         _ items: [PubSubEvent.Item], at service: JID, in step: borrowing Step
     ) throws(HandlerError) -> [PubSubEvent.Item] {
-        var news: [PubSubEvent.Item] = []
-        for item in items where try isNews(item, at: service, in: step) { news.append(item) }
+        var known = try known(at: service, in: step)
+        var changed: [String] = []
+        let news = items.filter { item in
+            guard let id = item.id, let payload = item.payload else { return true }
+            let digest = Self.digest(of: payload)
+            guard known[id] != digest else { return false }
+            known[id] = digest
+            changed.append(id)
+            return true
+        }
+        // What would go again at once is not written: an event may hold thousands of items.
+        let kept = changed.suffix(Self.itemsPerNode).map { (id: $0, digest: known[$0]) }
+        try note(kept, at: service, in: step)
         return news
     }
 
-    private func isNews(
-        _ item: PubSubEvent.Item, at service: JID, in step: borrowing Step
-    ) throws(HandlerError) -> Bool {
-        guard let id = item.id, let payload = item.payload else { return true }
-        let digest = Self.digest(of: payload)
-        let known = try step.first(
-            "SELECT digest FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ?", handler,
-            service.description, id
-        ) { (row) throws(HandlerError) in row.integer(0) }
-        guard known != digest else { return false }
-        try step.execute(
-            "INSERT OR REPLACE INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)",
-            handler, service.description, id, digest)
-        try trim(service, after: step.lastInsertedRow, in: step)
-        return true
+    private func known(
+        at service: JID, in step: borrowing Step
+    ) throws(HandlerError) -> [String: Int64] {
+        let rows = try step.all(
+            "SELECT item, digest FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler,
+            service.description
+        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        return Dictionary(rows) { _, newer in newer }
     }
 
-    /// Removes what is too much. The count over all services is looked at now and then only.
-    private func trim(
-        _ service: JID, after row: Int64, in step: borrowing Step
+    private func note(
+        _ items: [(id: String, digest: Int64?)], at service: JID, in step: borrowing Step
     ) throws(HandlerError) {
+        guard !items.isEmpty else { return }
+        var isTimeToLook = false
+        for item in items {
+            try step.execute(
+                "INSERT OR REPLACE INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)",
+                handler, service.description, item.id, item.digest)
+            isTimeToLook = isTimeToLook || step.lastInsertedRow % 64 == 0
+        }
+        try trim(service, in: step)
+        if isTimeToLook { try trimAll(in: step) }
+    }
+
+    private func trim(_ service: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             DELETE FROM pubsub_seen_item WHERE row IN (
                 SELECT row FROM pubsub_seen_item WHERE handler = ? AND service = ?
                 ORDER BY row DESC LIMIT -1 OFFSET ?)
             """, handler, service.description, Self.itemsPerNode)
-        guard row % 64 == 0 else { return }
+    }
+
+    /// Removes what is too much over all services. It is looked at now and then only, and then for all handlers: those that
+    /// stand side by side could else take turns so that one is never looked at.
+    private func trimAll(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             DELETE FROM pubsub_seen_item WHERE row IN (
-                SELECT row FROM pubsub_seen_item WHERE handler = ? ORDER BY row DESC LIMIT -1 OFFSET ?)
-            """, handler, Self.items)
+                SELECT row FROM (
+                    SELECT row, row_number() OVER (PARTITION BY handler ORDER BY row DESC) AS place
+                    FROM pubsub_seen_item)
+                WHERE place > ?)
+            """, Self.items)
     }
 
     /// Items that are gone: published again, they are new.
@@ -97,7 +120,18 @@ struct SeenItemTable {
     /// forgery: publishers could only hide items of their own.
     private static func digest(of payload: Element) -> Int64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
-        for byte in Serializer().bytes(payload) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        for byte in Serializer().bytes(ordered(payload)) { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
         return Int64(bitPattern: hash)
+    }
+
+    /// The order of attributes means nothing (XML 1.0 section 3.1), and a service that keeps them in tables shows them in
+    /// another one when it was started again.
+    private static func ordered(_ element: Element) -> Element {
+        var ordered = element
+        ordered.attributes.sort { ($0.name, $0.namespace ?? "") < ($1.name, $1.namespace ?? "") }
+        ordered.children = element.children.map { child in
+            if case .element(let inner) = child { .element(Self.ordered(inner)) } else { child }
+        }
+        return ordered
     }
 }

@@ -33,6 +33,33 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("P5 the order of attributes is none of the content: a service may show them in another one")
+    func attributes() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for attributes in ["bytes='1' id='x' type='image/png'", "type='image/png' id='x' bytes='1'"] {
+            try account.receive(
+                event:
+                    "<items node='\(node)'><item id='x'><m xmlns='urn:x'><info \(attributes)/></m></item></items>"
+            )
+        }
+        #expect(try account.notes == items("x="))
+        await account.close()
+    }
+
+    @Test("P5 one id twice in an event is told twice if the contents differ; the last one is what is known")
+    func sameIDTwice() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        func item(_ name: String) -> String {
+            "<item id='1'><nick xmlns='\(Namespaces.nick)'>\(name)</nick></item>"
+        }
+        try account.receive(event: "<items node='\(node)'>\(item("x"))\(item("y"))\(item("y"))</items>")
+        try account.receive(event: "<items node='\(node)'>\(item("y"))</items>")
+        #expect(try account.notes == items("1=x,1=y"))
+        await account.close()
+    }
+
     @Test("P5 the same item of another publisher, and under another id, is another one")
     func others() async throws {
         let account = try EventAccount()
@@ -113,15 +140,33 @@ import XMPPCore
         // The newest are those that are shown again.
         try account.receive(event: EventAccount.nick("x", id: "i199"))
         #expect(try account.notes.isEmpty)
-        let handler = HandlerID(rawValue: try account.number("SELECT handler FROM listener"))
-        try account.step { step in
-            for number in 0..<(SeenItemTable.items + 500) {
-                let item = PubSubEvent.Item(id: "current", payload: Element("e", namespace: "urn:x"))
-                _ = try SeenItemTable(handler: handler).takeNews(
-                    [item], at: JID("u\(number)@capulet.example"), in: step)
+        await account.close()
+    }
+
+    @Test("P5 what is kept over all publishers is bounded for each of two handlers that see the same items")
+    func boundedTogether() async throws {
+        let account = try EventAccount()
+        try account.listen(tag: "first")
+        try account.listen(as: "second", tag: "second")
+        let handlers = try account.step { step in
+            try step.all("SELECT handler FROM listener") { (row) throws(HandlerError) in
+                HandlerID(rawValue: row.integer(0))
             }
         }
-        #expect(try account.number("SELECT count(*) FROM pubsub_seen_item") < SeenItemTable.items + 64)
+        let item = PubSubEvent.Item(id: "current", payload: Element("e", namespace: "urn:x"))
+        try account.step { step in
+            for number in 0..<(SeenItemTable.items + 500) {
+                let publisher = try JID("u\(number)@capulet.example")
+                for handler in handlers {
+                    _ = try SeenItemTable(handler: handler).takeNews([item], at: publisher, in: step)
+                }
+            }
+        }
+        for handler in handlers {
+            let count = try account.number(
+                "SELECT count(*) FROM pubsub_seen_item WHERE handler = \(handler.rawValue)")
+            #expect(count >= SeenItemTable.items && count < SeenItemTable.items + 64)
+        }
         await account.close()
     }
 }
