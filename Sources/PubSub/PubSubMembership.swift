@@ -36,14 +36,15 @@ public struct PubSubSubscription: Hashable, Sendable {
         (self.jid, self.state, self.id, self.node) = (jid, state, id, node)
     }
 
-    /// Reads a `<subscription/>`; nil when it names neither address nor state.
+    /// Reads a `<subscription/>`; nil when neither it nor the caller says address and state.
     ///
     /// - Parameters:
     ///   - node: The node when the element names none.
     ///   - jid: The subscriber when the element names none.
-    init?(_ element: Element, node: String?, jid: JID?) {
+    ///   - state: The state when the element says none, which the schema allows (section 18.1).
+    init?(_ element: Element, node: String?, jid: JID?, state: State? = nil) {
         let named = element[Wire.jid].map { try? JID($0) } ?? jid
-        guard let named, let state = element[Wire.subscription] else { return nil }
+        guard let named, let state = element[Wire.subscription] ?? state?.rawValue else { return nil }
         self.init(
             named, State(rawValue: state), id: element[Wire.subscriptionID],
             node: element[Wire.node] ?? node)

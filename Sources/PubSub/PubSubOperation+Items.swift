@@ -33,11 +33,14 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
     public static func page(
         of node: String, at position: ResultPage.Position = .start, limit: Int
     ) -> PubSubOperation {
-        let request = PubSubPage.Request(position, limit: limit)
-        return PubSubOperation(
+        page(of: node, PubSubPage.Request(position, limit: limit))
+    }
+
+    static func page(of node: String, _ request: PubSubPage.Request) -> PubSubOperation {
+        PubSubOperation(
             .get, node, question: { .page(request: request, then: $0) }, read: { $0.page(request) }
         ) { _ in
-            try PubSubRequest.page(of: node, at: position, limit: limit)
+            try PubSubRequest.page(of: node, at: request.position, limit: request.limit)
         }
     }
 }

@@ -20,16 +20,13 @@ public struct PubSubPage: Hashable, Sendable {
     public let items: [PubSubItem]
     /// Where the page is in the whole; nil when the service knows no pages and sent everything it has.
     public let page: ResultPage?
-    /// Asks for the page that follows, in the direction in which this one was asked for; nil when this is the last one.
-    public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? {
-        guard let mark else { return nil }
-        return .page(of: node, at: request.isBackward ? .before(mark) : .after(mark), limit: request.limit)
-    }
+    /// Asks for the page that follows, in the direction in which this one was asked for; nil when this is the last one, and
+    /// when the service leads in a circle.
+    public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? { following.map { .page(of: node, $0) } }
 
     private let node: String
-    private let request: Request
-    /// The item at which the page that follows begins.
-    private let mark: String?
+    /// What the page that follows is asked for with.
+    private let following: Request?
 
     /// What a page was asked for with; stored.
     struct Request: Codable, Hashable, Sendable {
@@ -38,6 +35,10 @@ public struct PubSubPage: Hashable, Sendable {
         var mark: String?
         /// Whether pages are read from the end.
         var isBackward: Bool
+        /// How many pages were read before it; nil for none.
+        var pages: Int?
+        /// What one of them held: a page that holds the same closes a circle.
+        var earlier: Int64?
 
         init(_ position: ResultPage.Position, limit: Int) {
             self.limit = limit
@@ -48,15 +49,36 @@ public struct PubSubPage: Hashable, Sendable {
             case .end: (mark, isBackward) = (nil, true)
             }
         }
+
+        /// Which page it is.
+        var position: ResultPage.Position {
+            guard let mark else { return isBackward ? .end : .start }
+            return isBackward ? .before(mark) : .after(mark)
+        }
+
+        /// The request behind this one, which brought a page; nil when that page was here before.
+        ///
+        /// Of all pages one is remembered, the 1st, 2nd, 4th, 8th and so on: a circle of any length is met again before twice
+        /// as many pages were read (Brent's algorithm), and what is stored does not grow.
+        func following(_ mark: String, page digest: Int64) -> Request? {
+            guard digest != earlier else { return nil }
+            var next = self
+            let read = (pages ?? 0) &+ 1
+            (next.mark, next.pages) = (mark, read)
+            if read & (read &- 1) == 0 { next.earlier = digest }
+            return next
+        }
     }
 
     /// - Parameter index: The place of the first item in the whole, from 0, if the service says it.
     init(items: [PubSubItem], page: ResultPage?, index: Int?, node: String, request: Request) {
-        (self.items, self.page, self.node, self.request) = (items, page, node, request)
+        (self.items, self.page, self.node) = (items, page, node)
         let edge = request.isBackward ? page?.first : page?.last
-        // A service that knows no positions sends the same page again and again.
-        let isLast = items.isEmpty || edge == request.mark || Self.isAtEdge(items.count, page, index, request)
-        mark = isLast ? nil : edge
+        // A service that knows no positions sends the same page again and again; one without a name leads to the beginning.
+        let isLast =
+            items.isEmpty || edge == request.mark || edge == ""
+            || Self.isAtEdge(items.count, page, index, request)
+        following = isLast ? nil : edge.flatMap { request.following($0, page: Self.digest(items)) }
     }
 
     private static func isAtEdge(_ items: Int, _ page: ResultPage?, _ index: Int?, _ request: Request) -> Bool
@@ -64,5 +86,15 @@ public struct PubSubPage: Hashable, Sendable {
         guard let index else { return false }
         if request.isBackward { return index == 0 }
         return page?.count.map { index >= $0 - items } ?? false
+    }
+
+    /// A number made from the ids of a page, in their order. An item that was published again stands among others then.
+    private static func digest(_ items: [PubSubItem]) -> Int64 {
+        var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        for item in items {
+            for byte in (item.id ?? "").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
+            hash = (hash ^ 0xff) &* 0x100_0000_01b3
+        }
+        return Int64(bitPattern: hash)
     }
 }

@@ -77,7 +77,9 @@ struct PubSubReply: Sendable {
             guard let element = PubSubReading.child(Wire.subscription, Namespaces.pubsub, of: payload) else {
                 return PubSubSubscription(jid, .subscribed, node: node)
             }
-            guard let read = PubSubSubscription(element, node: node, jid: jid), read.node == node else {
+            guard let read = PubSubSubscription(element, node: node, jid: jid, state: .subscribed),
+                read.node == node
+            else {
                 throw .nonsense("the answer speaks of another subscription")
             }
             return read

@@ -161,8 +161,22 @@ enum PubSubRequest {
     private static func element(
         _ name: String, _ namespace: String = Namespaces.pubsub, of node: String?
     ) throws(AccountError) -> Element {
-        if node == "" { throw invalid("a node without a name was asked for; give the node's name") }
+        if let node { try check(node: node) }
         return Element(name, namespace: namespace, attributes: [Wire.node: node])
+    }
+
+    /// Any name will do that can be written: another one would be asked for in its place.
+    static func check(node: String) throws(AccountError) {
+        if node.isEmpty { throw invalid("a node without a name was asked for; give the node's name") }
+        let isWritable = node.unicodeScalars.allSatisfy { scalar in
+            scalar.value >= 0x20 && ![0xFFFE, 0xFFFF].contains(scalar.value)
+                || ["\t", "\n", "\r"].contains(scalar)
+        }
+        guard isWritable else {
+            throw invalid(
+                "the name of the node \(node.debugDescription) has a character that XML cannot hold; leave it out"
+            )
+        }
     }
 
     private static func wrapped(_ children: [Element]) -> Element {

@@ -1,4 +1,4 @@
-import PubSub
+@testable import PubSub
 import Testing
 import XMPPCore
 
@@ -73,6 +73,20 @@ import XMPPCore
             #expect(error.condition == nil)
             #expect(error.description.contains("answered with conflict; "))
         }
+    }
+
+    @Test("P7 of two conditions of PubSub the first one counts, one that looks alike before it does not")
+    func twoConditions() throws {
+        let own = "xmlns='http://jabber.org/protocol/pubsub#errors'"
+        let iq = try IQ(
+            element: Element(
+                parsing:
+                    "<iq type='error' id='1'><error type='auth'><not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/><closed-node xmlns='urn:x'/><not-subscribed \(own)/><unsupported \(own) feature='x'/></error></iq>",
+                defaultNamespace: Namespaces.client))
+        let error = PubSubError(try #require(iq.error), in: iq)
+        #expect(error.condition == .notSubscribed)
+        #expect(error.unsupportedFeature == nil)
+        #expect(!error.isNotFound)
     }
 
     @Test("P7 an unsupported feature is named; a condition of a later version is kept by its name")

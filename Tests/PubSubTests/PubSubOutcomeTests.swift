@@ -270,6 +270,58 @@ import XMPPCore
             try await next(page(items: ["a"], set: set("a", "a", count: 3, index: .max))) == nil)
     }
 
+    @Test(
+        "P3 a service that leads in a circle is followed no longer than twice around it, from either end",
+        arguments: [1, 2, 3, 7, 50], [false, true])
+    func circle(length: Int, isBackward: Bool) async throws {
+        var operation: PubSubOperation<PubSubAnswer<PubSubPage>>? = .page(
+            of: node, at: isBackward ? .end : .start, limit: 2)
+        var read = 0
+        // Three pages lead into the circle.
+        while let asked = operation, read < 1000 {
+            let place = read < 3 ? read : 3 + (read - 3) % length
+            let (first, last) = ("\(place)a", "\(place)b")
+            let items = [first, last].map { "<item id='\($0)'/>" }.joined()
+            let xml = pubsub(
+                "<items node='princely_musings'>\(items)</items>\(set(first, last, count: 9, index: nil))")
+            guard case .success(let page) = try await outcome(asked, "result", xml) else { break }
+            operation = page.next
+            read += 1
+        }
+        #expect(read >= 3 + length && read <= 3 * (3 + length) + 2)
+    }
+
+    @Test("P3 pages that are all different are read to the end, although an item moves from page to page")
+    func moving() async throws {
+        var operation: PubSubOperation<PubSubAnswer<PubSubPage>>? = .page(of: node, limit: 2)
+        for number in 0..<300 {
+            let asked = try #require(operation, "stopped at page \(number)")
+            let xml = pubsub(
+                "<items node='princely_musings'><item id='\(number)'/><item id='moves'/></items>\(set("\(number)", number % 2 == 0 ? "moves" : "stays"))"
+            )
+            guard case .success(let page) = try await outcome(asked, "result", xml) else { break }
+            operation = page.next
+        }
+        #expect(operation != nil)
+    }
+
+    @Test("P3 a last item without a name is no place to go on from: it would lead to the beginning")
+    func namelessPlace() async throws {
+        #expect(try await next(page(items: ["a"], set: set("", ""))) == nil)
+        #expect(try await next(page(.before("b"), items: ["a"], set: set("", ""))) == nil)
+    }
+
+    @Test("P3 a subscription whose state the answer does not say is one: the service has carried it out")
+    func subscriptionWithoutState() async throws {
+        let xml = pubsub(
+            "<subscription node='princely_musings' jid='francisco@denmark.lit' subid='ba49'/>")
+        #expect(
+            try await outcome(.subscribe(to: node), "result", xml)
+                == .success(
+                    PubSubSubscription(
+                        JID("francisco@denmark.lit"), .subscribed, id: "ba49", node: "princely_musings")))
+    }
+
     @Test("P3 a page of another node, or none, is an error and not the end")
     func misplacedPage() async throws {
         for xml in ["", pubsub(""), pubsub("<items node='other'/>")] {
