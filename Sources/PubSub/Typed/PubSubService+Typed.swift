@@ -44,6 +44,29 @@ extension PubSubService {
             configuring: configuring, then: then, orElse: orElse, timeout: timeout, in: step)
     }
 
+    /// Publishes a value on its node and waits for the answer here.
+    ///
+    /// ```swift
+    /// try await account.pubsub.publish(UserNick("Juliet"))
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - value: The value, under the id ``PubSubPayload/itemID``; one that is there under this id is replaced.
+    ///   - service: Where the node is; nil for the own account's PEP.
+    ///   - configuring: Whether a node of which the type's ``PubSubPayload/options`` do not hold is configured so.
+    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    /// - Returns: The item's id; nil when the service chose one and did not tell.
+    /// - Throws: What ``PubSubPayload/element`` throws; else as ``request(_:to:timeout:)``.
+    @discardableResult
+    public func publish<Payload: PubSubPayload>(
+        _ value: Payload, at service: JID? = nil, configuring: Bool = false, timeout: Int64? = nil
+    ) async throws -> String? {
+        try await request(
+            .publish(
+                value.item(), on: Payload.node, requiring: Payload.options, configuring: configuring),
+            to: service, timeout: timeout)
+    }
+
     // MARK: Fetching
 
     /// Asks for the values on a node.
@@ -82,6 +105,37 @@ extension PubSubService {
         try fetch(
             Payload.node, from: service, selection, then: then.calledWith(PubSubFetch.self), orElse: orElse,
             timeout: timeout, in: step)
+    }
+
+    /// Asks for the values on a node and waits for the answer here.
+    ///
+    /// ```swift
+    /// let nick = try await account.pubsub.fetch(UserNick.self, from: juliet, .newest(1)).last?.value
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - type: The values' type, which names the node.
+    ///   - service: Whom to ask: a user's bare address for PEP, or a PubSub service; nil for the own account.
+    ///   - selection: Which items.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    /// - Returns: The values, in the order of the answer. Items that hold something else are left out if there are values.
+    /// - Throws: ``PubSubPayloadError`` `unreadable` when there are items and none of them holds such a value; else as
+    ///   ``request(_:to:timeout:)``.
+    public func fetch<Payload: PubSubPayload>(
+        _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
+        timeout: Int64? = nil
+    ) async throws -> [PubSubValue<Payload>] {
+        let items = try await request(.items(of: Payload.node, selection), to: service, timeout: timeout)
+        let values = items.compactMap { PubSubValue<Payload>(id: $0.id, payload: $0.payload) }
+        guard values.isEmpty, let item = items.first else { return values }
+        // An empty list would be taken for an empty node.
+        guard let payload = item.payload else {
+            throw PubSubPayloadError(
+                .unreadable, "the items of the node '\(Payload.node)' hold no \(Payload.self); leave them out"
+            )
+        }
+        _ = try Payload(payload, itemID: item.id)
+        return values
     }
 
     // MARK: Listening

@@ -176,6 +176,48 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("P5 typed values are published and fetched awaited, too, and what holds none is no empty node")
+    func awaited() async throws {
+        let account = try EventAccount()
+        let pubsub = account.pubsub
+        let owner = try JID(juliet)
+        func answer(_ type: String, _ content: String) async throws -> String {
+            try await waitForCondition("a request") {
+                try account.number("SELECT count(*) FROM request") == 1
+            }
+            let sent = try account.step { step in
+                try step.first("SELECT stanza_id, peer FROM request") { (row) throws(HandlerError) in
+                    (row.text(0), row.optionalText(1))
+                }
+            }
+            let from = sent?.1.map { " from='\($0)'" } ?? ""
+            try account.receive(
+                Element(
+                    parsing: "<iq type='\(type)' id='\(sent?.0 ?? "")'\(from)>\(content)</iq>",
+                    defaultNamespace: Namespaces.client))
+            return sent?.0 ?? ""
+        }
+        func items(_ xml: String) -> String {
+            "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='\(UserNick.node)'>\(xml)</items></pubsub>"
+        }
+        func fetched(_ xml: String) async throws -> [PubSubValue<UserNick>] {
+            async let values = pubsub.fetch(UserNick.self, from: owner, .newest(2))
+            _ = try await answer("result", items(xml))
+            return try await values
+        }
+        async let id = pubsub.publish(UserNick("Jule"))
+        _ = try await answer("result", "")
+        #expect(try await id == "current")
+        let nick = "<item id='1'><nick xmlns='\(Namespaces.nick)'>Jule</nick></item>"
+        let other = "<item id='2'><x xmlns='urn:x'/></item>"
+        #expect(try await fetched(nick + other).map(\.value) == [UserNick("Jule")])
+        #expect(try await fetched("").isEmpty)
+        for unreadable in [other, "<item id='3'/>"] {
+            await #expect(throws: PubSubPayloadError.self) { try await fetched(unreadable) }
+        }
+        await account.close()
+    }
+
     @Test("P5 a typed fetch finds an async handler, too")
     func fetchesLater() async throws {
         let account = try EventAccount()
