@@ -43,12 +43,15 @@ public struct PubSubEvents: AccountModule {
     public func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
         // What archives and copies hold is the past; it must not be taken for how things are now.
-        guard received.source == .live, message.type != .error, message.type != .groupchat,
-            let event = message.element.child(EventWire.event, Namespaces.pubsubEvent)
-        else { return false }
+        guard received.source == .live, message.type != .error, message.type != .groupchat else {
+            return false
+        }
         let account = received.account
         let own = try account.ownAddress(in: step)
         let service = message.from ?? own
+        guard let event = message.element.child(EventWire.event, Namespaces.pubsubEvent) else {
+            return try SubscriptionRequestArrival(account: account, service: service).take(message, in: step)
+        }
         guard service.isBare else {
             account.ignore(
                 message.element,

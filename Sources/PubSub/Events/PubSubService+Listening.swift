@@ -66,10 +66,7 @@ extension PubSubService {
         of node: String, _ publisher: JID?, in step: borrowing Step
     ) throws -> PubSubListeners {
         _ = try account.module(PubSubEvents.self)
-        guard !node.isEmpty else {
-            throw AccountError(
-                .invalidStanza, "a node without a name was to be listened to; give the node's name")
-        }
+        try PubSubRequest.check(node: node)
         if let publisher, !publisher.isBare {
             throw AccountError(
                 .invalidStanza,

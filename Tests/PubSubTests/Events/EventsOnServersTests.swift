@@ -146,4 +146,24 @@ import XMPPCore
                     ])
         }
     }
+
+    // Prosody 13.0.1 refuses to make a node with the access model `authorize`.
+    @Test("P3 the owner is asked who may subscribe, says yes, and the subscriber gets events: ejabberd")
+    func approval() async throws {
+        try await withEventHome(.ejabberd) { home in
+            let service = try JID("pubsub.localhost")
+            let account = try home.account()
+            try await account.pubsub.decideSubscriptions(
+                at: service, as: "test", EventApp.Asked(tag: "d").durable)
+            try await account.connect()
+            try await account.pubsub.request(.create("club", with: [.accessModel(.authorize)]), to: service)
+            try await home.tell("subscribe \(service) club")
+            try await home.waitForNotes(1, account)
+            #expect(try home.notes(account).first?.hasPrefix("d \(service): \(home.juliet) club ") == true)
+            try await waitForCondition("the subscription") {
+                try await account.pubsub.request(.subscriptions(to: "club"), to: service)
+                    .map(\.state) == [.subscribed]
+            }
+        }
+    }
 }

@@ -169,6 +169,29 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("P4 an event in a copy or out of an archive is the past and brings nothing")
+    func pastEvents() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        let message = try Message(element: EventAccount.event(EventAccount.nick("x")))
+        func isTaken(_ source: MessageReceived.Source) throws -> Bool {
+            try account.step { step in
+                try PubSubEvents().receive(
+                    MessageReceived(account: account.account, message: message, source: source), in: step)
+            }
+        }
+        let archive = try JID(EventAccount.jid)
+        for source in [
+            MessageReceived.Source.carbonReceived, .carbonSent, .archive(archive, id: "1", storedAt: 1),
+        ] {
+            #expect(try !isTaken(source))
+        }
+        #expect(try account.notes.isEmpty)
+        #expect(try isTaken(.live))
+        #expect(try account.notes.count == 1)
+        await account.close()
+    }
+
     @Test("P4 with a roster, handlers of everybody's nodes are called for the account and its contacts only")
     func contactsOnly() async throws {
         let account = try EventAccount(modules: [DiscoModule(), RosterModule(), PubSubEvents()])
@@ -240,6 +263,7 @@ import XMPPCore
     func refused() async throws {
         let account = try EventAccount()
         #expect(throws: AccountError.self) { try account.listen(to: "") }
+        #expect(throws: AccountError.self) { try account.listen(to: "a\u{0}b") }
         #expect(throws: AccountError.self) { try account.listen(of: juliet + "/balcony") }
         await account.close()
         let withoutTables = try EventAccount(schemas: [])

@@ -8,6 +8,7 @@ Control lines on standard input; each is echoed as "done LINE" once the server h
     retract NODE ITEM          takes it back and lets everybody know
     purge NODE, delete NODE    (XEP-0060 sections 8.5 and 8.4)
     tell-ends NODE             lets the server tell of retractions, purges and the deletion, which ejabberd does not by itself
+    subscribe SERVICE NODE     (6.1), and see what becomes of it
     quit                       closes the stream (the end of the input does so too)
 Exit status: 0 told to quit, 2 could not log in, 3 the link died, 4 slixmpp is missing.
 """
@@ -84,6 +85,10 @@ class Peer(slixmpp.ClientXMPP):
                 "event", **{"from": message.xml.get("from")}, id=item.get("id"), body="".join(item.itertext())
             )
 
+        for change in message.xml.iter(f"{{{PUBSUB}#event}}subscription"):
+            fields = {"from": message.xml.get("from"), "id": change.get("node")}
+            self.log.write("event", body=change.get("subscription"), **fields)
+
     async def control(self, words):
         if words[0] == "publish":
             item = ET.Element(f"{{{PUBSUB}}}item", {"id": words[2]})
@@ -94,6 +99,9 @@ class Peer(slixmpp.ClientXMPP):
             await self.request(PUBSUB, "retract", words[1], item, notify="true")
         elif words[0] in ("purge", "delete"):
             await self.request(f"{PUBSUB}#owner", words[0], words[1])
+        elif words[0] == "subscribe":
+            jid = self.boundjid.bare
+            await self.request(PUBSUB, "subscribe", words[2], to=words[1], jid=jid)
         elif words[0] == "tell-ends":
             form = ET.Element("{jabber:x:data}x", {"type": "submit"})
             fields = {"FORM_TYPE": f"{PUBSUB}#node_config", "pubsub#notify_delete": "1", "pubsub#notify_retract": "1"}
@@ -104,8 +112,8 @@ class Peer(slixmpp.ClientXMPP):
         else:
             raise ValueError("unknown")
 
-    async def request(self, namespace, name, node, child=None, **attributes):
-        request = self.make_iq_set()
+    async def request(self, namespace, name, node, child=None, to=None, **attributes):
+        request = self.make_iq_set(ito=to)
         pubsub = ET.Element(f"{{{namespace}}}pubsub")
         operation = ET.SubElement(pubsub, f"{{{namespace}}}{name}", {"node": node, **attributes})
         if child is not None:

@@ -12,7 +12,7 @@ enum EventApp {
 
     static let handlers: [any DurableHandler.Type] = [
         Seen.self, Failing.self, NickSeen.self, NickFetched.self, MoodSeen.self, Sent.self, Message.self,
-        Later.self, NickFetchedLater.self,
+        Later.self, NickFetchedLater.self, Asked.self,
     ]
 
     static func note(_ text: String, in step: borrowing Step) throws(HandlerError) {
@@ -159,6 +159,21 @@ enum EventApp {
                 guard case .items(let items) = call.context.outcome else { return }
                 try note("fetched later \(items.map(\.value.name))", in: step)
             }
+        }
+    }
+
+    /// Lets in whoever asks but Mallory, and those whom it does not decide about it keeps.
+    struct Asked: Handler {
+        static let id = "test.subscription-asked"
+        var tag: String
+
+        func run(_ call: borrowing Call<PubSubSubscriptionRequested>) throws {
+            let request = call.request
+            try note(
+                "\(tag) \(request.service): \(request.subscriber) \(request.node) \(request.subscriptionID ?? "-")",
+                in: call.step)
+            try call.account.pubsub.answer(
+                request, allowing: request.subscriber.local != "mallory", in: call.step)
         }
     }
 

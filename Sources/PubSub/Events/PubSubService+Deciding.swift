@@ -1,0 +1,90 @@
+public import Handlers
+import XMPPAccount
+public import XMPPCore
+
+extension PubSubService {
+    /// Lets a stored handler decide who may subscribe to own nodes whose access model is `authorize`.
+    ///
+    /// ```swift
+    /// try await account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked())
+    /// ```
+    ///
+    /// It is called inside the step that counts the service's message, in whatever process receives it. A service may ask
+    /// again until it has an answer. Who waits is also among ``PubSubOperation/subscriptions(to:)``, as `pending`, and can
+    /// be let in with ``PubSubOperation/setSubscriptions(_:to:)``.
+    ///
+    /// - Parameters:
+    ///   - service: The service whose nodes the account owns, or its own bare address. Nobody else can ask.
+    ///   - key: Names this handler among those of the service; the same key replaces it, so a program may call this at every
+    ///     start.
+    ///   - handler: Called with each request. One that throws is tried again as its `retry` says.
+    /// - Throws: ``XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for a service with a
+    ///   resource; ``Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: XEP-0060 section 8.6.
+    public func decideSubscriptions(
+        at service: JID, as key: String, _ handler: Durable<PubSubSubscriptionRequested>
+    ) async throws {
+        try await account.perform { step in
+            try self.decideSubscriptions(at: service, as: key, handler, in: step)
+        }
+    }
+
+    /// Lets a stored handler decide who may subscribe, from inside a step.
+    public func decideSubscriptions(
+        at service: JID, as key: String, _ handler: Durable<PubSubSubscriptionRequested>,
+        in step: borrowing Step
+    ) throws {
+        try requests(at: service).set(key, to: handler, in: step)
+    }
+
+    /// Ends what ``decideSubscriptions(at:as:_:)`` began.
+    ///
+    /// - Returns: False when nobody decided under that key.
+    @discardableResult
+    public func stopDecidingSubscriptions(at service: JID, as key: String) async throws -> Bool {
+        try await account.perform { step in
+            try self.stopDecidingSubscriptions(at: service, as: key, in: step)
+        }
+    }
+
+    /// Ends what ``decideSubscriptions(at:as:_:)`` began, from inside a step.
+    @discardableResult
+    public func stopDecidingSubscriptions(
+        at service: JID, as key: String, in step: borrowing Step
+    ) throws -> Bool {
+        try requests(at: service).remove(key, in: step)
+    }
+
+    /// Says whether somebody may subscribe.
+    ///
+    /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber, not the
+    /// owner, is told what became of it; to be sure ask for ``PubSubOperation/subscriptions(to:)``.
+    ///
+    /// - Parameters:
+    ///   - request: What the service asked.
+    ///   - isAllowed: Whether events may go to the subscriber.
+    /// - Throws: ``XMPPAccount/AccountError`` `outboxFull`; ``Handlers/HandlerError`` when the store fails.
+    public func answer(_ request: PubSubSubscriptionRequest, allowing isAllowed: Bool) async throws {
+        try await account.perform { step in
+            try self.answer(request, allowing: isAllowed, in: step)
+        }
+    }
+
+    /// Says whether somebody may subscribe, from inside a step: it commits with the rest of the step.
+    public func answer(
+        _ request: PubSubSubscriptionRequest, allowing isAllowed: Bool, in step: borrowing Step
+    ) throws {
+        try account.send(request.answer(allowing: isAllowed), in: step)
+    }
+
+    private func requests(at service: JID) throws -> SubscriptionRequestArrival {
+        _ = try account.module(PubSubEvents.self)
+        guard service.isBare else {
+            throw AccountError(
+                .invalidStanza,
+                "\(service) has a resource, but nodes are at bare addresses; give \(service.bare)")
+        }
+        return SubscriptionRequestArrival(account: account, service: service)
+    }
+}

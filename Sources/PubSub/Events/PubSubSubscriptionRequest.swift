@@ -1,0 +1,135 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Somebody wants to subscribe to a node of one's own whose owner must agree: what the service asks the owner.
+///
+/// It can be stored and answered later, by whatever process:
+/// ``PubSubService/answer(_:allowing:)``.
+///
+/// Source: XEP-0060 section 8.6.
+public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
+    /// Where the node is: the address that the request came from.
+    public let service: JID
+    /// The node's name.
+    public let node: String
+    /// Who wants to subscribe, as the service says.
+    public let subscriber: JID
+    /// What tells the subscription from others of the same address.
+    public let subscriptionID: String?
+    /// The id of the service's message, which the answer repeats.
+    let messageID: String?
+    /// The form as it came: the answer is the form.
+    let fields: [Field]
+
+    struct Field: Codable, Hashable, Sendable {
+        var name: String
+        var values: [String]
+    }
+
+    /// Reads what a service asks; nil when it does not say who wants to subscribe to what.
+    init?(_ form: DataForm, service: JID, messageID: String?) {
+        guard let node = form[SubscriptionForm.node], !node.isEmpty,
+            let subscriber = form[SubscriptionForm.subscriber].flatMap({ try? JID($0) })
+        else { return nil }
+        (self.service, self.node, self.subscriber) = (service, node, subscriber)
+        (self.messageID, subscriptionID) = (messageID, form[SubscriptionForm.subscriptionID])
+        fields = form.fields.compactMap { field in field.name.map { Field(name: $0, values: field.values) } }
+    }
+
+    /// The owner's answer.
+    func answer(allowing isAllowed: Bool) -> Message {
+        var form = DataForm(
+            .submit, type: SubscriptionForm.type,
+            fields.filter { $0.name != "FORM_TYPE" }.map { DataForm.Field($0.name, values: $0.values) })
+        form[SubscriptionForm.allow] = isAllowed ? "true" : "false"
+        return Message(to: service, type: .normal, id: messageID, children: [form.element])
+    }
+}
+
+/// The form in which a service asks (XEP-0060 section 16.4.2).
+enum SubscriptionForm {
+    static let type = "http://jabber.org/protocol/pubsub#subscribe_authorization"
+    static let node = "pubsub#node"
+    static let subscriber = "pubsub#subscriber_jid"
+    static let subscriptionID = "pubsub#subid"
+    static let allow = "pubsub#allow"
+}
+
+/// The context of a standing handler that decides who may subscribe.
+///
+/// ```swift
+/// @Handler("club.asked")
+/// static func asked(_ call: borrowing Call<PubSubSubscriptionRequested>) throws {
+///     let isMember = try Members.contains(call.request.subscriber, in: call.step)
+///     try call.account.pubsub.answer(call.request, allowing: isMember, in: call.step)
+/// }
+/// ```
+public struct PubSubSubscriptionRequested: Sendable {
+    /// The account that owns the node.
+    public let account: Account
+    /// Who wants to subscribe to what; answer it here, or store it and answer later.
+    public let request: PubSubSubscriptionRequest
+}
+
+extension PubSubSubscriptionRequested: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        guard let account = environment as? Account else {
+            throw HandlerError(
+                .missingInstance,
+                "a handler of a subscription request was to be called again without its account; attach that account to the runner"
+            )
+        }
+        self.init(
+            account: account, request: try ArgumentCoding.value(PubSubSubscriptionRequest.self, from: bytes))
+    }
+}
+
+/// Takes in what services ask owners.
+struct SubscriptionRequestArrival {
+    let account: Account
+    let service: JID
+
+    private static let event = "pubsub-request"
+
+    private static func key(_ service: JID, _ key: String) -> String { "\(service) \(key)" }
+
+    /// - Returns: Whether somebody decides about it.
+    func take(_ message: Message, in step: borrowing Step) throws -> Bool {
+        let form = message.element.children("x", Namespaces.dataForms).lazy.compactMap { DataForm($0) }
+            .first { $0.kind == .form && $0.formType == SubscriptionForm.type }
+        guard let form else { return false }
+        // Who is not named cannot ask: anybody may write such a form, and it would speak in the name of a service.
+        let prefix = Self.key(service, "")
+        let handlers = try account.listeners.listeners(of: Self.event, in: step).filter {
+            $0.key.hasPrefix(prefix)
+        }
+        guard !handlers.isEmpty else { return false }
+        guard let request = PubSubSubscriptionRequest(form, service: service, messageID: message.id) else {
+            account.ignore(
+                message.element, "\(service) does not say who wants to subscribe to which node", after: step)
+            return true
+        }
+        for listener in handlers {
+            let disposition = try step.call(
+                listener.handler, with: PubSubSubscriptionRequested(account: account, request: request))
+            account.note(
+                disposition, of: "subscription of \(request.subscriber) to \(request.node)", after: step)
+        }
+        return true
+    }
+
+    func set(
+        _ key: String, to handler: Durable<PubSubSubscriptionRequested>, in step: borrowing Step
+    ) throws {
+        try account.listeners.set(Self.event, key: Self.key(service, key), to: handler, in: step)
+    }
+
+    func remove(_ key: String, in step: borrowing Step) throws -> Bool {
+        try account.listeners.remove(Self.event, key: Self.key(service, key), in: step)
+    }
+}
