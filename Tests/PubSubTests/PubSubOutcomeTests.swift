@@ -278,7 +278,7 @@ import XMPPCore
             of: node, at: isBackward ? .end : .start, limit: 2)
         var read = 0
         // Three pages lead into the circle.
-        while let asked = operation, read < 1000 {
+        while let asked = operation, read < 200 {
             let place = read < 3 ? read : 3 + (read - 3) % length
             let (first, last) = ("\(place)a", "\(place)b")
             let items = [first, last].map { "<item id='\($0)'/>" }.joined()
