@@ -58,8 +58,8 @@ public struct PubSubPage: Hashable, Sendable {
 
         /// The request behind this one, which brought a page; nil when that page was here before.
         ///
-        /// Of all pages one is remembered, the 1st, 2nd, 4th, 8th and so on: a circle of any length is met again before twice
-        /// as many pages were read (Brent's algorithm), and what is stored does not grow.
+        /// Of all pages one is remembered, the 1st, 2nd, 4th, 8th and so on: a circle of any length is met again before
+        /// three times as many pages were read (Brent's algorithm), and what is stored does not grow.
         func following(_ mark: String, page digest: Int64) -> Request? {
             guard digest != earlier else { return nil }
             var next = self

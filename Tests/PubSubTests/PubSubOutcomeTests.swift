@@ -271,7 +271,7 @@ import XMPPCore
     }
 
     @Test(
-        "P3 a service that leads in a circle is followed no longer than twice around it, from either end",
+        "P3 a service that leads in a circle is not followed for ever, however long it is, from either end",
         arguments: [1, 2, 3, 7, 50], [false, true])
     func circle(length: Int, isBackward: Bool) async throws {
         var operation: PubSubOperation<PubSubAnswer<PubSubPage>>? = .page(
@@ -303,6 +303,18 @@ import XMPPCore
             operation = page.next
         }
         #expect(operation != nil)
+    }
+
+    @Test("P3 ten thousand items in one answer are read, in their order")
+    func manyItems() async throws {
+        let items = (0..<10_000).map { "<item id='\($0)'><e xmlns='urn:x'>\($0)</e></item>" }.joined()
+        let xml = pubsub("<items node='princely_musings'>\(items)</items>")
+        guard case .success(let page) = try await outcome(.page(of: node, limit: 50), "result", xml) else {
+            Issue.record("the answer was not read")
+            return
+        }
+        #expect(page.items.map(\.id) == (0..<10_000).map { "\($0)" })
+        #expect(page.next == nil)
     }
 
     @Test("P3 a last item without a name is no place to go on from: it would lead to the beginning")

@@ -164,6 +164,11 @@ import XMPPCore
                 try await account.pubsub.request(.subscriptions(to: "club"), to: service)
                     .map(\.state) == [.subscribed]
             }
+            let item = PubSubItem(id: "1", payload: UserNick("welcome").element)
+            try await account.pubsub.request(.publish(item, on: "club"), to: service)
+            try await waitForCondition("the subscriber's event") {
+                try home.seenByPeer(at: service).contains("welcome")
+            }
         }
     }
 }

@@ -88,9 +88,9 @@ final class EventHome: Sendable {
         try await tell("publish \(UserNick.node) \(id) \(Data(xml.utf8).base64EncodedString())")
     }
 
-    /// The texts of the items that the contact saw on nodes of the account.
-    func seenByPeer() throws -> [String] {
-        try peer.log().filter { $0.kind.name == "event" && $0.from == jid.description }
+    /// The texts of the items that the contact saw on nodes of the account, or of a service.
+    func seenByPeer(at service: JID? = nil) throws -> [String] {
+        try peer.log().filter { $0.kind.name == "event" && $0.from == (service ?? jid).description }
             .compactMap(\.body)
     }
 
