@@ -191,12 +191,12 @@ public struct PendingIQTable: Sendable {
             read: Self.read)
     }
 
-    /// What ``nextID(after:)`` names: all ids between the mark and the character behind it.
+    /// What ``nextID(after:)`` names: all ids with the mark and a digit.
     private func successor(of id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             """
             SELECT stanza_id, peer, handler, on_timeout FROM request
-            WHERE account = ?1 AND stanza_id > ?2 || '/' AND stanza_id < ?2 || '0'
+            WHERE account = ?1 AND stanza_id > ?2 || '/' AND stanza_id < ?2 || '/:'
             """, account, id, read: Self.read)
     }
 

@@ -44,6 +44,24 @@ import XMPPCore
         return try store.step { step in try table.take(answer: iq, own: own, in: step) }
     }
 
+    @Test("Q2 what goes on for a request is cancelled by the first one's id, and nothing else is")
+    func successors() throws {
+        defer { clean() }
+        #expect(PendingIQTable.nextID(after: "q") == "q/2")
+        #expect(PendingIQTable.nextID(after: "q/2") == "q/3")
+        #expect(PendingIQTable.nextID(after: "q/9") == "q/10")
+        #expect(PendingIQTable.nextID(after: "q/x") == "q/x/2")
+        func cancel(_ id: String) throws -> String? {
+            try store.step { step in try table.take(id: id, in: step)?.stanzaID }
+        }
+        for id in ["q0", "q", "q/10", "q/x", "qq/2", "q0/2"] { try insert(id) }
+        #expect(try cancel("q") == "q")
+        #expect(try cancel("q") == "q/10")
+        #expect(try cancel("q") == nil)
+        #expect(try cancel("r") == nil)
+        #expect(try ["q0", "q/x", "qq", "q0"].map { try cancel($0) } == ["q0", "q/x", "qq/2", "q0/2"])
+    }
+
     @Test("Q2 three wrong senders are refused and the right one is still taken")
     func wrongSenders() throws {
         defer { clean() }
