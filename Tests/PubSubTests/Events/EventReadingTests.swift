@@ -19,6 +19,10 @@ import XMPPCore
     static let examples = [
         Example(
             xml: "<items node='n'><item id='1'><e xmlns='urn:x'>a</e></item></items>", words: ["items 1=a"]),
+        // An item holds one payload (7.1.3.6); of several the first one counts.
+        Example(
+            xml: "<items node='n'><item id='1'>a<e xmlns='urn:x'>b</e><f xmlns='urn:x'>c</f></item></items>",
+            words: ["items 1=b"], isWhole: false),
         Example(xml: "<items node='n'/>", words: ["items "]),
         Example(xml: "<items node='n'><item id='1'/></items>", words: ["items 1=-"]),
         Example(
