@@ -14,7 +14,7 @@ extension Account {
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
-    /// - Throws: ``AccountError`` `invalidStanza` or `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store fails.
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
         timeoutPolicy: PendingIQTable.TimeoutPolicy = .call
@@ -36,6 +36,8 @@ extension Account {
                 .invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
         }
         try checkRoom(in: step)
+        let xml = Serializer().bytes(iq.element)
+        try checkSize(xml, in: step)
         let session = try sessions.live(in: step)
         let handler = try step.bind(then.orElse(orElse))
         let liveTime = try currentLiveTime(in: step)
@@ -43,8 +45,7 @@ extension Account {
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
             deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout),
             timeoutPolicy: timeoutPolicy, in: step)
-        try outbox.append(
-            .request, id: iq.id, xml: Serializer().bytes(iq.element), session: session, in: step)
+        try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()
         wakeAfterCommit(step)
         return handler
@@ -57,8 +58,8 @@ extension Account {
     ///   - key: Names it in ``AccountEvent/acknowledged(_:)`` and ``StanzaAcknowledged``, whatever its id is.
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     /// - Returns: The message's id.
-    /// - Throws: ``AccountError`` `outboxFull`; `EncodingError` for a key that cannot be encoded; ``HandlerError`` when
-    ///   the store fails.
+    /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
+    ///   ``HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ message: Message, key: (any Encodable & Sendable)? = nil,
@@ -77,13 +78,16 @@ extension Account {
         var element = message.element
         let id = message.id ?? StanzaID.random()
         element["id"] = id
+        let xml = Serializer().bytes(element)
+        try checkSize(xml, in: step)
         if modules.giveBackMessages {
             try seen.noteSent(message.originID ?? id, own: configuration.jid, in: step)
         }
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
-            .message, id: id, key: AcknowledgedStanza.storing(key), xml: Serializer().bytes(element),
-            session: sessions.live(in: step), handler: handler, in: step)
+            .message, id: id, key: AcknowledgedStanza.storing(key), xml: xml,
+            session: sessions.live(in: step),
+            handler: handler, in: step)
         wakeAfterCommit(step)
         return id
     }
@@ -96,12 +100,13 @@ extension Account {
         acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws {
         try checkRoom(in: step)
+        let xml = Serializer().bytes(try extended(presence.element, in: step))
+        try checkSize(xml, in: step)
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try ownPresence.note(presence, in: step)
         try outbox.append(
-            .presence, id: presence.id, key: AcknowledgedStanza.storing(key),
-            xml: Serializer().bytes(extended(presence.element, in: step)), session: sessions.live(in: step),
-            handler: handler, in: step)
+            .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,
+            session: sessions.live(in: step), handler: handler, in: step)
         wakeAfterCommit(step)
     }
 
@@ -123,16 +128,24 @@ extension Account {
     func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
         guard let session = try sessions.live(in: step) else { return false }
         try checkRoom(in: step)
-        try outbox.append(
-            .fleeting, id: message["id"], xml: Serializer().bytes(message), session: session, in: step)
+        let xml = Serializer().bytes(message)
+        try checkSize(xml, in: step)
+        try outbox.append(.fleeting, id: message["id"], xml: xml, session: session, in: step)
         wakeAfterCommit(step)
         return true
     }
 
     /// Answers an inbound request.
     func reply(_ iq: Element, in step: borrowing Step) throws {
-        try outbox.append(
-            .reply, id: iq["id"], xml: Serializer().bytes(iq), session: sessions.live(in: step), in: step)
+        var xml = Serializer().bytes(iq)
+        // Whoever asked shall not wait for an answer that the server does not take.
+        if try isTooLarge(xml, in: step) {
+            let error = StanzaError(.resourceConstraint)
+            xml = Serializer().bytes(
+                InboundRequestTable.refusal(to: try iq["to"].map { try JID($0) }, id: iq["id"] ?? "", error)
+                    .element)
+        }
+        try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.live(in: step), in: step)
     }
 
     // MARK: Listening

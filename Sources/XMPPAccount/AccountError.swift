@@ -34,6 +34,8 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let outboxFull = Code(rawValue: "outbox-full")
         /// What was to be sent is not a valid stanza.
         public static let invalidStanza = Code(rawValue: "invalid-stanza")
+        /// The server does not take a stanza of that size (XEP-0478).
+        public static let stanzaTooLarge = Code(rawValue: "stanza-too-large")
         /// The request of somebody else's was answered before, or cannot be answered any more.
         public static let alreadyAnswered = Code(rawValue: "already-answered")
         /// The message is not being delivered just now, so it cannot be deferred.

@@ -25,6 +25,8 @@ public enum AccountEvent: Sendable {
     /// The server took responsibility for these stanzas, in the order in which they were sent. Only those that have an id
     /// or a key.
     case acknowledged([AcknowledgedStanza])
+    /// The server does not take a stanza that waited to be sent, because of its size; its handlers were invalidated.
+    case refused(AcknowledgedStanza, reason: String)
     /// A stanza was counted but could not be understood.
     case ignored(Element, reason: String)
     /// A handler was set aside; its row and what it was called with are kept.

@@ -12,11 +12,22 @@ extension AccountLoop {
         // A server that accepts and breaks off again and again is not asked ever faster.
         if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
         loginMemory.note(error, of: account.configuration)
+        countRefusal(error, on: stream)
         close(stream, error)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))
         retry(after: error, isFresh: stream.isResumed && now - stream.openedAt < Self.stableTime)
+    }
+
+    /// A stream that ends behind a large stanza may have ended because of it.
+    private func countRefusal(_ error: AccountError, on stream: LiveStream) {
+        let weight = StanzaLimit.mayBeMeant(by: error) ? StanzaLimit.streamErrorWeight : 1
+        // Not counting is the safe side.
+        try? fenced { step in
+            try account.outbox.countRefusal(
+                session: stream.session, upTo: stream.flushMark, weight: weight, in: step)
+        }
     }
 
     func dropSilent(_ stream: LiveStream) {

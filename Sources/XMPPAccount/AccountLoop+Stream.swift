@@ -109,11 +109,12 @@ extension AccountLoop {
     }
 
     private func announce(_ outcome: StreamOpener.Outcome, _ own: JID) {
-        switch outcome {
-        case .resumed:
-            account.hub.send(.resumed(own))
+        defer {
             arrivals.forEach(account.hub.send)
             arrivals = []
+        }
+        switch outcome {
+        case .resumed: account.hub.send(.resumed(own))
         case .bound(let session, _):
             account.hub.send(.bound(own))
             guard session.isManaged else { return account.hub.send(.notEnabled(session.refusal)) }
@@ -138,10 +139,12 @@ extension AccountLoop {
                 try account.sessions.lose(in: step)
                 return Result<SessionTable.State, any Error>.failure(fault)
             }
+            // What the server has not counted it has not taken, so the counts are none the less right without it.
+            let refused = try account.takeOutRefused(in: step)
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
             try account.beginModules(.stream, in: step)
-            arrivals = inbound.events
+            arrivals = inbound.events + refused
             return .success(try account.sessions.load(in: step))
         }.get()
         try Failpoint.afterResumed.hit()
@@ -156,6 +159,7 @@ extension AccountLoop {
             try account.logins.learn(learned, in: step)
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
+            arrivals = try account.takeOutRefused(in: step)
             try adopt(session: state.number, in: step)
             if let isVersioned = session.hasRosterVersions {
                 try RosterTable(account: account.id).setVersioned(isVersioned, in: step)

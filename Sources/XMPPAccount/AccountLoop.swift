@@ -35,7 +35,7 @@ final class AccountLoop {
     var attempts = 0
     /// The threads that open streams, by their attempt, until they have ended.
     var openers: [Int: WorkerThread] = [:]
-    /// What the last resumption acknowledged, to be told behind it.
+    /// What the last resumption acknowledged and what the server does not take, to be told behind the stream's beginning.
     var arrivals: [AccountEvent] = []
     var isClosed = false
     /// When a step that could not be committed is tried again; until then no step is due.

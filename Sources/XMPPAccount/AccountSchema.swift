@@ -96,5 +96,9 @@ extension Account {
             -- When old rows of `seen` were removed last, in milliseconds since 1970.
             ALTER TABLE account ADD COLUMN forgot_at INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- How often the stream ended behind a stanza, see `StanzaLimit`.
+            ALTER TABLE outbox ADD COLUMN refusals INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -208,6 +208,8 @@ extension Account: HandlerEnvironment {
 extension InvalidationReason {
     /// The server has no stream management, so it never says which stanzas it has taken.
     public static let neverAcknowledged = InvalidationReason(rawValue: "never-acknowledged")
+    /// The server does not take a stanza of that size: it was never delivered.
+    public static let stanzaTooLarge = InvalidationReason(rawValue: "stanza-too-large")
     /// A new session was bound, and the old one could not have been resumed: the answer will never come.
     public static let bound = InvalidationReason(rawValue: "bound")
 }

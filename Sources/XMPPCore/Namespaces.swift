@@ -43,6 +43,7 @@ public enum Namespaces {
     public static let fast = "urn:xmpp:fast:0"
     /// Client state indication (XEP-0352).
     public static let csi = "urn:xmpp:csi:0"
+    public static let streamLimits = "urn:xmpp:stream-limits:0"
     /// Push notifications (XEP-0357).
     public static let push = "urn:xmpp:push:0"
     /// Roster (RFC 6121 section 2).

@@ -213,6 +213,7 @@ extension AccountEvent {
         case .acknowledgementRequested: "acknowledgementRequested"
         case .acknowledged: "acknowledged"
         case .sessionLost: "sessionLost"
+        case .refused(let stanza, _): "refused \(stanza.id ?? "")"
         case .ignored: "ignored"
         case .setAside: "setAside"
         case .moduleFailed(let module, _): "moduleFailed \(module)"

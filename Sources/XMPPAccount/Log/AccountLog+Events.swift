@@ -27,6 +27,8 @@ extension AccountConfiguration {
             note(.warning, .handlers, "the module '\(module)' failed: \(error)")
         case .module(let event): note(.trace, .handlers, "\(type(of: event))")
         case .handedOver: note(.info, .session, "handed over to another process")
+        case .refused(let stanza, let reason):
+            note(.error, .session, "not sent: stanza \(stanza.id ?? "without id"): \(reason)")
         case .stopped(let error): note(.error, .session, "stopped: \(error)")
         }
     }

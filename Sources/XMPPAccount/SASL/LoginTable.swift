@@ -28,7 +28,11 @@ struct LoginTable {
                 token TEXT NOT NULL,
                 expiry TEXT,
                 count INTEGER NOT NULL DEFAULT 0);
+            """,
             """
+            -- How many bytes a stanza may have (XEP-0478); 0 when the server does not say.
+            ALTER TABLE login ADD COLUMN stanza_limit INTEGER NOT NULL DEFAULT 0;
+            """,
         ])
 
     func recall(in step: borrowing Step) throws(HandlerError) -> KnownLogin {
@@ -80,6 +84,13 @@ struct LoginTable {
         } ?? false
     }
 
+    /// How many bytes a stanza may have; 0 when that is not known.
+    func stanzaLimit(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT stanza_limit FROM login WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        } ?? 0
+    }
+
     /// Removes that token; a newer one stays.
     func discard(_ token: SpentToken, in step: borrowing Step) throws(HandlerError) {
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
@@ -98,14 +109,19 @@ struct LoginTable {
     func forget(in step: borrowing Step) throws(HandlerError) {
         try forgetToken(in: step)
         try step.execute(
-            "UPDATE login SET pinned = NULL, iterations = 0, offer = NULL, managing = 0 WHERE account = ?",
-            account)
+            """
+            UPDATE login SET pinned = NULL, iterations = 0, offer = NULL, managing = 0, stanza_limit = 0
+            WHERE account = ?
+            """, account)
     }
 
     func learn(_ learned: LearnedLogin, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE login SET offer = ?, managing = ?, client_state = ifnull(?, client_state) WHERE account = ?",
-            learned.offer, learned.isManaging, learned.hasClientState, account)
+            """
+            UPDATE login SET offer = ?, managing = ?, client_state = ifnull(?, client_state),
+                stanza_limit = ifnull(?, stanza_limit)
+            WHERE account = ?
+            """, learned.offer, learned.isManaging, learned.hasClientState, learned.stanzaLimit, account)
         if let scram = learned.scram { try pin(scram.mechanism, scram.iterations, in: step) }
         guard let (mechanism, token) = learned.token else { return }
         let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }

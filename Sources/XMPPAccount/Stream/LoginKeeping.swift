@@ -49,6 +49,8 @@ struct LearnedLogin: Sendable {
     var isManaging = false
     /// Whether the server wants to know if the client is looked at (XEP-0352); nil when it did not show.
     var hasClientState: Bool?
+    /// How many bytes a stanza may have, 0 without a limit (XEP-0478); nil when the server did not show.
+    var stanzaLimit: Int?
     /// The mechanism that logged in, with its iteration count, when it was SCRAM.
     var scram: (mechanism: SCRAMMechanism, iterations: Int)?
     /// A new token and the mechanism it is for.

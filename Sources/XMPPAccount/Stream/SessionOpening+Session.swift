@@ -70,6 +70,7 @@ extension SessionOpening {
         let canManage = features.child("sm", Namespaces.sm) != nil
         learned.isManaging = canManage
         learned.hasClientState = features.child("csi", Namespaces.csi) != nil
+        learned.stanzaLimit = StanzaLimit.announced(in: features)
         // XEP-0198 section 5: resuming replaces binding, so it comes first and only if offered.
         if asked == nil, !hasAskedToResume, canManage { asked = try askToResume() }
         var failed = failed

@@ -60,6 +60,11 @@ public struct ServerBehavior: Hashable, Sendable {
     public var initialReceivedCount: UInt32 = 0
     /// The count of stanzas sent to the client with which a session begins; see ``initialReceivedCount``.
     public var initialSentCount: UInt32 = 0
+    /// How many bytes a stanza of a client may have, as this server writes it; nil for any number. One that has more ends the
+    /// stream.
+    public var stanzaLimit: Int?
+    /// Whether that is announced (XEP-0478).
+    public var announcesStanzaLimit = true
     /// How many unacknowledged stanzas a session may hold, and how many messages an account's offline store. A session
     /// that would hold more is ended, a message too many is refused.
     public var queueLimit = 1_000_000

@@ -92,6 +92,10 @@ package struct ServerNegotiation: Sendable {
             features.append(Element("bind", namespace: Namespaces.bind))
             if behavior.offersStreamManagement { features.append(Element("sm", namespace: Namespaces.sm)) }
             if behavior.offersClientState { features.append(Element("csi", namespace: Namespaces.csi)) }
+            if let limit = behavior.stanzaLimit, behavior.announcesStanzaLimit {
+                let bytes = Element("max-bytes", namespace: Namespaces.streamLimits, text: String(limit))
+                features.append(Element("limits", namespace: Namespaces.streamLimits, children: [bytes]))
+            }
             if behavior.offersRosterVersions {
                 features.append(Element("ver", namespace: Namespaces.rosterVersions))
             }

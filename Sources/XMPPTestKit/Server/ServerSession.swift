@@ -78,6 +78,9 @@ package struct ServerSession: Sendable {
     /// Takes a first-level element of the client.
     package mutating func receive(_ element: Element) -> [Action] {
         if Stanza.isStanza(element) {
+            if let limit = behavior.stanzaLimit, Serializer().bytes(element).count > limit {
+                return [.end(StreamError(.policyViolation, text: "The stanza is too large."))]
+            }
             count()
             return [.route(element)]
         }

@@ -45,7 +45,7 @@ package struct EjabberdOptions: Hashable, Sendable {
             port, tls in
             """
               - {port: \(port), ip: "127.0.0.1", module: ejabberd_c2s, \(tls), shaper: none, access: all, tls_verify: \(clientAuthorityFile != nil),
-                 max_stanza_size: infinity, max_fsm_queue: 100000}
+                 max_stanza_size: 1048576, max_fsm_queue: 100000}
             """
         }
         let hosts = components.sorted { $0.key < $1.key }.map { name, secret in

@@ -99,7 +99,7 @@ struct MainCommand {
             Terminal.complain("\(error)")
             if error.code == .ownershipLost { exit(3) }
         case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .acknowledgementRequested,
-            .acknowledged, .moduleFailed, .module:
+            .acknowledged, .refused, .moduleFailed, .module:
             break
         }
     }

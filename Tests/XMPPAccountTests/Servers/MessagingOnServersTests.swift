@@ -23,6 +23,37 @@ extension RealServerTests {
             try await account.perform { try account.chat.delivery(of: id, in: $0) }
         }
 
+        @Test(
+            "X6 a message that the server ends the stream for is taken out; those around it arrive",
+            arguments: ServerKind.allCases)
+        func tooLarge(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let peer = try await home.messenger()
+                defer { peer.close() }
+                // Prosody says how much it takes only after a login without SASL2.
+                let account = try home.account { $0.usesExtensibleLogin = kind != .prosody }
+                let events = EventReader(account)
+                let large = String(repeating: "x", count: 1_200_000)
+                for (id, body) in [("before", "one"), ("large", large), ("after", "two")] {
+                    try await account.send(
+                        Message(to: try JID(peer.jid), id: id, body: body),
+                        acknowledged: TestApp.Acknowledged(name: id).durable
+                            .orElse(TestApp.Abandoned(name: id).durable))
+                }
+                try await account.connect()
+                await events.until("refused large")
+                try await eventually { try home.store.notes("acknowledged").contains("after: after") }
+                #expect(try home.store.notes("abandoned") == ["large: stanza-too-large"])
+                try await eventually { try home.store.number("SELECT count(*) FROM outbox") == 0 }
+                // What went with a session that the large one ended may come a second time, under the same id.
+                #expect(Set(try await peer.bodies("message")) == ["one", "two"])
+                guard kind == .prosody else { return }
+                // By now it has said how much it takes.
+                let error = await errorOf { try await account.send(Message(to: home.jid, body: large)) }
+                #expect((error as? AccountError)?.code == .stanzaTooLarge)
+            }
+        }
+
         @Test("X12 receipts go both ways with an independent messenger", arguments: ServerKind.allCases)
         func receipts(kind: ServerKind) async throws {
             try await withHome(kind) { home in

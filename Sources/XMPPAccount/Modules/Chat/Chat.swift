@@ -187,10 +187,10 @@ public struct Chat: Sendable {
         try transmit(try Message(element: element), in: step)
     }
 
-    /// The account was logged out before the server had it.
-    func noteLoggedOut(_ id: String, in step: borrowing Step) throws {
+    /// The server never had it, and will not get it.
+    func noteUnsent(_ id: String, _ failure: Delivery.Failure, in step: borrowing Step) throws {
         guard let row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
-        try end(row, .loggedOut, in: step)
+        try end(row, failure, in: step)
     }
 
     /// The end of a delivery, once; what comes later changes nothing but that a receipt beats a timeout.
@@ -251,9 +251,14 @@ struct MessageUnacknowledged: Handler {
     var stanzaID: String
 
     func run(_ call: borrowing Call<Invalidation>) throws {
+        let failure: Delivery.Failure
+        switch call.reason {
+        case .logout: failure = .loggedOut
+        case .stanzaTooLarge: failure = .refused(.policyViolation)
         // Without stream management a receipt is still waited for.
-        guard call.reason == .logout else { return }
-        try call.context.account.chat.noteLoggedOut(stanzaID, in: call.step)
+        default: return
+        }
+        try call.context.account.chat.noteUnsent(stanzaID, failure, in: call.step)
     }
 }
 
