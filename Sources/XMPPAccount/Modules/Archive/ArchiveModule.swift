@@ -55,10 +55,10 @@ public struct ArchiveModule: AccountModule {
         }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         guard let id = result["id"], !id.isEmpty, let query = result["queryid"],
-            // One that is not handled yet comes once more with a resumed stream, when its query may be over.
-            try account.seen.isPostponed(id, archive: archive, in: step)
-                || table.advance(archive, by: query, to: id, at: storedAt, in: step)
+            try table.advance(archive, by: query, to: id, at: storedAt, in: step)
                 || table.isUnderWay(query, of: archive, in: step)
+                // One that is not handled yet comes once more with a resumed stream, when its query may be over.
+                || account.seen.isPostponed(id, archive: archive, in: step)
         else { return .refused("an archived message that was not asked for") }
         guard let inner = forwarded?.child("message", Namespaces.client),
             let kept = try? Message(element: inner)
