@@ -69,6 +69,9 @@ extension CommandPage {
         CommandPage(
             name: "join", group: .client, words: "ROOM",
             summary: "show what is said in a room, and say there what is typed",
+            description: [
+                "The end of input leaves the room. A command that is killed does not leave: the account is in the room again with whatever comes next on this store."
+            ],
             options: connection + [
                 state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
             ], environment: [password]),

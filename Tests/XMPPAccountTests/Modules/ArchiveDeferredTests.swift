@@ -96,6 +96,25 @@ import XMPPTestKit
         }
     }
 
+    @Test("X13 what is not handled comes again also when the archive has forgotten the message before it")
+    func forgottenPlace() async throws {
+        try await withRig(reconnects: false) { rig in
+            archive.serve(at: AccountRig.alice, on: rig.server)
+            let account = try await account(rig)
+            let events = EventReader(account)
+            try await account.connect()
+            try await eventually { try account.store.notes("message").count == 5 }
+            try await account.caughtUp()
+            archive.drop(first: 2)
+            // The time of what came last lies far behind the message.
+            try account.store.change("UPDATE archive SET last_at = last_at + 600000")
+            try await lose(rig, account, events)
+            try await eventually { try account.store.notes("message").count == 6 }
+            #expect(try account.store.notes("message").last == "a2: later")
+            #expect(archive.queries.last?.start == ArchiveService.time(of: 2) - 60_000)
+        }
+    }
+
     @Test("X13 what came live and is not handled when the session is lost comes out of the archive")
     func live() async throws {
         try await withRig(reconnects: false) { rig in

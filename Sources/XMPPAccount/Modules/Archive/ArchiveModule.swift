@@ -114,8 +114,10 @@ extension Account {
     /// archive, or out of its room's history: servers leave messages to archives.
     func keepPlace(of message: MessageReceived, in step: borrowing Step) throws {
         if modules.first(of: ArchiveModule.self) != nil {
+            var time = step.now
+            if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
             try ArchiveTable(account: id).keepPlace(
-                in: message.archive, isNamed: message.archiveID != nil, in: step)
+                in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
         }
         if message.message.type == .groupchat, let room = try knownRoom(message.message.from, in: step) {
             try rooms.table.keepTime(message.message.delay ?? step.now, of: room.jid, in: step)

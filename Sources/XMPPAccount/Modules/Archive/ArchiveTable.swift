@@ -41,9 +41,10 @@ struct ArchiveTable {
             """,
             """
             -- `prior_id` is the place before the last message moved it; `kept_id` the place before the first message that is
-            -- not handled yet, '' for the beginning: a lost session goes back to it.
+            -- not handled yet, '' for the beginning, and `kept_at` the time of that message: a lost session goes back to it.
             ALTER TABLE archive ADD COLUMN prior_id TEXT;
             ALTER TABLE archive ADD COLUMN kept_id TEXT;
+            ALTER TABLE archive ADD COLUMN kept_at INTEGER;
             """,
         ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
@@ -141,13 +142,18 @@ struct ArchiveTable {
 
     /// The message that has just come is not handled yet.
     ///
-    /// - Parameter isNamed: Whether it has an id in the archive, and so has moved the place.
-    func keepPlace(in archive: JID, isNamed: Bool, in step: borrowing Step) throws(HandlerError) {
+    /// - Parameters:
+    ///   - isNamed: Whether it has an id in the archive, and so has moved the place.
+    ///   - time: When it was stored, in milliseconds since 1970.
+    func keepPlace(in archive: JID, isNamed: Bool, at time: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             """
-            UPDATE archive SET kept_id = ifnull(kept_id, ifnull(CASE WHEN ? THEN prior_id ELSE last_id END, ''))
+            UPDATE archive SET kept_id = ifnull(kept_id, ifnull(CASE WHEN ? THEN prior_id ELSE last_id END, '')),
+                kept_at = min(ifnull(kept_at, ?2), ?2)
             WHERE account = ? AND jid = ?
-            """, isNamed, account, archive.description)
+            """, isNamed, time, account, archive.description)
     }
 
     func keepsPlace(in step: borrowing Step) throws(HandlerError) -> Bool {
@@ -159,14 +165,16 @@ struct ArchiveTable {
     /// Every message is handled.
     func releasePlaces(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE archive SET kept_id = NULL WHERE account = ? AND kept_id IS NOT NULL", account)
+            "UPDATE archive SET kept_id = NULL, kept_at = NULL WHERE account = ? AND kept_id IS NOT NULL",
+            account)
     }
 
     /// The session is lost: what was not handled is fetched once more.
     func goBack(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET last_id = nullif(kept_id, ''), prior_id = NULL, kept_id = NULL
+            UPDATE archive SET last_id = nullif(kept_id, ''), last_at = min(last_at, kept_at), prior_id = NULL,
+                kept_id = NULL, kept_at = NULL
             WHERE account = ? AND kept_id IS NOT NULL
             """, account)
     }

@@ -122,15 +122,7 @@ extension RoomTable {
 
     /// Whether fewer than `limit` messages wait in all rooms.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        // Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-        let span = try step.first(
-            "SELECT (SELECT max(row) FROM room_message) - (SELECT min(row) FROM room_message) + 1"
-        ) { (row) throws(HandlerError) in Int(row.optionalInteger(0) ?? 0) }
-        if span ?? 0 < limit { return true }
-        let count = try step.first(
-            "SELECT count(*) FROM (SELECT 1 FROM room_message WHERE account = ? LIMIT ?)", account, limit
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) }
-        return count ?? 0 < limit
+        try step.holdsFewer(than: limit, in: "room_message", of: account)
     }
 
     /// Whether a message was not sent in this stay.
