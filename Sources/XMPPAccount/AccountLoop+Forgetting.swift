@@ -40,7 +40,10 @@ extension AccountLoop {
             if rest > 0 { return .waiting(until: now + rest) }
             // What an archive sends from its last known place on may be copies.
             let archives = ArchiveTable(account: account.id)
-            if try archives.isCatchingUp(in: step) { return .waiting(until: now + Self.forgettingDelay) }
+            // And what comes again because something before it is not handled yet.
+            if try archives.isCatchingUp(in: step) || account.keepsPlaces(in: step) {
+                return .waiting(until: now + Self.forgettingDelay)
+            }
             let own = account.configuration.jid
             let isArchived = try account.archive.isInUse(own, in: step)
             return .walking(

@@ -227,6 +227,7 @@ extension AccountLoop {
     private func forgetDeliveries(in step: borrowing Step) throws {
         try account.sessions.forgetDeferred(in: step)
         try account.seen.forgetPostponed(in: step)
+        try account.goBackToKeptPlaces(in: step)
         try account.inboundRequests.forgetAll(in: step)
     }
 

@@ -44,7 +44,8 @@ extension Message {
     ///
     /// - Parameter archive: The bare address of the own account, or of the room.
     public func stanzaID(by archive: JID) -> String? {
-        element.children("stanza-id", Namespaces.sid).first { element in
+        // Prosody 13.0.1 puts its own behind one that the sender forged, and leaves that in.
+        element.children("stanza-id", Namespaces.sid).last { element in
             element["by"].flatMap { try? JID($0) } == archive
         }?["id"]
     }

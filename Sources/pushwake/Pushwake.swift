@@ -15,7 +15,10 @@ struct Pushwake {
         signal(SIGPIPE, SIG_IGN)
         let words = Array(CommandLine.arguments.dropFirst())
         do {
-            exit(try await run(words))
+            let status = try await run(words)
+            guard status == 0, Terminal.hasLostOutput else { exit(status) }
+            Terminal.complain("standard output could not be written")
+            exit(1)
         } catch let error as UsageError {
             Terminal.complain("\(error); see 'pushwake help'")
             exit(64)

@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// What a person at the terminal sees: complaints and progress go to standard error, results to standard output.
 enum Terminal {
@@ -14,14 +15,25 @@ enum Terminal {
     }
 
     /// Writes one line to standard output at once, also when it is a pipe.
-    static func say(_ line: String) {
+    ///
+    /// - Returns: False when nobody takes it; ``hasLostOutput`` is then true for ever.
+    @discardableResult
+    static func say(_ line: String) -> Bool {
         var bytes = Array((line + "\n").utf8)[...]
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
+            guard count > 0 else {
+                lostOutput.store(true, ordering: .relaxed)
+                return false
+            }
             bytes = bytes.dropFirst(count)
         }
+        return true
     }
+
+    /// Whether a result could not be written: the disk is full, or whoever read it has gone.
+    static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
+    private static let lostOutput = Atomic(false)
 
     /// A text of somebody else's without what would steer a terminal.
     static func harmless(_ text: String) -> String {

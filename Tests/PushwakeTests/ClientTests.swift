@@ -1,6 +1,9 @@
 import FoundationEssentials
+import Handlers
 import TestThreads
 import Testing
+import XMPPAccount
+import XMPPCore
 import XMPPTestKit
 
 @testable import pushwake
@@ -69,6 +72,45 @@ struct ClientTests {
         #expect(texts.count <= expected.count + 3)
     }
 
+    @Test("W6 what nobody takes from standard output is not counted as shown")
+    func closedOutput() throws {
+        for text in ["one", "two"] {
+            #expect(try home.run("send", as: "alice", ["bob@localhost", text]).status == 0)
+        }
+        let deaf = try home.start("listen", as: "bob", outputFile: "/dev/full")
+        let complaint = try deaf.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        #expect(try deaf.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
+        #expect(complaint.contains("what was not shown is shown by the next"), "\(complaint)")
+        let listener = try home.listen("bob")
+        #expect(try listener.shown().hasSuffix("alice@localhost: one"))
+        #expect(try listener.shown().hasSuffix("alice@localhost: two"))
+        let login = try home.start("login", as: "alice", outputFile: "/dev/full")
+        #expect(try login.waitUntilExit(deadline: .now + .seconds(60)).status == 1)
+    }
+
+    @Test("W6 login tells of the account that was named, in a store of two accounts")
+    func twoAccounts() throws {
+        let store = ["--store", home.folder.path + "/both.db"]
+        #expect(try home.run("login", as: "alice", store).output.contains("logged in as alice@localhost/"))
+        #expect(try home.run("login", as: "bob", store).output.contains("logged in as bob@localhost/"))
+    }
+
+    @Test("W6 without --store the store is in the state folder; one that cannot be is said in a sentence")
+    func stateFolder() throws {
+        let file = home.folder.path + "/.local/state/pushwake/alice@localhost.db"
+        for state in ["", "relative"] {
+            let ending = try home.runBare(["login"], ["XDG_STATE_HOME": state, "HOME": home.folder.path])
+            #expect(ending.status == 0, "\(ending)")
+            #expect(FileManager.default.fileExists(atPath: file))
+        }
+        let ending = try home.runBare(["login"], ["XDG_STATE_HOME": "/proc/none"])
+        #expect(ending.status == 1)
+        #expect(
+            ending.complaint
+                == "pushwake: the folder /proc/none/pushwake cannot be made; let this user write there, or name the file of the store with --store\n"
+        )
+    }
+
     @Test("X10 roster add asks, accept grants, and both lists show it")
     func roster() throws {
         let added = try home.run("roster", as: "alice", ["add", "bob@localhost", "--name", "Bob"])
@@ -98,6 +140,25 @@ struct ClientTests {
             person.process.closeInput()
             #expect(try person.process.waitUntilExit(deadline: .now + .seconds(30)).status == 0)
         }
+    }
+
+    @Test("X14 who is put out of a room is told why, and join ends")
+    func kicked() async throws {
+        let room = try JID("mantua@conference.localhost")
+        let store = try HandlerStore(
+            path: home.folder.path + "/owner.db", registry: HandlerRegistry(), schemas: Account.schemas)
+        let owner = try Account(home.configuration(of: "bob"), store: store)
+        try await owner.connect()
+        #expect(try await owner.rooms.join(room, as: "Robert").outcome == .joined)
+        let alice = try home.start("join", as: "alice", ["\(room)"])
+        try alice.complains(until: "in \(room) as alice")
+        try await owner.rooms.request(.setRole(.none, of: "alice", reason: "Enough"), of: room)
+        let complaint = try alice.process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        #expect(complaint.contains("out of \(room): put out by a moderator (Enough)"), "\(complaint)")
+        #expect(try alice.process.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
+        let again = try home.run("join", as: "alice", ["\(room)", "--nick", "Robert"])
+        #expect(again.complaint.contains("choose another one with --nick"), "\(again)")
+        await owner.close()
     }
 
     @Test("X6 a wrong password is refused with advice", arguments: ["login", "listen", "roster", "send"])
@@ -196,18 +257,52 @@ private final class ClientHome: Sendable {
         Running(
             process: try ChildProcess(
                 BuiltProduct.path("pushwake"),
-                [
-                    command, "--jid", "\(user)@localhost", "--store", "\(folder.path)/\(user).db",
-                    "--host", "127.0.0.1", "--port", String(server.startTLSPort), "--ca", authorityFile,
-                ] + words, environment: .inheriting(["PUSHWAKE_PASSWORD": password]), input: .pipe,
+                self.words(command, user, store: "\(folder.path)/\(user).db") + words,
+                environment: .inheriting(["PUSHWAKE_PASSWORD": password]), input: .pipe,
                 output: .pipe, errors: .pipe))
+    }
+
+    private func words(_ command: String, _ user: String, store: String?) -> [String] {
+        [command, "--jid", "\(user)@localhost"] + (store.map { ["--store", $0] } ?? []) + [
+            "--host", "127.0.0.1", "--port", String(server.startTLSPort), "--ca", authorityFile,
+        ]
+    }
+
+    /// A command whose standard output is a file.
+    func start(_ command: String, as user: String, outputFile: String) throws -> ChildProcess {
+        try ChildProcess(
+            BuiltProduct.path("pushwake"), words(command, user, store: "\(folder.path)/\(user).db"),
+            environment: .inheriting(["PUSHWAKE_PASSWORD": Self.password]), output: .file(outputFile),
+            errors: .pipe)
+    }
+
+    /// Runs a command of Alice's without a store of the test's choice.
+    func runBare(_ command: [String], _ environment: [String: String]) throws -> Ending {
+        let environment = environment.merging(["PUSHWAKE_PASSWORD": Self.password]) { first, _ in first }
+        return try ended(
+            ChildProcess(
+                BuiltProduct.path("pushwake"), words(command[0], "alice", store: nil),
+                environment: .inheriting(environment), output: .pipe, errors: .pipe))
+    }
+
+    /// An account of this program on the server.
+    func configuration(of user: String) throws -> AccountConfiguration {
+        var configuration = AccountConfiguration(
+            jid: try JID("\(user)@localhost"), password: Self.password,
+            server: .init(host: "127.0.0.1", port: server.startTLSPort, security: .startTLS))
+        configuration.trust = .file(path: authorityFile)
+        configuration.modules = .standard
+        return configuration
     }
 
     /// Runs a command to its end.
     func run(
         _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password
     ) throws -> Ending {
-        let running = try start(command, as: user, words, password: password).process
+        try ended(start(command, as: user, words, password: password).process)
+    }
+
+    private func ended(_ running: ChildProcess) throws -> Ending {
         let output = try running.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
         let complaint = try running.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
         return Ending(

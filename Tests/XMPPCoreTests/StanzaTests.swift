@@ -203,6 +203,21 @@ import XMPPCore
 
     // MARK: Stanza
 
+    @Test(
+        "X12 of several ids of one archive the last counts: a server may leave a forged one in front of its own"
+    )
+    func archiveID() throws {
+        func id(_ by: String, _ id: String) -> Element {
+            Element("stanza-id", namespace: Namespaces.sid, attributes: ["by": by, "id": id])
+        }
+        let own = try JID("romeo@montague.example")
+        let message = Message(
+            to: own,
+            children: [id("\(own)", "forged"), id("\(own)", "kept"), id("\(own)/orchard", "no archive")])
+        #expect(message.stanzaID(by: own) == "kept")
+        #expect(message.stanzaID(by: own.domainJID) == nil)
+    }
+
     @Test("X2 only iq, message and presence in a content namespace are stanzas")
     func stanzas() throws {
         #expect(try Stanza(IQ(type: .get, id: "1", payload: ping).element)?.id == "1")

@@ -62,6 +62,7 @@ extension Account {
     public func markHandled(_ stanza: DeferredStanza, in step: borrowing Step) throws -> Bool {
         guard try sessions.settle(stanza, in: step) else { return false }
         try seen.settle(number: stanza.number, in: step)
+        if try !sessions.hasDeferred(session: stanza.session, in: step) { try releasePlaces(in: step) }
         let mailbox = mailbox
         step.afterCommit { mailbox.noteRows() }
         return true

@@ -135,6 +135,7 @@ struct InboundStep {
         else { return }
         management.postpone(number)
         try account.seen.postpone(context, number: number.rawValue, in: step)
+        try account.keepPlace(of: context, in: step)
     }
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
@@ -171,15 +172,19 @@ struct InboundStep {
         return isTaken || shown.isEcho
     }
 
-    /// Whether a message was sent from here. In a room everybody has ids of their own: an `id` counts there only under the
-    /// account's own nickname, or a client that counts its messages would hide them; an origin id is made by chance.
+    /// Whether a message was sent from here. In a room everybody has ids of their own, and sees those of others: an `id`
+    /// counts there only under the account's own nickname; an origin id also under another one, such as that of before,
+    /// until the room has sent the message back.
     private func isEcho(_ message: Message, in step: borrowing Step) throws -> Bool {
         let isInRoom = message.type == .groupchat
         guard let id = message.originID, !id.isEmpty, isInRoom || message.from?.bare == own.bare,
             try account.seen.wasSent(id, own: own, in: step)
         else { return false }
-        guard isInRoom, message.element.child("origin-id", Namespaces.sid)?["id"] == nil else { return true }
-        return try account.knownRoom(message.from, in: step)?.occupant == message.from
+        guard isInRoom else { return true }
+        let hasOrigin = message.element.child("origin-id", Namespaces.sid)?["id"] != nil
+        guard let room = try account.knownRoom(message.from, in: step) else { return hasOrigin }
+        if try room.occupant == message.from { return true }
+        return try hasOrigin && account.rooms.table.isUnconfirmed(id, to: room.jid, in: step)
     }
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is

@@ -45,6 +45,16 @@ struct SeenTable {
         }
     }
 
+    /// Whether a message out of an archive is not handled yet.
+    func isPostponed(_ id: String, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            """
+            SELECT 1 FROM seen
+            WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0 AND number IS NOT NULL
+            """, account, archive.description, Self.archiveMark(id)
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
     /// The message with that number in the session is handled now.
     func settle(number: UInt32, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE seen SET number = NULL WHERE account = ? AND number = ?", account, number)
@@ -62,11 +72,13 @@ struct SeenTable {
         let digest: Int64
     }
 
+    private static func archiveMark(_ id: String) -> String { "stanza-id " + id }
+
     private static func marks(of received: MessageReceived) -> [Mark] {
         let message = received.message
         var marks: [Mark] = []
         if let id = received.archiveID {
-            marks.append(Mark(peer: received.archive, id: "stanza-id " + id, digest: 0))
+            marks.append(Mark(peer: received.archive, id: archiveMark(id), digest: 0))
         }
         if let from = message.from, let id = message.id {
             marks.append(Mark(peer: from, id: id, digest: digest(of: message)))

@@ -154,21 +154,7 @@ struct Outbox {
 
     /// Whether fewer than `limit` stanzas wait.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        // Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-        let span =
-            try step.first(
-                """
-                SELECT (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq DESC LIMIT 1)
-                    - (SELECT seq FROM outbox WHERE account = ?1 ORDER BY seq LIMIT 1)
-                """, account
-            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
-        if span + 1 < limit { return true }
-        let count = try step.first(
-            "SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = ? LIMIT ?)", account, limit
-        ) {
-            (row) throws(HandlerError) in Int(row.integer(0))
-        }
-        return (count ?? 0) < limit
+        try step.holdsFewer(than: limit, in: "outbox", of: account)
     }
 
     private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
@@ -176,5 +162,25 @@ struct Outbox {
             seq: row.integer(0),
             stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
             handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
+    }
+}
+
+extension Step {
+    /// Whether a table holds fewer than `limit` rows of an account.
+    ///
+    /// Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
+    func holdsFewer(than limit: Int, in table: String, of account: Int64) throws(HandlerError) -> Bool {
+        let span =
+            try first(
+                """
+                SELECT (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid DESC LIMIT 1)
+                    - (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid LIMIT 1)
+                """, account
+            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        if span + 1 < limit { return true }
+        let count = try first(
+            "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE account = ? LIMIT ?)", account, limit
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+        return (count ?? 0) < limit
     }
 }

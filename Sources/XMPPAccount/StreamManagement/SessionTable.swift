@@ -123,6 +123,12 @@ struct SessionTable {
         }
     }
 
+    func hasDeferred(session: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM deferred WHERE account = ? AND session = ? LIMIT 1", account, session) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
     func `defer`(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "INSERT OR IGNORE INTO deferred(account, session, number) VALUES (?, ?, ?)", account,

@@ -54,7 +54,10 @@ struct AppServerLog: Sendable {
     }
 
     private func say(_ entry: Entry, _ text: String) {
-        guard isJSON else { return Terminal.say(Terminal.harmless(text)) }
+        guard isJSON else {
+            Terminal.say(Terminal.harmless(text))
+            return
+        }
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         if let data = try? encoder.encode(entry) { Terminal.say(String(decoding: data, as: UTF8.self)) }

@@ -22,15 +22,23 @@ struct Client {
 
     /// Where the account's store is unless said otherwise.
     private static func usualStore(of jid: JID) throws -> String {
-        let state = getenv("XDG_STATE_HOME").map { String(cString: $0) }
-        let home = getenv("HOME").map { String(cString: $0) + "/.local/state" }
-        guard let parent = state ?? home else {
-            throw UsageError("there is no home folder; name the file of the store with --store")
-        }
+        guard let parent = folder(in: "XDG_STATE_HOME") ?? folder(in: "HOME").map({ $0 + "/.local/state" })
+        else { throw UsageError("there is no home folder; name the file of the store with --store") }
         let folder = parent + "/pushwake"
-        try FileManager.default.createDirectory(
-            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        do {
+            try FileManager.default.createDirectory(
+                atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        } catch {
+            throw CommandFailure(
+                "the folder \(folder) cannot be made; let this user write there, or name the file of the store with --store"
+            )
+        }
         return "\(folder)/\(jid.bare).db"
+    }
+
+    /// A folder that the environment names. An empty or relative name is none (XDG Base Directory Specification).
+    private static func folder(in variable: String) -> String? {
+        getenv(variable).map { String(cString: $0) }.flatMap { $0.hasPrefix("/") ? $0 : nil }
     }
 
     /// Connects, and waits until everything that waited at the server has come.
@@ -42,8 +50,10 @@ struct Client {
 
     /// The address of this session.
     func fullJID(in step: borrowing Step) throws -> String? {
-        try step.first("SELECT full_jid FROM session") { (row) throws(HandlerError) in row.optionalText(0) }
-            ?? nil
+        // A store may be used by several accounts.
+        try step.first("SELECT full_jid FROM session WHERE account = ?", account.id) {
+            (row) throws(HandlerError) in row.optionalText(0)
+        } ?? nil
     }
 }
 
@@ -129,7 +139,11 @@ extension Client {
             let line = try store.step { try ClientApp.line(delivery.event.row, in: $0) }
             guard let line else { continue }
             if let peer, line.peer != peer.bare.description { continue }
-            Terminal.say(isJSON ? try Self.json(line) : line.text)
+            guard Terminal.say(isJSON ? try Self.json(line) : line.text) else {
+                throw CommandFailure(
+                    "standard output could not be written; what was not shown is shown by the next 'pushwake listen'"
+                )
+            }
             // Shown, then marked: one that dies in between shows it again rather than never.
             _ = try store.step { try delivery.consume(in: $0) }
         }

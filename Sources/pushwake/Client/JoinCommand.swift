@@ -26,29 +26,98 @@ struct JoinCommand {
     }
 
     func run() async throws -> Int32 {
-        let (client, room) = (client, room)
-        let stopped = Client.untilStopped(client.account)
+        let (client, room, isJSON) = (client, room, isJSON)
+        let account = client.account
+        let end = CommandEnd(of: account)
+        let stopped = Client.untilStopped(account)
         try await client.connect()
-        let joined = try await client.account.rooms.join(room, as: nick, history: .last(20))
-        guard case .joined = joined.outcome else {
-            throw CommandFailure("\(room) does not let \(nick) in: \(joined.outcome)")
+        let events = account.events(of: RoomEvent.self)
+        let joined = try await account.rooms.join(room, as: nick, history: .last(20))
+        guard joined.outcome == .joined else {
+            throw CommandFailure("\(room) does not let \(nick) in: \(Self.sentence(joined.outcome))")
         }
         Terminal.writeError(
             "in \(room) as \(joined.nick); what you type is said there, the end of input leaves\n")
-        let showing = Task { try await client.showMessages(of: room, isJSON: isJSON) }
-        let talking = Task.detached {
-            while let line = readLine() {
-                if line.isEmpty { continue }
-                try await client.account.rooms.send(line, to: room)
-            }
-            try await client.account.rooms.leave(room)
-            try await client.account.caughtUp()
-            await client.account.close()
+        let showing = end.watch { try await client.showMessages(of: room, isJSON: isJSON) }
+        let watching = end.watch { try await Self.watch(events, of: room, account) }
+        let talking = end.watch {
+            try await Self.talk(in: room, account)
+            await end.end()
         }
         let error = await stopped.value
-        showing.cancel()
+        for task in [showing, watching, talking] { task.cancel() }
+        try end.check()
         if let error { throw error }
-        try await talking.value
         return 0
+    }
+
+    private static func talk(in room: JID, _ account: Account) async throws {
+        while let line = readLine() {
+            if line.isEmpty { continue }
+            try await account.rooms.send(line, to: room)
+        }
+        try await account.rooms.leave(room)
+        try await account.caughtUp()
+    }
+
+    /// - Throws: ``CommandFailure`` when the account is put out for good.
+    private static func watch(_ events: AsyncStream<RoomEvent>, of room: JID, _ account: Account) async throws
+    {
+        var isOut = false
+        for await event in events where event.room == room {
+            switch event.change {
+            case .left(let departure) where departure.reason != .left:
+                let sentence = sentence(departure)
+                let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
+                guard state == .wanted else { throw CommandFailure("out of \(room): \(sentence)") }
+                isOut = true
+                Terminal.writeError("out of \(room) for now: \(sentence)\n")
+            case .joined(let nick, _) where isOut:
+                isOut = false
+                Terminal.writeError("in \(room) again as \(Terminal.harmless(nick))\n")
+            case .refused(let error):
+                let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
+                guard state == .wanted else {
+                    throw CommandFailure(
+                        "\(room) does not let the account in again: \(sentence(.refused(error)))")
+                }
+            case .messageRefused(_, let error):
+                Terminal.writeError("a message was not taken: \(Terminal.harmless("\(error)"))\n")
+            case .messageUnconfirmed: Terminal.writeError("nobody knows whether a message was taken\n")
+            default: break
+            }
+        }
+    }
+
+    private static func sentence(_ departure: RoomDeparture) -> String {
+        let what =
+            switch departure.reason {
+            case .left: "left"
+            case .kicked: "put out by a moderator"
+            case .banned: "banned"
+            case .affiliationChanged: "put out, because the account's standing changed"
+            case .membersOnly: "put out, because the room is for members only now"
+            case .shutdown: "the service shuts down"
+            case .failed: "the room cannot be reached"
+            case .destroyed(let alternative):
+                "the room was destroyed" + (alternative.map { "; \($0) takes its place" } ?? "")
+            }
+        return Terminal.harmless(what + (departure.text.map { " (\($0))" } ?? ""))
+    }
+
+    private static func sentence(_ outcome: RoomJoined.Outcome) -> String {
+        guard case .refused(let error) = outcome else {
+            return outcome == .timedOut ? "it has not answered; check the address" : "\(outcome)"
+        }
+        let advice: [StanzaError.Condition: String] = [
+            .conflict: "somebody else has that name there; choose another one with --nick",
+            .notAuthorized: "it asks for a password, which this command cannot give",
+            .registrationRequired: "it is for members only; ask who owns it to make the account one",
+            .forbidden: "the account is banned there",
+            .serviceUnavailable: "it is full; try again later",
+            .itemNotFound: "somebody is just setting it up; try again in a moment",
+        ]
+        return Terminal.harmless(
+            advice[error.condition].map { "\($0) (\(error.condition.rawValue))" } ?? "\(error)")
     }
 }

@@ -12,13 +12,15 @@ struct ListenCommand {
     }
 
     func run() async throws -> Int32 {
-        let client = client
+        let (client, isJSON) = (client, isJSON)
+        let end = CommandEnd(of: client.account)
         let stopped = Client.untilStopped(client.account)
         try await client.connect()
         Terminal.writeError("listening as \(client.account.configuration.jid)\n")
-        let showing = Task { try await client.showMessages(isJSON: isJSON) }
+        let showing = end.watch { try await client.showMessages(isJSON: isJSON) }
         let error = await stopped.value
         showing.cancel()
+        try end.check()
         if let error { throw error }
         return 0
     }

@@ -44,7 +44,7 @@ struct SendCommand {
         for await change in changes where change.delivery.id == id {
             if let failure = change.delivery.failure {
                 await account.close()
-                throw CommandFailure("the message did not arrive: \(failure)")
+                throw CommandFailure("the message did not arrive: \(Self.sentence(failure))")
             }
             if change.delivery.deliveredAt != nil || !waitsForReceipt {
                 Terminal.say(change.delivery.deliveredAt == nil ? "the server has it" : "\(recipient) has it")
@@ -57,5 +57,16 @@ struct SendCommand {
                 ? "nobody confirmed the message within \(patience) s; it may have arrived all the same"
                 : "the server did not confirm the message within \(patience) s; it is stored and goes out with the next connection"
         )
+    }
+
+    private static func sentence(_ failure: Delivery.Failure) -> String {
+        switch failure {
+        case .refused(.serviceUnavailable):
+            "there is no such user, or nobody who takes it (service-unavailable)"
+        case .refused(.remoteServerNotFound): "there is no such server (remote-server-not-found)"
+        case .refused(let condition): "it was sent back (\(condition.rawValue))"
+        case .timedOut: "nobody confirmed it in time"
+        case .loggedOut: "the account was logged out before the server had it"
+        }
     }
 }

@@ -31,10 +31,13 @@ extension CommandPage {
     static let client: [CommandPage] = [
         CommandPage(
             name: "login", group: .client, summary: "log in once, and say what the server offers",
+            description: [
+                "A store that has logged in before holds a session and perhaps a token of the server, and the password is then not looked at. To test a password, name a new file with --store."
+            ],
             options: connection + [state], environment: [password],
             examples: [
                 (
-                    "pushwake login --jid romeo@montague.example",
+                    "pushwake login --jid romeo@montague.example --store new.db",
                     "Is the password right, and what can the server do?"
                 )
             ]),
@@ -66,6 +69,9 @@ extension CommandPage {
         CommandPage(
             name: "join", group: .client, words: "ROOM",
             summary: "show what is said in a room, and say there what is typed",
+            description: [
+                "The end of input leaves the room. A command that is killed does not leave: the account is in the room again with whatever comes next on this store."
+            ],
             options: connection + [
                 state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
             ], environment: [password]),

@@ -63,6 +63,36 @@ import XMPPTestKit
         }
     }
 
+    @Test("X12 an occupant who repeats what a message of the account is known by hides nothing with it")
+    func repeatedOrigins() async throws {
+        try await withRig { rig in
+            addRoom(rig)
+            let account = try await rig.connected { $0.modules = [ChatModule(), RoomsModule()] }
+            try await account.listen()
+            _ = try await account.rooms.join(room, as: "alice")
+            for id in ["1", "2"] {
+                try await account.perform { step in
+                    _ = try account.rooms.send(
+                        Message(to: self.room, type: .groupchat, id: id, body: "mine"), to: self.room,
+                        in: step)
+                }
+            }
+            func said(_ id: String, _ body: String, by nick: String) throws {
+                let origin = Element("origin-id", namespace: Namespaces.sid, attributes: ["id": id])
+                rig.server.send(
+                    Message(to: AccountRig.alice, type: .groupchat, id: id, body: body, children: [origin])
+                        .element, from: try JID("\(room)/\(nick)"))
+            }
+            try said("1", "mine", by: "alice")
+            // Under a nickname of before, as a room's history may tell it.
+            try said("2", "mine", by: "ghost")
+            for id in ["1", "2"] { try said(id, "theirs", by: "mallory") }
+            try said("1", "mine", by: "alice")
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["1: theirs", "2: theirs"])
+        }
+    }
+
     @Test("X12 a stranger who repeats an id in the name of a room does not make a message taken")
     func strangersEcho() async throws {
         try await withRig { rig in
@@ -109,6 +139,29 @@ import XMPPTestKit
             try await account.caughtUp()
             #expect(try account.store.number("SELECT attempts FROM delivery") == 2)
             #expect(rig.xml(ofID: "m1").count == 2)
+        }
+    }
+
+    @Test("X12 a message that finds no place in the outbox leaves nothing behind, whoever catches the error")
+    func refusedSend() async throws {
+        try await withRig { rig in
+            let account = try rig.account {
+                $0.modules = [ChatModule()]
+                $0.maximumOutbox = 1
+            }
+            try await account.tell("m1")
+            _ = try await account.perform { step in
+                #expect(throws: AccountError.self) {
+                    try account.chat.send(
+                        Message(to: AccountRig.peer, id: "m2", body: "hello"),
+                        then: TestApp.DeliverySeen(name: "m2").durable, in: step)
+                }
+            }
+            #expect(try account.store.number("SELECT count(*) FROM delivery") == 0)
+            #expect(
+                try account.store.number(
+                    "SELECT count(*) FROM handler WHERE name IN ('chat.deadline', 'test.delivery-seen')") == 0
+            )
         }
     }
 

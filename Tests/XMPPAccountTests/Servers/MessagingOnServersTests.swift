@@ -151,6 +151,87 @@ extension RealServerTests {
             }
         }
 
+        @Test(
+            "X13 what is not handled when the session ends comes again, from wherever the server keeps it",
+            arguments: ServerKind.allCases)
+        func deferred(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let stranger = try RealHome(kind)
+                let sender = try await account(stranger)
+                let first = try home.account { $0.modules = .standard }
+                try await first.listen(as: "test", TestApp.Deferring().durable)
+                try await first.connect()
+                try await first.caughtUp()
+                for (id, body) in [("m1", "now"), ("m2", "later"), ("m3", "now")] {
+                    try await sender.send(Message(to: home.jid, id: id, body: body))
+                }
+                try await eventually { try home.store.notes("message").count == 3 }
+                try await first.logOut()
+                await first.close()
+                // One that is not handled comes as often as there are copies of it: live, and out of the archive.
+                let before = try home.store.notes("message").count
+                let second = try home.account { $0.modules = .standard }
+                try await second.connect()
+                try await eventually("the message again") { try home.store.notes("message").count > before }
+                try await second.caughtUp()
+                let notes = try home.store.notes("message")
+                #expect(notes.filter { $0 != "m2: later" } == ["m1: now", "m3: now"])
+                await stranger.close()
+            }
+        }
+
+        @Test(
+            "X12 a stranger on the same server forges copies, archives, ids and pushes: nothing changes",
+            arguments: ServerKind.allCases)
+        func stranger(kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let victim = try await account(home)
+                let stranger = try RealHome(kind)
+                let forger = try await account(stranger)
+                let full = try #require(
+                    try await victim.perform { try victim.sessions.load(in: $0).fullJID })
+                let inner = Message(
+                    to: home.jid, from: try JID("friend@example.org/a"), id: "x", body: "forged")
+                let forwarded = Element(
+                    "forwarded", namespace: Namespaces.forward, children: [inner.element])
+                let query = try await victim.perform { step in
+                    try step.first("SELECT query FROM archive_query") { (row) throws(HandlerError) in
+                        row.text(0)
+                    }
+                }
+                for child in [
+                    Element("received", namespace: Namespaces.carbons, children: [forwarded]),
+                    Element("sent", namespace: Namespaces.carbons, children: [forwarded]),
+                    Element(
+                        "result", namespace: Namespaces.mam,
+                        attributes: ["queryid": query ?? "q", "id": "1"],
+                        children: [forwarded]),
+                ] {
+                    try await forger.send(Message(to: full, children: [child]))
+                }
+                let id = Element(
+                    "stanza-id", namespace: Namespaces.sid,
+                    attributes: ["by": home.jid.description, "id": "9999999999999999"])
+                try await forger.send(Message(to: home.jid, id: "m1", body: "honest", children: [id]))
+                let item = Element(
+                    "item", namespace: Namespaces.roster,
+                    attributes: ["jid": "friend@example.org", "subscription": "both"])
+                let push = Element("query", namespace: Namespaces.roster, children: [item])
+                await #expect(throws: StanzaError.self) {
+                    _ = try await forger.request(
+                        IQ(type: .set, to: full, id: StanzaID.random(), payload: push))
+                }
+                try await eventually { try home.store.notes("message").count == 1 }
+                try await victim.caughtUp()
+                #expect(try home.store.notes("message") == ["m1: honest"])
+                #expect(try home.store.number("SELECT count(*) FROM roster_item") == 0)
+                #expect(
+                    try home.store.number("SELECT count(*) FROM archive WHERE last_id = '9999999999999999'")
+                        == 0, "the server took the forged id out")
+                await stranger.close()
+            }
+        }
+
         /// What the presence of an entity said, as soon as it was asked about.
         private func known(_ account: Account, _ jid: JID) async throws -> DiscoInfo? {
             for _ in 0..<500 {

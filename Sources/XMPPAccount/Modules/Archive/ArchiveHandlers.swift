@@ -36,7 +36,7 @@ struct ArchivePageFetched: Handler {
         let fin = payload.flatMap { $0.has(name: "fin", namespace: Namespaces.mam) ? $0 : nil }
         let page = fin.flatMap { ResultPage(in: $0) }
         // An empty page is the last one, whatever it says: nothing would move on behind it.
-        let isLast = fin?["complete"] == "true" || fin?["complete"] == "1" || page?.last == nil
+        let isLast = fin?.isComplete == true || page?.last == nil
         if isLast { return try table.complete(archive, in: step) }
         let module: ArchiveModule = try account.module()
         guard try table.turnPage(archive, total: page?.count, in: step) else {
@@ -92,7 +92,7 @@ struct ArchiveHistoryFetched: Handler {
             switch call.outcome {
             case .result(let payload):
                 .page(
-                    isLast: payload?["complete"] == "true" || payload?["complete"] == "1",
+                    isLast: payload?.isComplete == true,
                     payload.flatMap { ResultPage(in: $0) } ?? ResultPage())
             case .error(let error): .error(error)
             case .timeout: .timeout
@@ -100,4 +100,9 @@ struct ArchiveHistoryFetched: Handler {
         try call.step.run(
             then, with: ArchivePage(account: call.account, archive: archive, outcome: outcome))
     }
+}
+
+extension Element {
+    /// Whether the end of a page says that there are no more (XEP-0313 section 4.3.2).
+    fileprivate var isComplete: Bool { self["complete"] == "true" || self["complete"] == "1" }
 }

@@ -57,6 +57,8 @@ public struct ArchiveModule: AccountModule {
         guard let id = result["id"], !id.isEmpty, let query = result["queryid"],
             try table.advance(archive, by: query, to: id, at: storedAt, in: step)
                 || table.isUnderWay(query, of: archive, in: step)
+                // One that is not handled yet comes once more with a resumed stream, when its query may be over.
+                || account.seen.isPostponed(id, archive: archive, in: step)
         else { return .refused("an archived message that was not asked for") }
         guard let inner = forwarded?.child("message", Namespaces.client),
             let kept = try? Message(element: inner)
@@ -105,6 +107,43 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     public var total: Int?
     /// Why it failed: the condition of the error, or ``standsStill``.
     public var failure: String?
+}
+
+extension Account {
+    /// A message that has just come is to be handled later. If the session is lost before, it must come again out of its
+    /// archive, or out of its room's history: servers leave messages to archives.
+    func keepPlace(of message: MessageReceived, in step: borrowing Step) throws {
+        if modules.first(of: ArchiveModule.self) != nil {
+            var time = step.now
+            if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
+            try ArchiveTable(account: id).keepPlace(
+                in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
+        }
+        if message.message.type == .groupchat, let room = try knownRoom(message.message.from, in: step) {
+            try rooms.table.keepTime(message.message.delay ?? step.now, of: room.jid, in: step)
+        }
+    }
+
+    /// Whether anything is to be handled later that would be fetched again after a lost session.
+    func keepsPlaces(in step: borrowing Step) throws -> Bool {
+        try ArchiveTable(account: id).keepsPlace(in: step) || rooms.table.keepsTime(in: step)
+    }
+
+    /// Nothing is to be handled later any more.
+    func releasePlaces(in step: borrowing Step) throws {
+        if modules.first(of: ArchiveModule.self) != nil {
+            try ArchiveTable(account: id).releasePlaces(in: step)
+        }
+        if modules.first(of: RoomsModule.self) != nil { try rooms.table.releaseTimes(in: step) }
+    }
+
+    /// The session is lost, and with it what was to be handled later.
+    func goBackToKeptPlaces(in step: borrowing Step) throws {
+        if modules.first(of: ArchiveModule.self) != nil {
+            try ArchiveTable(account: id).goBack(in: step)
+        }
+        if modules.first(of: RoomsModule.self) != nil { try rooms.table.goBack(in: step) }
+    }
 }
 
 extension Account {

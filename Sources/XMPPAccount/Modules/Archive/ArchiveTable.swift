@@ -39,6 +39,13 @@ struct ArchiveTable {
             ALTER TABLE archive ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
             ALTER TABLE archive ADD COLUMN checkpoint TEXT;
             """,
+            """
+            -- `prior_id` is the place before the last message moved it; `kept_id` the place before the first message that is
+            -- not handled yet, '' for the beginning, and `kept_at` the time of that message: a lost session goes back to it.
+            ALTER TABLE archive ADD COLUMN prior_id TEXT;
+            ALTER TABLE archive ADD COLUMN kept_id TEXT;
+            ALTER TABLE archive ADD COLUMN kept_at INTEGER;
+            """,
         ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
     // MARK: Queries
@@ -99,7 +106,8 @@ struct ArchiveTable {
         // Nobody's word is taken for a time that has not come.
         try step.execute(
             """
-            UPDATE archive SET last_id = ?1, last_at = max(min(ifnull(?2, 0), ?3), ifnull(last_at, 0)),
+            UPDATE archive SET prior_id = last_id, last_id = ?1,
+                last_at = max(min(ifnull(?2, 0), ?3), ifnull(last_at, 0)),
                 received = received + 1
             WHERE account = ?4 AND jid = ?5
                 AND (SELECT jid = ?5 AND catch_up FROM archive_query WHERE account = ?4 AND query = ?6)
@@ -110,7 +118,7 @@ struct ArchiveTable {
     func noteLive(_ archive: JID, _ id: String, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
+            UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
                 last_at = CASE state WHEN 0 THEN ?2 ELSE last_at END,
                 live_id = CASE state WHEN 0 THEN NULL ELSE ?1 END
             WHERE account = ?3 AND jid = ?4
@@ -121,9 +129,54 @@ struct ArchiveTable {
     func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET last_id = NULL, since = ifnull(last_at, since), pages = 0, checkpoint = NULL
+            UPDATE archive SET last_id = NULL, since = ifnull(last_at - ?, since), pages = 0, checkpoint = NULL
             WHERE account = ? AND jid = ?
-            """, account, archive.description)
+            """, Self.overlap, account, archive.description)
+    }
+
+    /// How far before the last message an archive is asked to begin where only its time is known, in milliseconds: its clock
+    /// and ours may differ by so much. What comes a second time is recognized.
+    static let overlap: Int64 = 60_000
+
+    // MARK: Messages that are handled later
+
+    /// The message that has just come is not handled yet.
+    ///
+    /// - Parameters:
+    ///   - isNamed: Whether it has an id in the archive, and so has moved the place.
+    ///   - time: When it was stored, in milliseconds since 1970.
+    func keepPlace(in archive: JID, isNamed: Bool, at time: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
+        try step.execute(
+            """
+            UPDATE archive SET kept_id = ifnull(kept_id, ifnull(CASE WHEN ? THEN prior_id ELSE last_id END, '')),
+                kept_at = min(ifnull(kept_at, ?2), ?2)
+            WHERE account = ? AND jid = ?
+            """, isNamed, time, account, archive.description)
+    }
+
+    func keepsPlace(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM archive WHERE account = ? AND kept_id IS NOT NULL LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// Every message is handled.
+    func releasePlaces(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET kept_id = NULL, kept_at = NULL WHERE account = ? AND kept_id IS NOT NULL",
+            account)
+    }
+
+    /// The session is lost: what was not handled is fetched once more.
+    func goBack(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET last_id = nullif(kept_id, ''), last_at = min(last_at, kept_at), prior_id = NULL,
+                kept_id = NULL, kept_at = NULL
+            WHERE account = ? AND kept_id IS NOT NULL
+            """, account)
     }
 
     /// When the newest message was sent that is known of an archive, in milliseconds since 1970.

@@ -54,20 +54,29 @@ public struct Chat: Sendable {
         }
         let id = message.id ?? StanzaID.random()
         let complete = try Message(element: Self.complete(message.element, id: id))
+        // Whoever catches the error must not be left with half of it.
+        try step.undoingOnError {
+            try watch(complete, id: id, to: peer, patience, max(1, attempts), then, in: step)
+            try transmit(complete, in: step)
+        }
+        return id
+    }
+
+    private func watch(
+        _ message: Message, id: String, to peer: JID, _ patience: Duration, _ tries: Int,
+        _ then: Durable<DeliveryEnded>?, in step: borrowing Step
+    ) throws {
         let timer = try step.schedule(
             DeliveryDeadline(stanzaID: id, attempt: 1).durable, after: patience, in: account.scope)
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
         let row = DeliveryTable.Row(
-            delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: max(1, attempts),
-            wait: max(1, patience.milliseconds), xml: Serializer().bytes(complete.element),
-            timer: timer,
+            delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: tries,
+            wait: max(1, patience.milliseconds), xml: Serializer().bytes(message.element), timer: timer,
             handler: handler)
         guard try table.insert(row, in: step) else {
             throw AccountError(
                 .invalidStanza, "a message with the id '\(id)' was sent before; give each message its own id")
         }
-        try transmit(complete, in: step)
-        return id
     }
 
     private func transmit(_ message: Message, in step: borrowing Step) throws {

@@ -37,6 +37,24 @@ struct RoomJoinUnanswered: Handler {
     }
 }
 
+/// Sends what the outbox had no room for when the account came into a room.
+struct RoomBacklog: Handler {
+    static let id = "rooms.backlog"
+    var room: JID
+    /// The stay in which it is to be sent.
+    var ticket: String
+    /// Whether what was sent in an earlier stay is to be sent again.
+    var again: Bool
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        let rooms = try call.context.account.rooms
+        guard let known = try rooms.table.room(room, in: call.step), known.state == .joined,
+            known.ticket == ticket
+        else { return }
+        try rooms.flush(known, again: again, in: call.step)
+    }
+}
+
 /// Looks after rooms from which nothing has come for long.
 struct RoomSilence: Handler {
     static let id = "rooms.silence"

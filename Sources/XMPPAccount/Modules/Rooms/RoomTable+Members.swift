@@ -120,14 +120,34 @@ extension RoomTable {
             room.description, id, Serializer().bytes(message))
     }
 
+    /// Whether fewer than `limit` messages wait in all rooms.
+    func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.holdsFewer(than: limit, in: "room_message", of: account)
+    }
+
+    /// Whether a message was not sent in this stay.
+    ///
+    /// - Parameter before: Whether it must have been sent in an earlier one.
+    func hasUnsent(in stay: String, to room: JID, before: Bool = false, in step: borrowing Step)
+        throws(HandlerError) -> Bool
+    {
+        try step.first(
+            """
+            SELECT 1 FROM room_message WHERE account = ? AND room = ? AND ticket IS NOT ?
+            AND (ticket IS NOT NULL OR NOT ?) LIMIT 1
+            """, account, room.description, stay, before
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
     /// The messages that were not sent in this stay, in order.
-    func unsent(in stay: String, to room: JID, in step: borrowing Step) throws(HandlerError) -> [Unconfirmed]
+    func unsent(in stay: String, to room: JID, limit: Int = -1, in step: borrowing Step)
+        throws(HandlerError) -> [Unconfirmed]
     {
         try step.all(
             """
             SELECT row, stanza_id, xml, tries, ticket FROM room_message
-            WHERE account = ? AND room = ? AND ticket IS NOT ? ORDER BY row
-            """, account, room.description, stay
+            WHERE account = ? AND room = ? AND ticket IS NOT ? ORDER BY row LIMIT ?
+            """, account, room.description, stay, limit
         ) { (row) throws(HandlerError) in
             Unconfirmed(
                 row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.integer(3),

@@ -72,11 +72,15 @@ struct RoomTable {
                 account INTEGER PRIMARY KEY REFERENCES account(id),
                 handler INTEGER NOT NULL,
                 due INTEGER NOT NULL);
+            """,
             """
+            -- The time of the first message that is not handled yet: a lost session goes back to it.
+            ALTER TABLE room ADD COLUMN kept_time INTEGER;
+            """,
         ],
         handlers: [
             RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,
-            RoomCheckAbandoned.self, RoomSetUp.self,
+            RoomCheckAbandoned.self, RoomSetUp.self, RoomBacklog.self,
         ])
 
     // MARK: Reading
@@ -267,5 +271,35 @@ struct RoomTable {
         try step.execute(
             "UPDATE room SET subject = ?, subject_by = ? WHERE account = ? AND jid = ?", subject,
             by.description, account, room.description)
+    }
+
+    // MARK: Messages that are handled later
+
+    func keepTime(_ time: Int64, of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET kept_time = min(ifnull(kept_time, ?1), ?1) WHERE account = ?2 AND jid = ?3",
+            time,
+            account, room.description)
+    }
+
+    func keepsTime(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// Every message is handled.
+    func releaseTimes(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET kept_time = NULL WHERE account = ? AND kept_time IS NOT NULL", account)
+    }
+
+    /// The session is lost: what was not handled is asked for once more.
+    func goBack(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE room SET last_time = min(last_time, kept_time), kept_time = NULL
+            WHERE account = ? AND kept_time IS NOT NULL
+            """, account)
     }
 }

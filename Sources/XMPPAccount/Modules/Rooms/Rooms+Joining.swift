@@ -98,8 +98,7 @@ extension Rooms {
     /// A room whose archive has been fetched from is caught up with that way alone, page by page, in order.
     private func wantedHistory(_ room: Room, in step: borrowing Step) throws -> Element? {
         // What may have to be sent again must be looked for before the archive is through.
-        let mayHaveArrived = try table.unsent(in: room.ticket, to: room.jid, in: step)
-            .contains { $0.ticket != nil }
+        let mayHaveArrived = try table.hasUnsent(in: room.ticket, to: room.jid, before: true, in: step)
         guard try account.archive.isInUse(room.jid, in: step), !mayHaveArrived else {
             return room.wantedHistory
         }

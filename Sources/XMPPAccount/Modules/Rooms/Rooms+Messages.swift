@@ -14,10 +14,12 @@ extension Rooms {
     ///   - message: Its type and address are set here, and an id where it has none.
     ///   - room: The room's bare address.
     /// - Returns: The message's id, by which ``MessageReceived/isEcho`` and events know it.
-    /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull` when as many messages wait for rooms as the
+    ///   outbox may hold; ``HandlerError`` when the store fails.
     @discardableResult
     public func send(_ message: Message, to room: JID, in step: borrowing Step) throws -> String {
         let known = try wanted(room, in: step)
+        try checkBacklog(in: step)
         var element = message.element
         let id = message.id ?? StanzaID.random()
         (element["id"], element["type"], element["to"]) = (id, "groupchat", known.jid.description)
@@ -26,9 +28,21 @@ extension Rooms {
             // XEP-0359 section 3.2: a room may give a message another id when it sends it back.
             element.append(Element("origin-id", namespace: Namespaces.sid, attributes: ["id": id]))
         }
+        // What waits already goes first, and is being looked after.
+        let isNext = try known.state == .joined && !table.hasUnsent(in: known.ticket, to: known.jid, in: step)
         try table.add(element, id: message.originID ?? id, to: known.jid, in: step)
-        if known.state == .joined { try flush(known, again: false, in: step) }
+        if isNext { try flush(known, again: false, in: step) }
         return id
+    }
+
+    private func checkBacklog(in step: borrowing Step) throws {
+        let limit = account.configuration.maximumOutbox
+        guard try table.hasRoom(limit, in: step) else {
+            throw AccountError(
+                .outboxFull,
+                "\(limit) messages of \(account.configuration.jid) wait for rooms; wait until these have them"
+            )
+        }
     }
 
     /// Sends a text to everybody in a room; see ``send(_:to:in:)-(Message,_,_)``.
@@ -56,31 +70,40 @@ extension Rooms {
     /// How often a message is sent before it counts as one that the room never sends back.
     private static let tryLimit: Int64 = 3
 
-    /// Sends what waits for a room that the account is in.
+    /// How many messages are sent at once.
+    private static let batch = 250
+    /// How long what is left then waits.
+    private static let pause = Duration.seconds(1)
+
+    /// Sends what waits for a room that the account is in, as far as the outbox takes it; the rest follows by itself.
     ///
     /// - Parameter again: Whether the room has shown all that it has: what has not come back by then is sent again.
     func flush(_ room: Room, again: Bool, in step: borrowing Step) throws {
-        let unsent = try table.unsent(in: room.ticket, to: room.jid, in: step)
         // In order: what is new waits behind what may have to be sent again.
-        guard again || unsent.allSatisfy({ $0.ticket == nil }) else { return }
-        for message in unsent {
+        guard try again || !table.hasUnsent(in: room.ticket, to: room.jid, before: true, in: step) else {
+            return
+        }
+        for message in try table.unsent(in: room.ticket, to: room.jid, limit: Self.batch, in: step) {
             guard message.tries < Self.tryLimit else {
                 try table.confirm(message.id, to: room.jid, in: step)
                 tell(room.jid, .messageUnconfirmed(id: message.id), after: step)
                 continue
             }
+            guard try account.outbox.hasRoom(account.configuration.maximumOutbox, in: step) else { break }
             let text = String(decoding: message.xml, as: UTF8.self)
             let element = try Element(parsing: text, defaultNamespace: Namespaces.client)
             try account.send(Message(element: element), in: step)
             try table.noteSent(message, in: room.ticket, in: step)
         }
+        guard try table.hasUnsent(in: room.ticket, to: room.jid, in: step) else { return }
+        let rest = RoomBacklog(room: room.jid, ticket: room.ticket, again: again)
+        try step.schedule(rest.durable, after: Self.pause, in: account.scope)
     }
 
     /// The room was joined: sends what waits. What may have been sent before waits until the room has answered a ping,
     /// which it does behind its history.
     func catchUp(_ room: Room, in step: borrowing Step) throws {
-        let unsent = try table.unsent(in: room.ticket, to: room.jid, in: step)
-        if unsent.contains(where: { $0.ticket != nil }) {
+        if try table.hasUnsent(in: room.ticket, to: room.jid, before: true, in: step) {
             try ping(room, in: step)
         } else {
             try flush(room, again: false, in: step)

@@ -36,7 +36,10 @@ extension Rooms {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
         try table.set(said.occupant, of: room.jid, in: step)
         if said.isSelf {
-            if room.state == .joining { return try joined(room, said, in: step) }
+            if room.state == .joining {
+                // Nothing would let the account in once more if there were no place for what it asks of the room then.
+                return try OutboxReserve.opened { try joined(room, said, in: step) }
+            }
             if room.nick != said.nick { try renamed(room, to: said.nick, in: step) }
         } else if room.state == .joined {
             try table.heard(room.jid, liveTime: liveTime(in: step), in: step)

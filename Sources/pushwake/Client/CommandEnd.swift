@@ -1,0 +1,32 @@
+import Synchronization
+import XMPPAccount
+
+/// What ends a command that else runs until it is killed.
+final class CommandEnd: Sendable {
+    private let account: Account
+    private let failure = Mutex<(any Error)?>(nil)
+
+    init(of account: Account) { self.account = account }
+
+    /// Closes the account, with whose end the command ends. Only the first reason counts.
+    func end(with error: (any Error)? = nil) async {
+        failure.withLock { $0 = $0 ?? error }
+        await account.close()
+    }
+
+    /// Runs something beside the command, whose failure ends it.
+    func watch(_ body: @escaping @Sendable () async throws -> Void) -> Task<Void, Never> {
+        Task.detached {
+            do {
+                try await body()
+            } catch is CancellationError {
+            } catch {
+                await self.end(with: error)
+            }
+        }
+    }
+
+    func check() throws {
+        if let failure = failure.withLock({ $0 }) { throw failure }
+    }
+}
