@@ -108,6 +108,8 @@ public struct AccountConfiguration: Sendable {
     public var sendsInitialPresence: Bool = true
     /// Where the account tells what it does; nil for nowhere.
     public var log: AccountLog?
+    /// Told when the account reaches a milestone; nil for nobody.
+    package var onMilestone: (@Sendable (Milestone) -> Void)?
     /// The monotonic clock.
     public var time: TimeSource = .system
 

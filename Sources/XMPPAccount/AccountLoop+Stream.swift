@@ -27,6 +27,7 @@ extension AccountLoop {
             owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence,
             handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         isFenced = false
+        account.configuration.onMilestone?(.owned)
     }
 
     func openStream() {
@@ -96,6 +97,7 @@ extension AccountLoop {
             now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
+        account.configuration.onMilestone?(stream.isResumed ? .resumed : .bound)
         announce(opened.outcome, own)
         isEstablished = true
         let waiting = connecting
@@ -289,6 +291,7 @@ extension AccountLoop {
     func releaseOwnership() -> Result<Void, any Error> {
         guard let ownership else { return .success(()) }
         self.ownership = nil
+        defer { account.configuration.onMilestone?(.released) }
         return Result { try ownership.release(account.ownerships, store: account.store) }
     }
 

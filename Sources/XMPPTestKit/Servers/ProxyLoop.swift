@@ -136,11 +136,14 @@ final class ProxyLoop: @unchecked Sendable {
             }
         }
         _ = read(&link.down)
-        _ = write(&link.up)
+        if write(&link.up) > 0 { shared.note(link.index) { $0.note(fromClient: true) } }
         let delivered = write(&link.down)
         if delivered > 0 {
             link.isInFlight = false
-            shared.note(link.index) { $0.received += delivered }
+            shared.note(link.index) { record in
+                record.received += delivered
+                record.note(fromClient: false)
+            }
         }
     }
 
