@@ -39,6 +39,8 @@ class Peer:
         self.kept = None
         self.asked = asyncio.Event()
         self.number = 0
+        # Kept, because slixmpp's own tasks complain when their client goes.
+        self.guests = []
         self.client = client(jid, password, authority)
         self.client.register_plugin("xep_0199")
         self.client.register_handler(Callback("Questions", MatchXPath(QUESTION), self.keep))
@@ -82,6 +84,7 @@ class Peer:
     async def leave(self):
         jid, password, state = self.other
         guest = client(jid, password, self.authority)
+        self.guests.append(guest)
         guest.register_plugin("xep_0198")
         started = asyncio.Event()
         enabled = asyncio.Event()
@@ -110,4 +113,9 @@ class Peer:
         say("left")
 
 
-asyncio.run(Peer(*sys.argv[1:]).run())
+async def main():
+    # Within the loop: a client takes the one that runs where it is made.
+    await Peer(*sys.argv[1:]).run()
+
+
+asyncio.run(main())

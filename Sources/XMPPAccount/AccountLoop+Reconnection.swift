@@ -12,7 +12,7 @@ extension AccountLoop {
         // A server that accepts and breaks off again and again is not asked ever faster.
         if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
         loginMemory.note(error, of: account.configuration)
-        close(stream, error)
+        close(stream)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))

@@ -57,7 +57,7 @@ struct TakeOverBenchmark: Benchmark {
         try owner.connect()
         return try (0..<Self.frozen).map { _ in
             let successor = try owners.start(store, role: "worker")
-            owner.process.signal(SIGSTOP)
+            try owner.freeze()
             let times = try successor.connect()
             owner.process.killAndWait()
             owner = successor
@@ -119,6 +119,25 @@ private struct StreamOwner {
         return Times(
             asked: try time(of: ["asked"]), owned: try time(of: ["owned"]),
             established: try time(of: ["resumed", "bound"]))
+    }
+
+    /// Stops it; a thread that runs on another processor does so for some moments more, and would answer.
+    func freeze() throws {
+        process.signal(SIGSTOP)
+        let deadline = ContinuousClock.now + .seconds(10)
+        while !isStopped {
+            guard ContinuousClock.now < deadline else { throw BenchmarkError("a process did not stop") }
+            usleep(500)
+        }
+    }
+
+    private var isStopped: Bool {
+        let folder = "/proc/\(process.processID)/task"
+        let threads = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+        return threads.allSatisfy { thread in
+            let line = (try? String(contentsOfFile: "\(folder)/\(thread)/stat", encoding: .utf8)) ?? ""
+            return line.split(separator: ")").last?.hasPrefix(" T") == true
+        }
     }
 
     func suspend() throws {

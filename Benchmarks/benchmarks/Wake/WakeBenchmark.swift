@@ -5,8 +5,7 @@ import XMPPTestKit
 /// that a killed main program left; beside a program on slixmpp that finds the same, in turns.
 struct WakeBenchmark: Benchmark {
     private static let rounds = 125
-    /// Every so many rounds both go through a relay, which counts round trips and tells the server's share; it costs time,
-    /// so those are not among the times.
+    /// Every so many rounds both go through a relay. It costs time, so those are not among the times.
     private static let relayedEvery = 5
     private static let limitMilliseconds = 30.0
     private static let limitMebibytes = 24.0
@@ -34,7 +33,7 @@ struct WakeBenchmark: Benchmark {
         let store = workspace.file("store.db")
         var (ours, others): (WakeSeries, WakeSeries) = (.init(), .init())
         for round in 0..<Self.rounds {
-            let relay = round % Self.relayedEvery == 0 ? try LoopbackProxy(to: server.port) : nil
+            let relay = try Self.relay(round, to: server)
             defer { relay?.close() }
             if try leaveSession(server, store) {
                 try ours.add(relay) { try wakeOurs(server, store, port: $0 ?? server.port) }
@@ -48,6 +47,14 @@ struct WakeBenchmark: Benchmark {
         }
         print(WakeTable(ours: ours, others: others).text + "\n")
         return lines(ours, others)
+    }
+
+    /// Two relays by turns: one tells how long the server takes; the other holds what it carries for a while, so that all that
+    /// is sent without waiting arrives before any answer, and counts how often somebody waits.
+    private static func relay(_ round: Int, to server: WakeServer) throws -> WakeRelay? {
+        guard round % relayedEvery == 0 else { return nil }
+        let isSlow = round / relayedEvery % 2 == 0
+        return try WakeRelay(to: server.port, delay: isSlow ? .milliseconds(10) : .zero)
     }
 
     private func lines(_ ours: WakeSeries, _ others: WakeSeries) -> [Line] {
@@ -127,19 +134,32 @@ struct WakeSeries {
     private(set) var peak = 0.0
 
     /// - Parameter relay: What this wake goes through; nil for the way without.
-    mutating func add(_ relay: LoopbackProxy?, _ wake: (_ port: UInt16?) throws -> Wake) throws {
-        let before = relay?.records.count ?? 0
-        let result = try wake(relay?.port)
+    mutating func add(_ relay: WakeRelay?, _ wake: (_ port: UInt16?) throws -> Wake) throws {
+        let before = relay?.proxy.records.count ?? 0
+        let result = try wake(relay?.proxy.port)
         peak = max(peak, result.peak)
         guard let relay else {
             totals.append(result.total)
             for (part, time) in result.parts { parts[part, default: []].append(time) }
             return
         }
-        let line = WakeLine(Array(relay.records.dropFirst(before)), until: result.resumedAt)
-        roundTrips.append(line.roundTrips)
+        let line = WakeLine(Array(relay.proxy.records.dropFirst(before)), until: result.resumedAt)
+        if relay.isSlow { return roundTrips.append(line.roundTrips) }
         for (part, time) in line.server { server[part, default: []].append(time) }
     }
+}
+
+/// A line between a program and the server that is looked at.
+struct WakeRelay {
+    let proxy: LoopbackProxy
+    let isSlow: Bool
+
+    init(to port: UInt16, delay: Duration) throws {
+        proxy = try LoopbackProxy(to: port, delay: delay)
+        isSlow = delay > .zero
+    }
+
+    func close() { proxy.close() }
 }
 
 extension [Double] {

@@ -55,12 +55,17 @@ final class Ownership {
         return Ownership(epoch: epoch, lock: lock, stop: stop, thread: thread)
     }
 
+    /// How much of the silence is kept for the taking over itself at most, in milliseconds.
+    private static let longestTakeOver: Int64 = 25
+
     /// Returns when the lock is taken or the owner has been silent for too long.
     private static func waitForOwner(
         _ lock: OwnerLock, socketPath: String, role: AccountRole, silence: Int64
     ) throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
-        let end = TimeSource.sum(TimeSource.system.milliseconds(), silence)
+        // Within the silence the account shall be taken over, which is a transaction's work.
+        let end = TimeSource.sum(
+            TimeSource.system.milliseconds(), silence - min(silence / 20, Self.longestTakeOver))
         while true {
             let isTaken = lock.tryToTake()
             let left = end - TimeSource.system.milliseconds()
@@ -87,11 +92,18 @@ final class Ownership {
     func takeLockIfFree() { _ = lock.tryToTake() }
 
     /// Gives the account back: the next one finds the lock free.
-    func release(_ table: OwnershipTable, store: HandlerStore) throws {
+    ///
+    /// - Parameter last: What is committed together with that; whoever waits for the account waits for one commit.
+    func release(
+        _ table: OwnershipTable, store: HandlerStore, _ last: (borrowing Step) throws -> Void = { _ in }
+    ) throws {
         try Failpoint.beforeRelease.hit()
         answerNobody()
         defer { lock.release() }
-        try store.step { step in try table.release(epoch: epoch, in: step) }
+        try store.step { step in
+            try last(step)
+            try table.release(epoch: epoch, in: step)
+        }
     }
 
     /// Lets go of everything without touching the database: somebody else owns the account.

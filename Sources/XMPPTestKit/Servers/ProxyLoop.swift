@@ -59,6 +59,9 @@ final class ProxyLoop: @unchecked Sendable {
             pollfd(fd: shared.listener.number, events: Int16(POLLIN), revents: 0),
         ]
         for link in links {
+            // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
+            LoopbackSocket.acknowledgeAtOnce(link.up.from)
+            LoopbackSocket.acknowledgeAtOnce(link.down.from)
             entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
             entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
         }
