@@ -30,7 +30,7 @@ esac
 case $purpose in
     build) peer_versions=() ;;
     test) peer_versions=(slixmpp==1.17.0 slixmpp-omemo==2.2.0) ;;
-    bench) peer_versions=(huey==3.5.4 dbos==3.4.0) ;;
+    bench) peer_versions=(slixmpp==1.17.0 huey==3.5.4 dbos==3.4.0) ;;
 esac
 
 # MARK: What is there

@@ -4,7 +4,7 @@ import XMPPTestKit
 /// What a push costs: a worker from exec to exit on Prosody, where a message and an answered request wait for the session
 /// that a killed main program left; beside a program on slixmpp that finds the same, in turns.
 struct WakeBenchmark: Benchmark {
-    private static let rounds = 125
+    private static let rounds = 160
     /// Every so many rounds both go through a relay. It costs time, so those are not among the times.
     private static let relayedEvery = 5
     private static let limitMilliseconds = 30.0
