@@ -19,7 +19,8 @@ struct WorkerTimingsTests {
 
     init() throws { folder = try TestFolder() }
 
-    @Test("W3 a worker says when it got how far, in the order of its way, and says nothing of it unless asked")
+    @Test(
+        "W3 a worker says when it got how far, in the order of its way, and says nothing of it unless asked")
     func order() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }

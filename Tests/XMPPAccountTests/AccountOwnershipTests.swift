@@ -196,7 +196,9 @@ import XMPPTestKit
         #expect(Ownership.patience(.max) == .max - 25)
     }
 
-    @Test("W4 the end of the stream and that of the ownership are one commit: neither is there without the other")
+    @Test(
+        "W4 the end of the stream and that of the ownership are one commit: neither is there without the other"
+    )
     func oneCommit() async throws {
         try await withRig { rig in
             let main = try await rig.connected()
