@@ -2,7 +2,7 @@ import Glibc
 import Handlers
 import TestThreads
 import Testing
-import XMPPAccount
+@testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
