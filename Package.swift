@@ -131,6 +131,9 @@ let package = Package(
             name: "session-start", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
             path: "Benchmarks/SessionStart"),
         .executableTarget(
+            name: "stream-owner", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            path: "Benchmarks/StreamOwner"),
+        .executableTarget(
             name: "stream-client", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
             path: "Benchmarks/StreamClient"),
         .executableTarget(

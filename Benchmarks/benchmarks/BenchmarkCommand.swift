@@ -19,7 +19,7 @@ struct BenchmarkCommand {
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
         RoundTripBenchmark(),
         InboundBenchmark(), ArchiveBenchmark(),
-        WakeBenchmark(),
+        WakeBenchmark(), TakeOverBenchmark(),
         ParserBenchmark(),
         SessionStartBenchmark(),
     ]

@@ -85,7 +85,8 @@ public struct AccountConfiguration: Sendable {
     public var connectTimeout: Int64 = 30_000
     /// How long the server may leave `<r/>` unanswered before the connection counts as dead, in milliseconds.
     public var acknowledgementTimeout: Int64 = 30_000
-    /// How long another process that owns the account may stay silent before it counts as frozen, in milliseconds.
+    /// Within which time another process that owns the account and stays silent counts as frozen and is passed over, in
+    /// milliseconds; 1 or more. The last 5 % of it, at most 25, are for the taking over itself.
     public var ownerSilence: Int64 = 500
     /// How many stanzas may wait to be sent; 1 or more. More are refused with an error.
     public var maximumOutbox: Int = 100_000
@@ -108,6 +109,8 @@ public struct AccountConfiguration: Sendable {
     public var sendsInitialPresence: Bool = true
     /// Where the account tells what it does; nil for nowhere.
     public var log: AccountLog?
+    /// Told when the account reaches a milestone; nil for nobody.
+    package var onMilestone: (@Sendable (Milestone) -> Void)?
     /// The monotonic clock.
     public var time: TimeSource = .system
 

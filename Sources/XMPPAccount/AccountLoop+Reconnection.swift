@@ -13,7 +13,7 @@ extension AccountLoop {
         if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
         loginMemory.note(error, of: account.configuration)
         countRefusal(error, on: stream)
-        close(stream, error)
+        close(stream)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))

@@ -181,6 +181,9 @@ extension AccountLoop {
 
     private func follow(_ aftermath: Aftermath) {
         guard case .live(let stream) = phase, let inbound = aftermath.inbound else { return }
+        if inbound.management.received != stream.management.received {
+            account.configuration.onMilestone?(.handled)
+        }
         do {
             stream.management = inbound.management
             stream.nextDeadline = aftermath.nextDeadline

@@ -7,6 +7,7 @@ extension AccountLoop {
 
     func connect(_ completion: @escaping Completion) {
         if case .live = phase { return completion(.success(())) }
+        prepare()
         do {
             try takeOwnership()
         } catch {
@@ -20,6 +21,17 @@ extension AccountLoop {
         }
     }
 
+    /// OpenSSL takes some milliseconds until TLS can begin for the first time. They pass while the account is taken over and
+    /// that is written to the disk.
+    private func prepare() {
+        guard preparation == nil else { return }
+        preparation = try? WorkerThread("account TLS", blocksSignals: true) {
+            [loginMemory, configuration = account.configuration] in
+            // A failure is met again, and told, when the stream is opened.
+            _ = try? loginMemory.context { () throws(TransportError) in try configuration.tlsContext() }
+        }
+    }
+
     private func takeOwnership() throws {
         guard ownership == nil else { return }
         ownership = try Ownership.take(
@@ -27,6 +39,7 @@ extension AccountLoop {
             owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence,
             handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         isFenced = false
+        account.configuration.onMilestone?(.owned)
     }
 
     func openStream() {
@@ -96,6 +109,7 @@ extension AccountLoop {
             now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
+        account.configuration.onMilestone?(stream.isResumed ? .resumed : .bound)
         announce(opened.outcome, own)
         isEstablished = true
         let waiting = connecting
@@ -248,13 +262,21 @@ extension AccountLoop {
 
     // MARK: Ending
 
-    func close(_ stream: LiveStream, _ error: AccountError) {
+    /// Ends the connection as a broken line would.
+    ///
+    /// - Returns: The session's live time, to be committed.
+    private func leave(_ stream: LiveStream) -> Int64 {
         stream.connection.closeDirty()
         catchingUp += stream.takeBarriers()
         let liveTime = account.liveClock.milliseconds ?? 0
         account.liveClock.stop()
         try? account.runner.stopLiveTime(of: account.scope)
         phase = .idle
+        return liveTime
+    }
+
+    func close(_ stream: LiveStream) {
+        let liveTime = leave(stream)
         do {
             try fenced { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
         } catch let error as AccountError where error.code == .ownershipLost {
@@ -269,17 +291,27 @@ extension AccountLoop {
     @discardableResult
     func suspend() -> Result<Void, any Error> {
         let error = AccountError(.closed, "the account was suspended")
+        var liveTime: Int64?
         switch phase {
         case .opening(_, let interrupt): interrupt.raise()
         case .live(let stream):
             if stream.isManaged { stream.acknowledge() }
             _ = try? stream.connection.flush(until: .after(.milliseconds(100)))
-            close(stream, error)
+            liveTime = leave(stream)
         case .idle, .waiting: break
         }
         phase = .idle
         failWaiting(error)
-        return releaseOwnership()
+        guard let liveTime, let epoch = ownership?.epoch else { return releaseOwnership() }
+        let result = releaseOwnership { step in
+            try account.ownerships.check(epoch: epoch, in: step)
+            try account.sessions.suspend(liveTime: liveTime, in: step)
+        }
+        if case .failure(let error as AccountError) = result, error.code == .ownershipLost {
+            loseOwnership(error)
+            return .success(())
+        }
+        return result
     }
 
     /// There will be no stream: nobody waits for one any longer.
@@ -291,10 +323,13 @@ extension AccountLoop {
     }
 
     @discardableResult
-    func releaseOwnership() -> Result<Void, any Error> {
+    func releaseOwnership(
+        _ last: (borrowing Step) throws -> Void = { _ in }
+    ) -> Result<Void, any Error> {
         guard let ownership else { return .success(()) }
         self.ownership = nil
-        return Result { try ownership.release(account.ownerships, store: account.store) }
+        defer { account.configuration.onMilestone?(.released) }
+        return Result { try ownership.release(account.ownerships, store: account.store, last) }
     }
 
     /// Another process owns the account: nothing more may leave this one, not even the end of the stream, which would
@@ -332,7 +367,7 @@ extension AccountLoop {
             if stream.isManaged { stream.acknowledge() }
             stream.connection.write(Serializer.streamEnd)
             stream.connection.closeClean()
-            close(stream, AccountError(.closed, "the account was logged out"))
+            close(stream)
         }
         // What an invalidation sends in answer to this belongs to the next login.
         let newest = try fenced { step in

@@ -20,6 +20,8 @@ final class AccountLoop {
     var phase = Phase.idle
     var ownership: Ownership?
     let loginMemory = LoginMemory()
+    /// Prepares TLS for the first stream.
+    var preparation: WorkerThread?
     /// Set when another process took over, until the program connects again.
     var isFenced = false
     /// Whoever waits for the first connection.
@@ -62,6 +64,7 @@ final class AccountLoop {
         }
         // Interrupted by now.
         for opener in openers.values { opener.join() }
+        preparation?.join()
     }
 
     /// One turn: steps for what arrived and was asked, then everything that depends on time.

@@ -2,7 +2,7 @@ import Glibc
 import Handlers
 import TestThreads
 import Testing
-import XMPPAccount
+@testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
@@ -184,6 +184,55 @@ import XMPPTestKit
             #expect(rig.sent().filter { $0.hasPrefix("message") } == expected)
             #expect(rig.server.log.entries.repeatedStanzas.isEmpty)
             #expect(rig.server.log.entries.count { $0.event == .bound } == 1)
+        }
+    }
+
+    @Test("W4 of the time within which a frozen owner is passed over, a part is left for the taking over")
+    func patience() {
+        #expect(Ownership.patience(500) == 475)
+        #expect(Ownership.patience(100) == 95)
+        #expect(Ownership.patience(60_000) == 59_975)
+        #expect(Ownership.patience(1) == 1)
+        #expect(Ownership.patience(.max) == .max - 25)
+    }
+
+    @Test(
+        "W4 the end of the stream and that of the ownership are one commit: neither is there without the other"
+    )
+    func oneCommit() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            try await main.caughtUp()
+            let count = "SELECT (SELECT count(live) FROM session) * 10 + (SELECT count(owner) FROM ownership)"
+            #expect(try main.store.number(count) == 11)
+            try rig.store().change(
+                """
+                CREATE TRIGGER keep BEFORE UPDATE OF owner ON ownership WHEN NEW.owner IS NULL
+                BEGIN SELECT raise(ABORT, 'kept by the test'); END
+                """)
+            #expect(await errorOf { try await main.suspend() } is HandlerError)
+            #expect(try main.store.number(count) == 11)
+            try rig.store().change("DROP TRIGGER keep")
+            // As after a death: the lock is free.
+            try await main.connect()
+            try await main.suspend()
+            #expect(try main.store.number(count) == 0)
+        }
+    }
+
+    @Test("W4 a stale owner that suspends changes nothing and is told so")
+    func staleSuspend() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            let events = EventReader(main)
+            try await main.caughtUp()
+            try rig.store().change(Self.passOver)
+            let row = "SELECT sum(live_time) * 1000 + count(live) FROM session"
+            let before = try main.store.number(row)
+            try await main.suspend()
+            await events.until("stopped")
+            #expect(events.seen == ["stopped ownership-lost"])
+            #expect(try main.store.number(row) == before)
         }
     }
 

@@ -55,12 +55,21 @@ final class Ownership {
         return Ownership(epoch: epoch, lock: lock, stop: stop, thread: thread)
     }
 
+    /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.
+    private static let pause: UInt32 = 250
+    /// How much of the silence is kept for the taking over itself at most, in milliseconds.
+    private static let longestTakeOver: Int64 = 25
+
+    /// How long to wait for an owner that is silent: within the silence the account shall be taken over as well, which is a
+    /// transaction's work.
+    static func patience(_ silence: Int64) -> Int64 { silence - min(silence / 20, longestTakeOver) }
+
     /// Returns when the lock is taken or the owner has been silent for too long.
     private static func waitForOwner(
         _ lock: OwnerLock, socketPath: String, role: AccountRole, silence: Int64
     ) throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
-        let end = TimeSource.sum(TimeSource.system.milliseconds(), silence)
+        let end = TimeSource.sum(TimeSource.system.milliseconds(), patience(silence))
         while true {
             let isTaken = lock.tryToTake()
             let left = end - TimeSource.system.milliseconds()
@@ -75,7 +84,7 @@ final class Ownership {
                     "another process is alive and keeps this account's stream; let it do the work")
             case .releasing, nil:
                 // Letting go, starting or dying: the lock tells.
-                usleep(1000)
+                usleep(Self.pause)
             }
         }
     }
@@ -87,11 +96,18 @@ final class Ownership {
     func takeLockIfFree() { _ = lock.tryToTake() }
 
     /// Gives the account back: the next one finds the lock free.
-    func release(_ table: OwnershipTable, store: HandlerStore) throws {
+    ///
+    /// - Parameter last: What is committed together with that; whoever waits for the account waits for one commit.
+    func release(
+        _ table: OwnershipTable, store: HandlerStore, _ last: (borrowing Step) throws -> Void = { _ in }
+    ) throws {
         try Failpoint.beforeRelease.hit()
         answerNobody()
         defer { lock.release() }
-        try store.step { step in try table.release(epoch: epoch, in: step) }
+        try store.step { step in
+            try last(step)
+            try table.release(epoch: epoch, in: step)
+        }
     }
 
     /// Lets go of everything without touching the database: somebody else owns the account.

@@ -62,11 +62,11 @@ struct LearnedLogin: Sendable {
 final class LoginMemory: Sendable {
     private struct State {
         var keys: SCRAMKeys?
-        var context: TLSContext?
         var redirection: ServiceTarget?
     }
 
     private let state = Mutex(State())
+    private let context = Mutex<TLSContext?>(nil)
 
     /// Keys of the last login by password.
     var keys: SCRAMKeys? {
@@ -85,13 +85,13 @@ final class LoginMemory: Sendable {
         redirection = StreamConnector.redirection(error, configuration)
     }
 
-    /// The one context for all connections of an account.
+    /// The one context for all connections of an account. Who asks while it is being made waits for it.
     func context(_ make: () throws(TransportError) -> TLSContext) throws(TransportError) -> TLSContext {
-        if let context = state.withLock({ $0.context }) { return context }
-        let made = try make()
-        return state.withLock { state in
-            state.context = state.context ?? made
-            return state.context ?? made
+        try context.withLock { (context) throws(TransportError) in
+            if let context { return context }
+            let made = try make()
+            context = made
+            return made
         }
     }
 }

@@ -90,6 +90,7 @@ struct StreamConnector {
         let connection = try Connection.connect(
             host: target.host, port: target.port, nameServers: configuration.nameServers, deadline: deadline,
             interrupt: interrupt)
+        configuration.onMilestone?(.connected)
         if target.isDirectTLS {
             try connection.startTLS(
                 context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
@@ -97,6 +98,7 @@ struct StreamConnector {
         if let log = configuration.log { connection.transcript = Transcript(log, configuration.jid) }
         let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
         if !target.isDirectTLS { try startTLS(stream, context) }
+        configuration.onMilestone?(.protected)
         configuration.note(
             .info, .connection,
             "connected to \(connection.peer) by \(connection.tls?.protocolVersion ?? "TLS")")

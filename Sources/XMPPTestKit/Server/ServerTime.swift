@@ -20,10 +20,15 @@ package struct ServerTime: Hashable, Sendable {
         return ServerTime(wall: milliseconds(CLOCK_REALTIME), monotonic: milliseconds(CLOCK_MONOTONIC))
     }
 
-    static func milliseconds(_ clock: clockid_t) -> Int64 {
+    static func milliseconds(_ clock: clockid_t) -> Int64 { nanoseconds(clock) / 1_000_000 }
+
+    /// Nanoseconds that never go backwards, the same in all processes of a machine.
+    package static var monotonicNanoseconds: Int64 { nanoseconds(CLOCK_MONOTONIC) }
+
+    private static func nanoseconds(_ clock: clockid_t) -> Int64 {
         var time = timespec()
         clock_gettime(clock, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
     }
 
     /// The XEP-0082 form of a time in milliseconds since 1970, UTC.

@@ -12,12 +12,33 @@ import Synchronization
 package final class LoopbackProxy: Sendable {
     /// What one connection did.
     package struct Record: Hashable, Sendable {
+        /// Bytes that passed together.
+        package struct Passage: Hashable, Sendable {
+            /// When they were handed on, in nanoseconds of the monotonic clock.
+            package let at: Int64
+            /// Whether the client sent them.
+            package let isFromClient: Bool
+        }
+
+        /// When the client was accepted, in nanoseconds of the monotonic clock.
+        package let openedAt: Int64
         /// How many flights the client sent.
         package var flights = 0
         /// How many bytes went to the server, and to the client.
         package var sent = 0, received = 0
         /// The first bytes that the client sent, at most 1 MiB.
         package var clientBytes: [UInt8] = []
+        /// What passed first, at most 1000 times.
+        package var passages: [Passage] = []
+
+        static let passageLimit = 1000
+
+        init(openedAt: Int64) { self.openedAt = openedAt }
+
+        mutating func note(fromClient: Bool) {
+            guard passages.count < Self.passageLimit else { return }
+            passages.append(Passage(at: ServerTime.monotonicNanoseconds, isFromClient: fromClient))
+        }
     }
 
     let shared: ProxyState
@@ -108,7 +129,7 @@ final class ProxyState: Sendable {
     /// A connection begins; its number, and where it leads.
     func begin() -> (index: Int, target: UInt16) {
         state.withLock { state in
-            state.records.append(.init())
+            state.records.append(.init(openedAt: ServerTime.monotonicNanoseconds))
             return (state.records.count - 1, state.target)
         }
     }

@@ -36,6 +36,13 @@ enum LoopbackSocket {
         return result == 0 ? UInt16(bigEndian: address.sin_port) : nil
     }
 
+    /// Acknowledges what has arrived without waiting for something to send with it. The system forgets the wish, so it is
+    /// made before each wait (tcp(7)).
+    static func acknowledgeAtOnce(_ descriptor: Int32) {
+        var on: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_QUICKACK, &on, socklen_t(MemoryLayout<Int32>.size))
+    }
+
     /// Closes with a reset instead of an end.
     static func resetOnClose(_ descriptor: Int32) {
         var option = linger(l_onoff: 1, l_linger: 0)

@@ -59,6 +59,9 @@ final class ProxyLoop: @unchecked Sendable {
             pollfd(fd: shared.listener.number, events: Int16(POLLIN), revents: 0),
         ]
         for link in links {
+            // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
+            LoopbackSocket.acknowledgeAtOnce(link.up.from)
+            LoopbackSocket.acknowledgeAtOnce(link.down.from)
             entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
             entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
         }
@@ -136,11 +139,14 @@ final class ProxyLoop: @unchecked Sendable {
             }
         }
         _ = read(&link.down)
-        _ = write(&link.up)
+        if write(&link.up) > 0 { shared.note(link.index) { $0.note(fromClient: true) } }
         let delivered = write(&link.down)
         if delivered > 0 {
             link.isInFlight = false
-            shared.note(link.index) { $0.received += delivered }
+            shared.note(link.index) { record in
+                record.received += delivered
+                record.note(fromClient: false)
+            }
         }
     }
 

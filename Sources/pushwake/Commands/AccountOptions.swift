@@ -68,7 +68,7 @@ struct AccountOptions {
 
     let store: String
     let peer: JID
-    let configuration: AccountConfiguration
+    var configuration: AccountConfiguration
     /// The app server by which the account wants to be woken; nil for none.
     let push: PushRegistration?
 

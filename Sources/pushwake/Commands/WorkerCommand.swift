@@ -13,15 +13,22 @@ struct WorkerCommand {
 
     private let options: AccountOptions
     private let linger: Duration
+    private let timings: WorkerTimings?
 
     init(_ words: [String]) throws {
+        let begin = WorkerTimings.now
         let arguments = try Arguments(words, of: "worker")
-        options = try AccountOptions(arguments, role: .worker)
+        timings = arguments.has("--timings") ? WorkerTimings(begin: begin) : nil
+        var options = try AccountOptions(arguments, role: .worker)
+        if let timings { options.configuration.onMilestone = { timings.reached($0.rawValue) } }
+        self.options = options
         linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
     }
 
     func run() async throws -> Int32 {
-        let account = try Account(options.configuration, store: options.openStore())
+        let store = try options.openStore()
+        timings?.reached("opened")
+        let account = try Account(options.configuration, store: store)
         let events = account.events
         let handedOver = Task {
             for await event in events { if case .handedOver = event { return true } }
@@ -35,6 +42,7 @@ struct WorkerCommand {
             // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
             _ = try await account.drain(for: Self.drainTime)
+            timings?.reached("drained")
         } catch let error as AccountError where error.code == .ownershipHeld {
             await account.close()
             Terminal.say("main is alive")
@@ -49,6 +57,7 @@ struct WorkerCommand {
         }
         await account.close()
         Terminal.say("drained peak-kib=\(ProcessMemory.peakKibibytes)")
+        timings?.say()
         return 0
     }
 }

@@ -86,7 +86,11 @@ extension CommandPage {
             description: ["If the main program is alive, it has the stream, and the worker leaves at once."],
             options: process + [
                 Option(
-                    "--linger", "MS", "How long to wait for more once nothing waits, 0 to 25000 (default 0).")
+                    "--linger", "MS", "How long to wait for more once nothing waits, 0 to 25000 (default 0)."),
+                Option(
+                    "--timings",
+                    "Say at the end when it got how far: one JSON object with nanoseconds of the monotonic clock."
+                ),
             ], environment: [password]),
         CommandPage(
             name: "app-server", group: .proof, words: "-- COMMAND [ARGUMENT...]",

@@ -68,6 +68,8 @@ extension RealServerTests {
                 report(kind, "direct TLS, token, resumed", second.flights)
                 #expect(second.isResumed)
                 #expect(second.flights == 2)
+                let passages = try #require(line.proxy.records.last).passages
+                #expect(passages.first?.isFromClient == true && passages.contains { !$0.isFromClient })
                 #expect(try await line.open().flights == 2, "a token is good for more than one login")
                 // Prosody gives a new token with every resumption, ejabberd leaves the old one.
                 let count = try home.store.number("SELECT count FROM fast_token")

@@ -1,0 +1,20 @@
+/// How far a process has come with its stream, for whoever measures where the time goes.
+///
+/// Each is told on the thread that reached it, again after each reconnection; nothing waits for it, and where nobody
+/// listens it costs a comparison with nil.
+package enum Milestone: String, CaseIterable, Sendable {
+    /// The epoch is raised: the account is this process's.
+    case owned
+    /// The server's host took the connection.
+    case connected
+    /// TLS protects it, and the certificate was verified.
+    case protected
+    /// The session goes on, and that is committed.
+    case resumed
+    /// A new session was bound, and that is committed.
+    case bound
+    /// What the server sent is committed, together with what its handlers did.
+    case handled
+    /// The stream is closed and the account given back, so that the next process finds it free.
+    case released
+}

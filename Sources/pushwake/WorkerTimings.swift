@@ -1,0 +1,30 @@
+import Glibc
+import Synchronization
+
+/// When a worker got how far, in nanoseconds of the monotonic clock, which all processes of a machine share.
+final class WorkerTimings: Sendable {
+    private let marks: Mutex<[(name: String, at: Int64)]>
+
+    /// - Parameter begin: When the program's own first instruction ran, or nearly so.
+    init(begin: Int64) { marks = Mutex([("main", begin)]) }
+
+    static var now: Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    /// Notes the first time.
+    func reached(_ name: String) {
+        let now = Self.now
+        marks.withLock { marks in
+            if !marks.contains(where: { $0.name == name }) { marks.append((name, now)) }
+        }
+    }
+
+    /// Says them all in the order in which they were reached.
+    func say() {
+        let members = marks.withLock { $0.map { "\"\($0.name)\":\($0.at)" } }
+        Terminal.say("{\"timings\":{\(members.joined(separator: ","))}}")
+    }
+}

@@ -1,0 +1,53 @@
+import FoundationEssentials
+import Glibc
+import TestThreads
+import Testing
+import XMPPTestKit
+
+@testable import pushwake
+
+/// A worker says when it got how far.
+@Suite(.ownThread, .timeLimit(.minutes(5)))
+struct WorkerTimingsTests {
+    private struct Report: Decodable { let timings: [String: Int64] }
+
+    private static let way = [
+        "main", "opened", "owned", "connected", "protected", "resumed", "handled", "drained", "released",
+    ]
+
+    private let folder: TestFolder
+
+    init() throws { folder = try TestFolder() }
+
+    @Test(
+        "W3 a worker says when it got how far, in the order of its way, and says nothing of it unless asked")
+    func order() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let simulation = Simulation(
+            .init(rounds: 1, kills: 1, seed: 1), world: world, folder: folder.path,
+            program: try BuiltProduct.path("pushwake"))
+        try simulation.startMain(untilConnected: true)
+        try simulation.killMain()
+        // Sent while nobody is there, so that something waits.
+        try world.startSending()
+        let before = ServerTime.monotonicNanoseconds
+        let text = try output(of: simulation.start("worker", ["--timings"]))
+        let after = ServerTime.monotonicNanoseconds
+        let line = try #require(text.split(separator: "\n").last)
+        let marks = try JSONDecoder().decode(Report.self, from: Data(line.utf8)).timings
+        #expect(Set(marks.keys) == Set(Self.way))
+        #expect(([before] + Self.way.compactMap { marks[$0] } + [after]).isSorted)
+        #expect(!(try output(of: simulation.start("worker"))).contains("timings"))
+    }
+
+    private func output(of process: ChildProcess) throws -> String {
+        let text = try process.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        #expect(try process.waitUntilExit(deadline: .now + .seconds(30)).succeeded)
+        return text
+    }
+}
+
+extension [Int64] {
+    fileprivate var isSorted: Bool { zip(self, dropFirst()).allSatisfy { $0 <= $1 } }
+}
