@@ -154,7 +154,7 @@ final class AccountLoop {
     private static let readLimit = 256 * 1024
 
     private func receive() -> [StreamParser.Event] {
-        guard case .live(let stream) = phase else { return [] }
+        guard case .live(let stream) = phase, !stream.isLeaving else { return [] }
         var bytes: [UInt8] = []
         do {
             var isOpen = true
