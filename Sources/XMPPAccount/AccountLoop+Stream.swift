@@ -197,6 +197,10 @@ extension AccountLoop {
             settling = try fenced { step in try settle(settling, in: step) }
             if !settling.isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
+            // There may be more than a short-lived process has time for; the next one goes on with it.
+            if !settling.isDone, account.mailbox.isLeaving {
+                throw AccountError(.closed, "the account was closed while a lost session was settled")
+            }
         }
         if hasLostAnything { account.hub.send(.sessionLost(failed?.error)) }
     }

@@ -123,7 +123,9 @@ struct Outbox {
     ///
     /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
     /// - Returns: The last of them; nil when there is none left.
-    func requeueMessages(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> Int64? {
+    func requeueMessages(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> Int64?
+    {
         let rows = try step.all(
             """
             SELECT seq, xml, created_at FROM outbox
