@@ -6,49 +6,60 @@ import XMPPCore
 /// `pushwake worker`: what a push wakes.
 ///
 /// It takes the stream over, resumes the session, runs the handlers of everything that waits, sends what they send,
-/// acknowledges, hands back and exits. If the main program is alive it leaves at once.
+/// acknowledges, hands back and exits. If the main program is alive it leaves at once. When its time is nearly over it begins
+/// nothing new, and leaves the rest to the next worker.
 struct WorkerCommand {
-    /// How long handlers that are due may keep a worker, which has half a minute in all.
-    private static let drainTime: Duration = .seconds(10)
-
     private let options: AccountOptions
     private let linger: Duration
+    private let time: Duration
 
     init(_ words: [String]) throws {
         let arguments = try Arguments(words, of: "worker")
         options = try AccountOptions(arguments, role: .worker)
         linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
+        time = .seconds(try arguments.number("--time", in: 1...3600, default: 30))
     }
 
     func run() async throws -> Int32 {
+        let end = ContinuousClock.now + WorkerTime.working(of: time)
         let account = try Account(options.configuration, store: options.openStore())
+        let time = WorkerTime(until: end, account)
         let events = account.events
         let handedOver = Task {
             for await event in events { if case .handedOver = event { return true } }
             return false
         }
+        let isDone: Bool
         do {
             try await account.connect()
             ProcessMemory.releaseCode()
             try await account.caughtUp()
-            if linger > .zero { try await Task.sleep(for: linger) }
+            if linger > .zero {
+                Terminal.say("lingering")
+                try await Task.sleep(for: linger)
+            }
             // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
-            _ = try await account.drain(for: Self.drainTime)
+            isDone = try await account.drain(for: end - .now)
         } catch let error as AccountError where error.code == .ownershipHeld {
-            await account.close()
+            await time.close()
             Terminal.say("main is alive")
             return 0
         } catch {
-            await account.close()
+            await time.close()
+            if time.isOver { return Self.leave("time is over") }
             if await handedOver.value {
                 Terminal.say("main has the stream")
                 return 0
             }
             throw error
         }
-        await account.close()
-        Terminal.say("drained peak-kib=\(ProcessMemory.peakKibibytes)")
+        await time.close()
+        return Self.leave(isDone && !time.isOver ? "drained" : "time is over")
+    }
+
+    private static func leave(_ word: String) -> Int32 {
+        Terminal.say("\(word) peak-kib=\(ProcessMemory.peakKibibytes)")
         return 0
     }
 }
