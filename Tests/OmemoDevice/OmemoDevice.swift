@@ -84,11 +84,20 @@ enum OmemoDevice {
         }
         do {
             try await converse(with: peer, count, pause, account)
-        } catch let error as AccountError where error.code == .ownershipLost || error.code == .closed {
-            // Somebody else has the stream; the event says how that came.
-            try await Task.sleep(for: .seconds(10))
-            throw error
+        } catch let error as AccountError where error.code == .ownershipHeld {
+            // It stood still before it had the stream, and now another one has it.
+            await leave(account, 3)
+        } catch {
+            complain(error)
+            // If somebody else has the stream, the event says how that came.
+            try await Task.sleep(for: .seconds(30))
+            exit(1)
         }
+    }
+
+    private static func complain(_ error: any Error) {
+        let line = Array("\(error)\n".utf8)
+        _ = write(2, line, line.count)
     }
 
     private static func leave(_ account: Account, _ status: Int32) async {

@@ -9,6 +9,9 @@ import XMPPCore
 /// acknowledges, hands back and exits. If the main program is alive it leaves at once. When its time is nearly over it begins
 /// nothing new, and leaves the rest to the next worker.
 struct WorkerCommand {
+    /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone.
+    private static let comfortable = 19 << 10
+
     private let options: AccountOptions
     private let linger: Duration
     private let time: Duration
@@ -24,6 +27,8 @@ struct WorkerCommand {
         let end = ContinuousClock.now + WorkerTime.working(of: time)
         let account = try Account(options.configuration, store: options.openStore())
         let time = WorkerTime(until: end, account)
+        let memory = ProcessMemory.releasingCode(above: Self.comfortable)
+        defer { memory.cancel() }
         let events = account.events
         let handedOver = Task {
             for await event in events { if case .handedOver = event { return true } }

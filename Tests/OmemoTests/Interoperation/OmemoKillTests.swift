@@ -57,7 +57,10 @@ extension OmemoOnServersTests {
                 }
                 frozen.signal(SIGCONT)
                 let ending = try frozen.waitUntilExit(deadline: .now + .seconds(30))
-                #expect(ending.status == 3, "a device that was passed over ended otherwise: \(ending)")
+                let words = try? String(contentsOfFile: scene.folder.path + "/device.errors", encoding: .utf8)
+                #expect(
+                    ending.status == 3,
+                    "a device that was passed over ended otherwise: \(ending) \(words?.suffix(1000) ?? "")")
                 return next
             }
 
