@@ -30,8 +30,13 @@ struct WorkerCommand {
         let memory = ProcessMemory.releasingCode(above: Self.comfortable)
         defer { memory.cancel() }
         let events = account.events
+        let isAsked = Flag()
         let handedOver = Task {
-            for await event in events { if case .handedOver = event { return true } }
+            for await event in events {
+                guard case .handedOver = event else { continue }
+                isAsked.raise()
+                return true
+            }
             return false
         }
         let isDone: Bool
@@ -41,7 +46,10 @@ struct WorkerCommand {
             try await account.caughtUp()
             if linger > .zero {
                 Terminal.say("lingering")
-                try await Task.sleep(for: linger)
+                let end = ContinuousClock.now + linger
+                while ContinuousClock.now < end, !isAsked.isRaised {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
             }
             // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()

@@ -35,10 +35,11 @@ final class WorkerTime: Sendable {
     }
 
     private let flag: Flag
+}
 
-    private final class Flag: Sendable {
-        private let state = Mutex(false)
-        var isRaised: Bool { state.withLock { $0 } }
-        func raise() { state.withLock { $0 = true } }
-    }
+/// Something that happens once and is asked about.
+final class Flag: Sendable {
+    private let state = Mutex(false)
+    var isRaised: Bool { state.withLock { $0 } }
+    func raise() { state.withLock { $0 = true } }
 }

@@ -74,8 +74,8 @@ extension Simulation {
 
     // MARK: Moves
 
-    /// How long a worker keeps the stream for a main that comes, in milliseconds.
-    private static let lingering = 400
+    /// How long a worker keeps the stream for a main that comes, in milliseconds; once asked it goes.
+    private static let lingering = 1500
 
     private func ask(_ passage: MainLife.Passage) throws {
         if passage.move == .startBesideWorker || passage.move == .callBesideWorker { try inviteGuest() }
