@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
-# sessions expire, processes freeze and the server restarts besides. Then a login after a long absence, conversations with
-# OMEMO under random kills, and a million handlers through two workers.
+# sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
+# requests pending, a login after a long absence, conversations with OMEMO under random kills, and a million handlers
+# through two workers.
 #
 #   KILLS=10000 SEED=1 make torture
 #
@@ -25,6 +26,12 @@ simulate() {
 simulate embedded $((kills * 5 / 10)) --faults
 simulate prosody $((kills * 3 / 10)) --faults
 simulate ejabberd $((kills * 2 / 10))
+for server in embedded prosody; do
+    echo "backlog on $server: 10000 messages, 1000 answers, 1000000 requests pending"
+    .build/release/pushwake backlog --server "$server" --seed "$seed"
+done
+echo "backlog: the session of 1000000 requests is lost"
+.build/release/pushwake backlog --messages 100 --answers 10 --lose-session --seed "$seed"
 echo "storm: 150000 messages"
 .build/release/pushwake storm --seed "$seed"
 echo "OMEMO: 1000 messages with each version on each server"

@@ -23,7 +23,12 @@ public struct PendingIQTable: Sendable {
             CREATE INDEX request_deadline ON request(account, deadline);
             CREATE INDEX request_session ON request(account, session);
             CREATE INDEX request_handler ON request(handler);
+            """,
+            // A lost session is settled a few rows at a time, in the order of their handlers, without sorting all of them.
             """
+            DROP INDEX request_session;
+            CREATE INDEX request_session ON request(account, session, handler);
+            """,
         ])
 
     /// One request that waits.
@@ -154,16 +159,19 @@ public struct PendingIQTable: Sendable {
     /// Removes and returns requests of any session, oldest handler first: the account is logged out.
     ///
     /// - Parameters:
+    ///   - last: Where the last call ended: the handler of its last request. Zero for the first.
     ///   - newest: The last handler that counts; what is bound later stays.
     ///   - limit: The most to return, so that a step stays short.
     public func takeAny(
-        boundUpTo newest: HandlerID, limit: Int, in step: borrowing Step
+        boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
+        in step: borrowing Step
     ) throws(HandlerError) -> [Request] {
+        // By handler, not by account and then sorted: the rows of other accounts are passed once, this one's read once.
         let requests = try step.all(
             """
-            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND handler <= ?
-            ORDER BY handler LIMIT ?
-            """, account, newest, limit, read: Self.read)
+            SELECT stanza_id, peer, handler, on_timeout FROM request
+            WHERE +account = ? AND handler > ? AND handler <= ? ORDER BY handler LIMIT ?
+            """, account, last, newest, limit, read: Self.read)
         for request in requests { try remove(request.stanzaID, in: step) }
         return requests
     }

@@ -35,7 +35,10 @@ extension AccountLoop {
         }
         var rest = answerAhead(events[...])
         var taken = runOneStep(rest, commands, uncounted)
-        while let count = taken, count < rest.count, case .live = phase {
+        while let count = taken, count < rest.count, case .live(let stream) = phase {
+            // Whoever waits for the stream need not wait for all that was read: what is not counted comes again.
+            stream.isLeaving = stream.isManaged && account.mailbox.isLeaving
+            if stream.isLeaving { return }
             rest = answerAhead(rest.dropFirst(count))
             taken = runOneStep(rest, [], [])
         }

@@ -210,30 +210,46 @@ extension AccountLoop {
         }
         let reason: InvalidationReason = state.wasResumable ? .sessionLost : .bound
         var hasLostAnything = state.resumptionID != nil
-        var isDone = false
-        while !isDone {
-            isDone = try fenced { step in
-                var settled = 0
-                for request in try account.requests.takeLost(
-                    session: state.number, limit: Self.settleLimit, in: step)
-                {
-                    settled += 1
-                    guard try step.waits(request.handler) else { continue }
-                    try step.invalidate(request.handler, reason: reason, environment: account)
-                }
-                for row in try account.outbox.takeVoid(limit: Self.settleLimit, in: step) {
-                    if let handler = row.handler, try step.waits(handler) {
-                        try step.invalidate(handler, reason: reason, environment: account)
-                    }
-                    settled += 1
-                }
-                settled += try account.outbox.requeueMessages(limit: Self.settleLimit, in: step)
-                return settled == 0
-            }
-            if !isDone { hasLostAnything = true }
+        var settling = Settling(session: state.number, reason: reason)
+        while !settling.isDone {
+            settling = try fenced { step in try settle(settling, in: step) }
+            if !settling.isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
+            // There may be more than a short-lived process has time for; the next one goes on with it.
+            if !settling.isDone, account.mailbox.isLeaving {
+                throw AccountError(.closed, "the account was closed while a lost session was settled")
+            }
         }
         if hasLostAnything { account.hub.send(.sessionLost(failed?.error)) }
+    }
+
+    /// How far the settling of a lost session has come: no step looks at what an earlier one has looked at.
+    private struct Settling {
+        let session: Int64
+        let reason: InvalidationReason
+        /// Up to which rows of the outbox nothing is void any more, and no message waits to be sent again.
+        var void: Int64 = 0
+        var messages: Int64 = 0
+        var isDone = false
+    }
+
+    private func settle(_ settling: Settling, in step: borrowing Step) throws -> Settling {
+        var settling = settling
+        let requests = try account.requests.takeLost(
+            session: settling.session, limit: Self.settleLimit, in: step)
+        for request in requests where try step.waits(request.handler) {
+            try step.invalidate(request.handler, reason: settling.reason, environment: account)
+        }
+        let rows = try account.outbox.takeVoid(after: settling.void, limit: Self.settleLimit, in: step)
+        for handler in rows.compactMap(\.handler) where try step.waits(handler) {
+            try step.invalidate(handler, reason: settling.reason, environment: account)
+        }
+        let last = try account.outbox.requeueMessages(
+            after: settling.messages, limit: Self.settleLimit, in: step)
+        settling.void = rows.last?.seq ?? settling.void
+        settling.messages = last ?? settling.messages
+        settling.isDone = requests.isEmpty && rows.isEmpty && last == nil
+        return settling
     }
 
     /// What was to be handled or answered later in a session that is gone: messages come again in another way, which must
@@ -378,10 +394,12 @@ extension AccountLoop {
             return try account.outbox.newest(in: step)
         }
         var isDone = false
+        var last = HandlerID(rawValue: 0)
         while !isDone {
             isDone = try fenced { step in
                 let requests = try account.requests.takeAny(
-                    boundUpTo: newest.handler, limit: Self.settleLimit, in: step)
+                    boundAfter: last, upTo: newest.handler, limit: Self.settleLimit, in: step)
+                last = requests.last?.handler ?? last
                 for request in requests where try step.waits(request.handler) {
                     try step.invalidate(request.handler, reason: .logout, environment: account)
                 }

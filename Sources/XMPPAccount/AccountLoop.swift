@@ -153,15 +153,16 @@ final class AccountLoop {
 
     // MARK: Reading
 
-    /// What one turn takes in at most; the rest stays in the socket, whose window then holds the server back.
-    private static let readLimit = 256 * 1024
+    /// What one turn takes in at most; the rest stays in the socket, whose window then holds the server back. Parsed, it
+    /// takes some times the memory, of which a worker has little.
+    private var readLimit: Int { account.configuration.role == .worker ? 32 * 1024 : 256 * 1024 }
 
     private func receive() -> [StreamParser.Event] {
-        guard case .live(let stream) = phase else { return [] }
+        guard case .live(let stream) = phase, !stream.isLeaving else { return [] }
         var bytes: [UInt8] = []
         do {
             var isOpen = true
-            while bytes.count < Self.readLimit {
+            while bytes.count < readLimit {
                 let result: Connection.ReadResult
                 do throws(TransportError) {
                     result = try stream.connection.read(into: &bytes)

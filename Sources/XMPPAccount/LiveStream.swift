@@ -14,6 +14,8 @@ final class LiveStream {
     var management: StreamManagement
     /// The last outbox row written to this connection.
     var flushMark: Int64 = 0
+    /// Whether it is about to be closed and takes nothing in any more.
+    var isLeaving = false
     /// Whether rows may wait behind the flush mark because the connection could not take more.
     var hasMore = false
     /// When a connection that has been silent since the network changed counts as dead, in milliseconds of the monotonic

@@ -24,6 +24,14 @@ enum Command: Sendable {
     case close(Completion)
     /// The opening thread is done.
     case opened(Result<OpenedStream, any Error>, attempt: Int)
+
+    /// Whether the stream is closed by it.
+    var endsStream: Bool {
+        switch self {
+        case .suspend, .logOut, .handOver, .close: true
+        case .step, .connect, .catchUp, .manage, .networkChanged, .opened: false
+        }
+    }
 }
 
 /// What a program may want said about counts (XEP-0198 section 4).
@@ -77,6 +85,9 @@ final class Mailbox: Sendable {
             return (state.commands, state.hasNewRows)
         }
     }
+
+    /// Whether somebody waits for the stream to be closed.
+    var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 
     /// Called by the loop on its thread before anything else.
     func begin() { state.withLock { $0.loop = pthread_self() } }

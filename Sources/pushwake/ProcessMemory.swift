@@ -21,6 +21,28 @@ enum ProcessMemory {
         return 0
     }
 
+    /// The physical memory that is taken now, in KiB; 0 where the system does not tell.
+    static var residentKibibytes: Int {
+        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 128)
+        guard fgets(&line, Int32(line.count), file) != nil else { return 0 }
+        let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+        let pages = text.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
+        return pages * sysconf(Int32(_SC_PAGESIZE)) / 1024
+    }
+
+    /// From here on gives code back whenever more than that is taken, until the task is canceled: while there is much to do,
+    /// what the beginning needed leaves room for the work.
+    static func releasingCode(above kibibytes: Int) -> Task<Void, Never> {
+        Task {
+            while !Task.isCancelled {
+                if residentKibibytes > kibibytes { releaseCode() }
+                try? await Task.sleep(for: .milliseconds(50))
+            }
+        }
+    }
+
     /// Gives the pages of code back that only the beginning needed, such as that of the login.
     ///
     /// Code counts where all of a process's memory is limited, and most of it is there only because a neighbor was

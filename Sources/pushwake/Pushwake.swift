@@ -40,6 +40,7 @@ struct Pushwake {
         }
         switch words.first {
         case "simulate": return try await SimulateCommand(rest).run()
+        case "backlog": return try BacklogCommand(rest).run()
         case "storm": return try await StormCommand(rest).run()
         case "storm-client": return try await StormClientCommand(rest).run()
         case "login": return try await LoginCommand(rest).run()

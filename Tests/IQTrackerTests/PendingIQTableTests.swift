@@ -137,4 +137,53 @@ import XMPPCore
         }
         #expect(adopted == ["waiting"])
     }
+
+    @Test(
+        "H16 nothing that is done with requests reads or sorts all that wait, whether they expire, are lost or are ended by a logout",
+        arguments: [
+            "SELECT stanza_id FROM request WHERE account = 1 AND stanza_id = 'a'",
+            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = 1 AND deadline <= 1 ORDER BY deadline, stanza_id LIMIT 1",
+            "SELECT min(deadline) FROM request WHERE account = 1",
+            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = 1 AND session = 1 ORDER BY handler LIMIT 1",
+            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE +account = 1 AND handler > 1 AND handler <= 9 ORDER BY handler LIMIT 1",
+            "UPDATE request SET session = 1 WHERE account = 1 AND session IS NULL",
+        ])
+    func plans(sql: String) throws {
+        defer { clean() }
+        let plan = try store.step { step in
+            try step.all("EXPLAIN QUERY PLAN " + sql) { (row) throws(HandlerError) in row.text(3) }
+        }
+        #expect(!plan.isEmpty && plan.allSatisfy { $0.contains("SEARCH") }, "\(plan)")
+    }
+
+    @Test(
+        "H16 a logout takes requests of every session a few at a time, each once, and leaves those of others")
+    func takenForLogout() throws {
+        defer { clean() }
+        let handlers = try (1...5).map { try insert("q\($0)", session: Int64($0 % 2)) }
+        let other = PendingIQTable(account: 8)
+        try store.step { step in
+            let handler = try step.bind(Note().durable)
+            try other.insert(
+                stanzaID: "theirs", peer: peer, session: 1, handler: handler, deadline: 1, in: step)
+        }
+        var taken: [String] = []
+        var last = HandlerID(rawValue: 0)
+        while true {
+            let some = try store.step { step in
+                try table.takeAny(boundAfter: last, upTo: handlers[3], limit: 2, in: step)
+            }
+            guard let end = some.last else { break }
+            last = end.handler
+            taken += some.map(\.stanzaID)
+            #expect(some.count <= 2)
+        }
+        #expect(taken == ["q1", "q2", "q3", "q4"])
+        let left = try store.step { step in
+            try step.all("SELECT stanza_id FROM request ORDER BY 1") { (row) throws(HandlerError) in
+                row.text(0)
+            }
+        }
+        #expect(left == ["q5", "theirs"])
+    }
 }

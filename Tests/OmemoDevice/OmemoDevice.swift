@@ -2,8 +2,10 @@
 //
 //     omemo-device STORE JID PASSWORD HOST PORT AUTHORITY PEER COUNT PAUSE
 //
-// PAUSE is the time between two messages in milliseconds. Prints "connected", "sent" once all COUNT messages are in the outbox, and "quiet" once the server has them all. Ends
-// when its input does.
+// PAUSE is the time between two messages in milliseconds. Prints "connected", "sent" once all COUNT messages are in the
+// outbox, and "quiet" once the server has them all. Ends when its input does; with status 3 when another process took the
+// stream over while it stood still, with 0 when it gave the stream up to one that asked. Only a worker (OMEMO_ROLE=worker)
+// does that.
 
 import Glibc
 import Handlers
@@ -58,6 +60,7 @@ enum OmemoDevice {
             server: .init(host: words[4], port: port, security: .startTLS))
         configuration.trust = .file(path: words[6])
         configuration.modules = .standard + [OmemoModule()]
+        if getenv("OMEMO_ROLE").map({ String(cString: $0) }) == "worker" { configuration.role = .worker }
         let peer = try JID(words[7])
         let store = try HandlerStore(
             path: words[1], registry: HandlerRegistry([Heard.self, Sent.self]),
@@ -69,6 +72,42 @@ enum OmemoDevice {
             while read(0, &byte, 1) > 0 {}
             exit(0)
         }
+        let events = account.events
+        Task {
+            for await event in events {
+                switch event {
+                case .handedOver: await leave(account, 0)
+                case .stopped(let error) where error.code == .ownershipLost: await leave(account, 3)
+                default: break
+                }
+            }
+        }
+        do {
+            try await converse(with: peer, count, pause, account)
+        } catch let error as AccountError where error.code == .ownershipHeld {
+            // It stood still before it had the stream, and now another one has it.
+            await leave(account, 3)
+        } catch {
+            complain(error)
+            // If somebody else has the stream, the event says how that came.
+            try await Task.sleep(for: .seconds(30))
+            exit(1)
+        }
+    }
+
+    private static func complain(_ error: any Error) {
+        let line = Array("\(error)\n".utf8)
+        _ = write(2, line, line.count)
+    }
+
+    private static func leave(_ account: Account, _ status: Int32) async {
+        await account.close()
+        exit(status)
+    }
+
+    private static func converse(with peer: JID, _ count: Int64, _ pause: Int64, _ account: Account)
+        async throws
+    {
         try await account.connect()
         try await account.omemo.start()
         say("connected")

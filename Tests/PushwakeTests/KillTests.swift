@@ -35,6 +35,12 @@ struct KillTests {
         // A verdict over nothing proves nothing.
         #expect(verdict.handlers.result > 0 && verdict.messages.sent > 0, sourceLocation: sourceLocation)
         #expect(verdict.events.published > 0, sourceLocation: sourceLocation)
+        #expect(
+            verdict.owners.epochs > 1 && verdict.owners.staleCommits == 0, "\(verdict.owners)",
+            sourceLocation: sourceLocation)
+        #expect(
+            verdict.owners.staleStanzas ?? 0 == 0, "two on one stream: \(verdict.owners)",
+            sourceLocation: sourceLocation)
     }
 
     static func targets(_ role: AccountRole) -> [Simulation.Target] {
@@ -77,6 +83,20 @@ struct KillTests {
         defer { world.close() }
         let verdict = try simulation(world, rounds: 25, kills: 100, seed: 3).run { _, _ in }
         #expect(verdict.kills.main + verdict.kills.worker == 100)
+        expectGood(verdict)
+    }
+
+    @Test(
+        "W5 W6 main goes through every transition of its life in a run of the usual length, and nothing is lost or repeated"
+    )
+    func everyTransition() throws {
+        let world = try EmbeddedWorld(folder: folder.path)
+        defer { world.close() }
+        let verdict = try simulation(world, rounds: 20, kills: 20, seed: 21).run { _, _ in }
+        let missing = verdict.transitions.filter { $0.count == 0 }
+        #expect(verdict.transitions.count == MainLife.all.count && missing.isEmpty, "never: \(missing)")
+        #expect(verdict.handedOver > 0, "no worker gave the stream to main")
+        #expect(verdict.owners.staleStanzas == 0)
         expectGood(verdict)
     }
 
@@ -143,7 +163,7 @@ struct KillTests {
         let (verdict, status) = try simulation(world, seed: 5).run(freezingAt: place)
         #expect(status == 3, "main did not notice that it had lost the stream")
         expectGood(verdict)
-        #expect(world.stanzasTakenFromStaleConnections == 0)
+        #expect(world.staleStanzas() == 0)
     }
 
     @Test(
@@ -221,6 +241,7 @@ struct KillTests {
         let (verdict, status) = try simulation.run(freezingAt: .afterRead)
         // What it then loses or repeats depends on what had arrived; that it goes on does not.
         #expect(status == nil, "main ended although nothing told it to: \(verdict)")
+        #expect(!verdict.isGood && verdict.owners.staleCommits > 0, "nobody saw it commit: \(verdict.owners)")
     }
 }
 

@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestThreads
 import Testing
@@ -14,11 +15,10 @@ struct WorkerBudgetTests {
 
     /// What it was killed for, and the signal that ended it.
     private func run(
-        _ limits: WorkerLimits, _ program: String, _ arguments: [String]
+        _ limits: WorkerLimits, _ program: String, _ arguments: [String], in place: MemoryGroup.Place? = nil
     ) throws -> (WorkerBudget.Excess?, signal: Int32?) {
-        let process = try ChildProcess(program, arguments, endsWithParent: false)
-        let budget = try WorkerBudget(limits, process)
-        let ending = try process.waitUntilExit(deadline: .now + .seconds(60))
+        let budget = try WorkerBudget(limits, [program] + arguments, place: place)
+        let ending = try budget.process.waitUntilExit(deadline: .now + .seconds(60))
         return (budget.excess, ending.signal)
     }
 
@@ -34,6 +34,54 @@ struct WorkerBudgetTests {
         #expect(slow.0 == .time && slow.signal == SIGKILL)
         let modest = try run(limits, "/usr/bin/python3", ["-c", "x = bytearray(10 << 20)"])
         #expect(modest.0 == nil && modest.signal == nil)
+    }
+
+    /// Pages that are never touched are counted by nobody; these are.
+    private static let hungry = "x = bytearray(100 << 20); import time; time.sleep(60)"
+
+    @Test(
+        "W3 where control groups can be had, the kernel kills a worker that wants more memory than its limit, and the group goes with it",
+        .enabled(if: MemoryGroup.place != nil, "this system lets nobody here make control groups"))
+    func controlGroup() throws {
+        let place = try #require(MemoryGroup.place)
+        let limits = WorkerLimits(mebibytes: 24, time: .seconds(60))
+        // The watch would be faster only by chance, so it is given nothing to see.
+        var group: MemoryGroup? = try MemoryGroup(in: place, mebibytes: 24)
+        let command = try #require(group).entering(["/usr/bin/python3", "-c", Self.hungry])
+        let process = try ChildProcess(command[0], Array(command.dropFirst()))
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(60))
+        #expect(ending.signal == SIGKILL && group?.hasKilled == true)
+        group = nil
+        let left = try FileManager.default.contentsOfDirectory(atPath: place.folder)
+        #expect(!left.contains { $0.hasPrefix("pushwake-\(getpid())-") })
+        // And together with the watch, whichever comes first.
+        let both = try run(limits, "/usr/bin/python3", ["-c", Self.hungry], in: place)
+        #expect(both.0 == .memory && both.signal == SIGKILL)
+        #expect(limits.means.contains(place.version.rawValue) && limits.means.contains("60 s by a timer"))
+    }
+
+    @Test("W3 a control group is looked for where the kernel says this process is, in both of its interfaces")
+    func places() {
+        let unified = MemoryGroup.find(
+            groups: "0::/user.slice/user-1000.slice/app.scope\n",
+            mounts: "cgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n")
+        #expect(
+            unified == [.init(version: .two, folder: "/sys/fs/cgroup/user.slice/user-1000.slice")])
+        let root = MemoryGroup.find(groups: "0::/\n", mounts: "none /cg cgroup2 rw 0 0\n")
+        #expect(root == [.init(version: .two, folder: "/cg")])
+        let mixed = MemoryGroup.find(
+            groups: "4:memory:/jobs/7\n2:cpu,cpuacct:/\n0::/\n",
+            mounts: """
+                cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu,cpuacct 0 0
+                cgroup /sys/fs/cgroup/memory cgroup rw,relatime,memory 0 0
+                cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
+                """)
+        #expect(
+            mixed == [
+                .init(version: .two, folder: "/sys/fs/cgroup/unified"),
+                .init(version: .one, folder: "/sys/fs/cgroup/memory/jobs/7"),
+            ])
+        #expect(MemoryGroup.find(groups: "", mounts: "").isEmpty)
     }
 
     private func simulation(_ limits: WorkerLimits, _ world: any SimulationWorld) throws -> Simulation {

@@ -104,12 +104,14 @@ struct Outbox {
     }
 
     /// Removes and returns presence, requests, replies and fleeting messages of a lost session: they meant a resource that is gone.
-    func takeVoid(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
+    ///
+    /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
+    func takeVoid(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
         let rows = try step.all(
             """
             SELECT seq, stanza_id, handler, key FROM outbox
-            WHERE account = ? AND session IS NOT NULL AND kind <> 0 ORDER BY seq LIMIT ?
-            """, account, limit, read: Self.readRemoved)
+            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind <> 0 ORDER BY seq LIMIT ?
+            """, account, last, limit, read: Self.readRemoved)
         for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
         return rows
     }
@@ -119,19 +121,22 @@ struct Outbox {
     /// XEP-0198 section 5: after a failed resumption unacknowledged stanzas may be sent again, and then
     /// "a client SHOULD add a delay element with the original (failed) send date".
     ///
-    /// - Returns: How many there were, at most `limit`.
-    func requeueMessages(limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
+    /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
+    /// - Returns: The last of them; nil when there is none left.
+    func requeueMessages(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+        -> Int64?
+    {
         let rows = try step.all(
             """
             SELECT seq, xml, created_at FROM outbox
-            WHERE account = ? AND session IS NOT NULL AND kind = 0 ORDER BY seq LIMIT ?
-            """, account, limit
+            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = 0 ORDER BY seq LIMIT ?
+            """, account, last, limit
         ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.integer(2)) }
         for row in rows {
             let xml = Delay.stamped(row.xml, milliseconds: row.createdAt)
             try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
         }
-        return rows.count
+        return rows.last?.seq
     }
 
     /// The newest row and the newest handler that there are now.

@@ -95,10 +95,17 @@ struct AccountOptions {
             options: [.init("secret", String(cString: secret))])
     }
 
+    /// How long a worker waits for another process's transaction, in milliseconds: it may have to do so twice in the little
+    /// time that it has left for ending.
+    private static let patienceOfWorker = 2000
+
     func openStore() throws -> HandlerStore {
-        try HandlerStore(
+        let store = try HandlerStore(
             path: store, registry: .discovered(and: SimulationApp.handlers),
             schemas: Account.schemas + PubSubEvents.schemas + [SimulationApp.schema],
-            role: configuration.role == .worker ? .worker : .main)
+            role: configuration.role == .worker ? .worker : .main,
+            busyTimeout: configuration.role == .worker ? Self.patienceOfWorker : 5000)
+        if Witness.isWanted() { try Witness.install(in: store) }
+        return store
     }
 }

@@ -151,16 +151,17 @@ struct SimulateCommand {
         guard plan.hasFaults else { return "" }
         return """
 
-            Besides, main was frozen \(faults.frozen) times, \(faults.resets) connections were reset, \(faults.halfOpen) left \
+            Besides, \(faults.resets) connections were reset, \(faults.halfOpen) left \
             half-open, \(faults.expired) sessions expired, and the server was restarted \(faults.restarts) times.
             """
     }
 
     private func excesses(_ counts: Verdict.LimitCounts) -> String {
         guard plan.limits != nil else { return "" }
+        let means = plan.limits.map { " (\($0.means))" } ?? ""
         return counts.memory + counts.time == 0
-            ? " Every worker kept within its limits."
-            : " Killed at their limits: \(counts.memory) workers for memory, \(counts.time) for time."
+            ? " Every worker kept within its limits\(means)."
+            : " Killed at their limits\(means): \(counts.memory) workers for memory, \(counts.time) for time."
     }
 
     private func pushes(_ times: Int) -> String {
@@ -169,6 +170,18 @@ struct SimulateCommand {
 
     private func heldBack(_ times: Int) -> String {
         times > 0 ? " The peer was held back \(times) times." : ""
+    }
+
+    private func owners(_ verdict: Verdict) -> String {
+        let counts = verdict.owners
+        let heard =
+            counts.staleStanzas.map { "\($0) stanzas and acknowledgements came" }
+            ?? "what came cannot be seen"
+        return """
+            The stream changed hands \(counts.epochs - 1) times, \(verdict.handedOver) times from a worker to a main that asked for \
+            it: \(counts.staleCommits) processes committed after they had lost it, \(heard) on a connection that had been resumed \
+            on another.
+            """
     }
 
     private func promise(_ verdict: Verdict) -> String {
@@ -182,6 +195,8 @@ struct SimulateCommand {
         return """
             \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
             the worker \(verdict.kills.worker) times.\(faults(verdict.faults))
+            \(Verdict.text(verdict.transitions))
+            \(owners(verdict))
             \(handlers.bound) handlers were bound. Ended: \(handlers.result) with a result, \(handlers.error) with an error, \
             \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
             \(handlers.lost) were lost, \(handlers.repeated) repeated.

@@ -6,14 +6,16 @@ import XMPPCore
 /// `pushwake worker`: what a push wakes.
 ///
 /// It takes the stream over, resumes the session, runs the handlers of everything that waits, sends what they send,
-/// acknowledges, hands back and exits. If the main program is alive it leaves at once.
+/// acknowledges, hands back and exits. If the main program is alive it leaves at once. When its time is nearly over it begins
+/// nothing new, and leaves the rest to the next worker.
 struct WorkerCommand {
-    /// How long handlers that are due may keep a worker, which has half a minute in all.
-    private static let drainTime: Duration = .seconds(10)
+    /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone.
+    private static let comfortable = 19 << 10
 
     private let options: AccountOptions
     private let linger: Duration
     private let timings: WorkerTimings?
+    private let time: Duration
 
     init(_ words: [String]) throws {
         let begin = WorkerTimings.now
@@ -23,40 +25,62 @@ struct WorkerCommand {
         if let timings { options.configuration.onMilestone = { timings.reached($0.rawValue) } }
         self.options = options
         linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
+        time = .seconds(try arguments.number("--time", in: 1...3600, default: 30))
     }
 
     func run() async throws -> Int32 {
+        let end = ContinuousClock.now + WorkerTime.working(of: time)
         let store = try options.openStore()
         timings?.reached("opened")
         let account = try Account(options.configuration, store: store)
+        let time = WorkerTime(until: end, account)
+        let memory = ProcessMemory.releasingCode(above: Self.comfortable)
+        defer { memory.cancel() }
         let events = account.events
+        let isAsked = Flag()
         let handedOver = Task {
-            for await event in events { if case .handedOver = event { return true } }
+            for await event in events {
+                guard case .handedOver = event else { continue }
+                isAsked.raise()
+                return true
+            }
             return false
         }
+        let isDone: Bool
         do {
             try await account.connect()
             ProcessMemory.releaseCode()
             try await account.caughtUp()
-            if linger > .zero { try await Task.sleep(for: linger) }
+            if linger > .zero {
+                Terminal.say("lingering")
+                let end = ContinuousClock.now + linger
+                while ContinuousClock.now < end, !isAsked.isRaised {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+            }
             // Again: the handlers of the first round may have asked something whose answer is on its way.
             try await account.caughtUp()
-            _ = try await account.drain(for: Self.drainTime)
+            isDone = try await account.drain(for: end - .now)
             timings?.reached("drained")
         } catch let error as AccountError where error.code == .ownershipHeld {
-            await account.close()
+            await time.close()
             Terminal.say("main is alive")
             return 0
         } catch {
-            await account.close()
+            await time.close()
+            if time.isOver { return leave("time is over") }
             if await handedOver.value {
                 Terminal.say("main has the stream")
                 return 0
             }
             throw error
         }
-        await account.close()
-        Terminal.say("drained peak-kib=\(ProcessMemory.peakKibibytes)")
+        await time.close()
+        return leave(isDone && !time.isOver ? "drained" : "time is over")
+    }
+
+    private func leave(_ word: String) -> Int32 {
+        Terminal.say("\(word) peak-kib=\(ProcessMemory.peakKibibytes)")
         timings?.say()
         return 0
     }

@@ -20,6 +20,7 @@ extension CommandPage {
             summary: "run main, a worker and a peer, kill them at random, and prove what happened",
             description: [
                 "A main program and short-lived workers take turns on one database, with a server and a peer that keeps a log of its own. At the end the database is compared with that log: every handler must have ended once, every message must have arrived once.",
+                "Main is started, sent to the background and called back, also while a worker has the stream, frozen, thawed and killed, in an order that the seed gives; the summary says how often each was done. The 20 rounds of the default do all of it.",
                 "A worker that is killed for its memory or time leaves what it had not done to the next one.",
             ],
             options: [
@@ -29,7 +30,7 @@ extension CommandPage {
                     .choice(["embedded", "prosody", "ejabberd"])),
                 Option(
                     "--faults",
-                    "Let lines break, sessions expire, main freeze and the server restart, too. Not with ejabberd; docs/servers.md says why."
+                    "Let lines break, sessions expire and the server restart, too. Not with ejabberd; docs/servers.md says why."
                 ),
                 Option("--push", "With prosody or ejabberd: the server wakes the worker, by an app server."),
                 Option("--rounds", "N", "How many times main and worker take turns (default 20)."),
@@ -58,6 +59,28 @@ extension CommandPage {
                 ),
             ]),
         CommandPage(
+            name: "backlog", group: .proof,
+            summary:
+                "let a worker find thousands of messages and answers in a store full of pending requests",
+            description: [
+                "Main asks and goes; while nobody is there, the peer answers and writes, and the store is filled with requests to others that wait for years. Workers are woken until everything is done, each within a phone's limits. Printed are the number of wakes, their time and peak of memory, and what a wake costs with the full store and with an empty one.",
+                "A worker needs the release build (make build) to keep within 24 MiB.",
+            ],
+            options: [
+                Option(
+                    "--server", "NAME", "Embedded (the default), prosody or ejabberd.",
+                    .choice(["embedded", "prosody", "ejabberd"])),
+                Option("--messages", "N", "How many messages wait (default 10000)."),
+                Option("--answers", "N", "How many answered requests wait (default 1000)."),
+                Option("--pending", "N", "How many requests of others wait in the store (default 1000000)."),
+                Option(
+                    "--lose-session",
+                    "At the end the embedded server forgets the session, which ends all that is pending."),
+                Option("--worker-memory", "MIB", "Kill a worker that has had more memory (default 24)."),
+                Option("--worker-time", "S", "Kill a worker that takes longer, 1 to 30 (default 30)."),
+                seed, asJSON, keep,
+            ]),
+        CommandPage(
             name: "storm", group: .proof,
             summary: "log in after a long absence, killed on the way, and prove that nothing was lost",
             options: [
@@ -70,10 +93,15 @@ extension CommandPage {
         CommandPage(
             name: "main", group: .proof, summary: "the main program of the simulation: connect, send, listen",
             description: [
-                "Lines on standard input steer it: 'settle' ends the sending and waits until nothing is pending, 'go on' sends again, 'quit' ends the process, as the end of the input does."
+                "Lines on standard input steer it: 'background' closes the connection and keeps the session, 'foreground' takes the stream again, from a worker if need be; 'settle' ends the sending and waits until nothing is pending, 'go on' sends again; 'freeze' stops the process in the middle of a transaction; 'tell' is answered with 'here' when the stream is here; 'ask N' sends N requests that the peer answers when it is told to; 'quit' ends the process, as the end of the input does."
             ],
             options: process + [
                 Option("--interval", "MS", "How long from one message to the next, 1 to 60000 (default 5)."),
+                Option("--quiet", "Send nothing unless a line asks for it."),
+                Option(
+                    "--stay",
+                    "When another process takes the stream over, say 'overtaken' and wait for 'foreground' instead of ending with status 3."
+                ),
                 Option("--push-service", "DOMAIN", "The app server that shall wake the worker."),
                 Option("--push-node", "NODE", "What names this installation to it."),
             ],
@@ -83,10 +111,14 @@ extension CommandPage {
         CommandPage(
             name: "worker", group: .proof,
             summary: "what a push wakes: take over, resume, drain, hand back, exit",
-            description: ["If the main program is alive, it has the stream, and the worker leaves at once."],
+            description: [
+                "If the main program is alive, it has the stream, and the worker leaves at once.",
+                "When five sixths of its time are over it begins nothing any more, gives the stream back and says 'time is over' instead of 'drained': the rest is for the next worker.",
+            ],
             options: process + [
                 Option(
                     "--linger", "MS", "How long to wait for more once nothing waits, 0 to 25000 (default 0)."),
+                Option("--time", "S", "How many seconds the platform lets it live (default 30)."),
                 Option(
                     "--timings",
                     "Say at the end when it got how far: one JSON object with nanoseconds of the monotonic clock."

@@ -8,12 +8,14 @@ Control lines on standard input; each is echoed when it was understood:
                                 ids PREFIX-1, PREFIX-2, … and the bodies 1, 2, …; prints "sent PREFIX COUNT" at the end
     publish NODE FIRST RATE     publish numbered items, RATE a second, from FIRST on: each as item "current" of an own node,
                                 with {"n":NUMBER} in a container for JSON (XEP-0335), once the one before is answered
+    answer                      answer the requests that wait for this (want='later'); prints "answered COUNT" then
     stop                        end all sending and publishing; each sender prints what it has sent
     quit                        the same, then close the stream and exit with status 0 (the end of the input does so too)
 
 Requests that it answers, to its full JID:
     <iq type='get'><question xmlns='urn:durable-handlers:sim:0' n='7'/></iq>
-gets <answer n='7'/> in a result; with want='error' the error item-not-found; with want='silence' nothing at all.
+gets <answer n='7'/> in a result; with want='error' the error item-not-found; with want='silence' nothing at all; with
+want='later' the result once the control line "answer" comes.
 
 The link is not expected to die, and stream management stays off: slixmpp drops what it has queued when a resumption
 fails, which would be taken for a loss of ours. Exit status: 0 told to quit, 2 could not log in, 3 the link died,
@@ -72,6 +74,7 @@ class Peer(slixmpp.ClientXMPP):
         self.senders = set()
         self.publishers = set()
         self.is_publishing = False
+        self.later = []
         self.ready = asyncio.Event()
         self.outcome = asyncio.get_running_loop().create_future()
         self.register_plugin("xep_0199")
@@ -127,6 +130,13 @@ class Peer(slixmpp.ClientXMPP):
         self.log.write("request", **{"from": sender}, to=request.xml.get("to"), **fields)
         if want == "silence":
             return
+        if want == "later":
+            self.later.append((request, question, fields))
+            return
+        self.answer(request, question, fields)
+
+    def answer(self, request, question, fields):
+        want, sender = fields["want"], request.xml.get("from")
         answer = request.reply(clear=True)
         if want == "error":
             answer["type"] = "error"
@@ -203,6 +213,11 @@ class Peer(slixmpp.ClientXMPP):
             int(words[2]), float(words[3])
             say(line)
             self.start_publishing(*words[1:])
+        elif words == ["answer"]:
+            later, self.later = self.later, []
+            for request, question, fields in later:
+                self.answer(request, question, fields)
+            say(f"answered {len(later)}")
         elif words == ["stop"]:
             await self.stop_sending()
             say(line)

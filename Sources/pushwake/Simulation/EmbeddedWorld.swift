@@ -59,6 +59,18 @@ final class EmbeddedWorld: SimulationWorld {
 
     func stopSending() { notebook.stopSending() }
 
+    func send(_ count: Int) {
+        let sender = notebook.startSending()
+        for _ in 0..<count {
+            guard let n = notebook.nextNumber(for: sender) else { break }
+            bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
+            if n % 100 == 0 { try? node.publish(to: account) }
+        }
+        notebook.stopSending()
+    }
+
+    func answerLater() { notebook.answerLater(bot) }
+
     func sentCount() -> Int { notebook.sentCount }
 
     func expireSession() -> Bool {
@@ -83,14 +95,15 @@ final class EmbeddedWorld: SimulationWorld {
         return sightings
     }
 
-    /// Stanzas that the server took from a connection although a later one had resumed its session: must be none.
-    var stanzasTakenFromStaleConnections: Int {
+    /// Counts acknowledgements too: who lost the stream says nothing on it any more.
+    func staleStanzas() -> Int? {
         var newest: [Int: Int] = [:]
         var count = 0
         for entry in server.log.entries {
             switch entry.event {
             case .bound, .resumed: newest[entry.session] = entry.connection
-            case .received where entry.isCounted && entry.connection < newest[entry.session] ?? 0: count += 1
+            case .received where entry.isCounted || entry.name == "a":
+                if entry.connection < newest[entry.session] ?? 0 { count += 1 }
             default: break
             }
         }
@@ -110,6 +123,8 @@ private final class Notebook: Sendable {
         /// Which thread sends; the ones before it end.
         var sender = 0
         var isSending = false
+        /// Requests that are to be answered when somebody says so.
+        var later: [Element] = []
     }
 
     private let state = Mutex(State())
@@ -150,9 +165,19 @@ private final class Notebook: Sendable {
         }
     }
 
+    func answerLater(_ bot: ScriptedServer.Bot) {
+        let requests = state.withLock { state in
+            defer { state.later = [] }
+            for request in state.later { state.sightings.answered.insert(request["id"] ?? "") }
+            return state.later
+        }
+        for request in requests { bot.answer(request) }
+    }
+
     private func answer(_ request: Element, _ question: Element, _ bot: ScriptedServer.Bot, id: String) {
         let want = question["want"]
         if want == "silence" { return }
+        if want == "later" { return state.withLock { $0.later.append(request) } }
         state.withLock { _ = $0.sightings.answered.insert(id) }
         if want == "error" {
             bot.refuse(request, StanzaError(.itemNotFound))

@@ -116,6 +116,18 @@ final class RealServerWorld: SimulationWorld {
         isSending = false
     }
 
+    func send(_ count: Int) throws {
+        let prefix = "p\(senders.count + 1)"
+        senders.append(prefix)
+        try readPeerLog()
+        try client.command("publish \(SimulationApp.News.node) \(publishedByPeer + 1) 10")
+        try client.sendMessages(to: account.description, count: count, rate: 0, prefix: prefix)
+        _ = try client.waitUntilSent(prefix: prefix, deadline: .now + .seconds(300))
+        try client.stopSending()
+    }
+
+    func answerLater() throws { _ = try client.ask("answer", answer: "answered ") }
+
     /// What was written down since the last look is counted, because the whole log is long after some thousand kills.
     func sentCount() throws -> Int {
         try readPeerLog()
@@ -146,6 +158,9 @@ final class RealServerWorld: SimulationWorld {
         guard line.waitUntilIdle(deadline: deadline), try server.waitUntilDepartedAreQuiet(deadline: deadline)
         else { return Terminal.complain("ejabberd still works on a connection that has ended") }
     }
+
+    /// ejabberd does not; see ``awaitDeparture()``.
+    var standsTakeover: Bool { !(server is EjabberdServer) }
 
     func suffer(_ fault: NetworkFault) throws -> Bool {
         switch fault {

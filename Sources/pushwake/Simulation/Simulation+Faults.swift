@@ -25,36 +25,6 @@ extension Simulation {
         }
     }
 
-    /// Main stands still in whatever it does, a worker takes the stream over, and main thaws: it must notice that it has
-    /// lost the stream, and end.
-    func freezeMain() throws {
-        guard let process = main else { return }
-        main = nil
-        process.signal(SIGSTOP)
-        verdict.faults.frozen += 1
-        chronicle.froze(process.processID)
-        let worker = try ChildProcess(
-            program, arguments("worker"), environment: .inheriting(environment), errors: .pipe)
-        chronicle.began("worker", worker.processID)
-        let complaint = try worker.errors?.readToEnd(deadline: .now + .seconds(40)) ?? ""
-        let workerEnding = try ending(of: worker, within: .seconds(10))
-        guard workerEnding.status == 0 else {
-            // Frozen inside a transaction it keeps everybody out, and the platform ends it.
-            guard complaint.contains("is locked by another process") else {
-                throw CommandFailure("a worker beside a frozen main failed: \(workerEnding): \(complaint)")
-            }
-            process.signal(SIGKILL)
-            _ = try self.ending(of: process, within: .seconds(10))
-            return try count(.main)
-        }
-        process.signal(SIGCONT)
-        chronicle.thawed(process.processID)
-        let ending = try end(of: process, "main, thawed,")
-        guard ending.status == 3 else {
-            throw CommandFailure("a main that was frozen and passed over did not notice it: \(ending)")
-        }
-    }
-
     /// The server restarts while nothing is under way: what a server loses by ending, and what it answers in the place of
     /// a peer that is gone, is not ours to answer for.
     private func restartServer() throws {

@@ -169,6 +169,14 @@ extension Simulation {
         return (0..<limit).map { 1 + $0 * count / limit }
     }
 
+    /// How often one run of a worker reads from a file at a place, as it does for each page of the store.
+    func readsOfWorker() throws -> Int {
+        let trace = storePath + ".reads"
+        let ending = try traceWorker(["-e", "trace=pread64", "-o", trace])
+        guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
+        return try String(contentsOf: URL(filePath: trace), encoding: .utf8).split(separator: "\n").count
+    }
+
     private func traceWorker(_ options: [String]) throws -> ChildEnding {
         let process = try ChildProcess(
             "strace", ["-f", "-qq"] + options + [program] + arguments("worker"),
@@ -230,8 +238,8 @@ extension Simulation {
         }
     }
 
-    /// - Parameter nth: At which of its visits to the place, from 1.
-    func startFrozen(at place: Failpoint, nth: Int = 5) throws -> ChildProcess {
+    /// - Parameter nth: At which of its visits to the place, from 1; the first commits come before it has the stream.
+    func startFrozen(at place: Failpoint, nth: Int = 7) throws -> ChildProcess {
         try world.startSending()
         try leaveWork(losingSession: false)
         let process = try start("main", with: ["HANDLERS_FAILPOINT": "\(place.rawValue):stop:\(nth)"])
@@ -247,7 +255,7 @@ extension Simulation {
     }
 
     /// The third field of the kernel's line about a process is `T` while it is stopped.
-    private func isStopped(_ processID: Int32) -> Bool {
+    func isStopped(_ processID: Int32) -> Bool {
         let text = try? String(contentsOf: URL(filePath: "/proc/\(processID)/stat"), encoding: .utf8)
         return text?.split(separator: ")").last?.hasPrefix(" T") == true
     }

@@ -26,13 +26,17 @@ final class Simulation {
     let environment: [String: String]
     var random: SeededGenerator
     var main: ChildProcess?
+    /// What state main is in.
+    var life: MainLife
+    /// A worker that has the stream and waits for main to ask for it.
+    var guest: Worker?
+    /// Whether a worker was woken beside a main that stands still inside a transaction: it takes seconds to complain.
+    var hasMetLock = false
     var verdict: Verdict
     var flow = Flow()
     let chronicle = Chronicle()
-    /// That of the last worker.
-    private var budget: WorkerBudget?
-    private var wakes: [Double] = []
-    private var peaks: [Int] = []
+    var wakes: [Double] = []
+    var peaks: [Int] = []
     /// How long what is under way at the end may take to arrive.
     var settleLimit = Duration.seconds(60)
 
@@ -49,7 +53,10 @@ final class Simulation {
         self.program = program
         self.environment = environment.merging([
             "PUSHWAKE_PASSWORD": world.password, "PUSHWAKE_PUSH_SECRET": PushLine.secret,
+            Witness.variable: "1",
         ]) { $1 }
+        life = MainLife(
+            forbidden: world.standsTakeover ? [] : [.overtaken, .startBesideWorker, .callBesideWorker])
         random = SeededGenerator(seed: plan.seed)
         verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
     }
@@ -58,12 +65,13 @@ final class Simulation {
     func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
         defer { main?.killAndWait() }
         if plan.isRecorded { try FlightRecorder.install(in: storePath) }
-        try startMain(untilConnected: true)
+        try bring(to: .foreground)
         try openFlow()
         for round in 0..<plan.rounds {
             try play(round, kills: kills(in: round))
             progress(round + 1, verdict.kills)
         }
+        try bring(to: .foreground)
         try settle()
         return try judge()
     }
@@ -75,41 +83,52 @@ final class Simulation {
         plan.kills * (round + 1) / plan.rounds - plan.kills * round / plan.rounds
     }
 
-    /// Main works for a while and goes (killed, or by itself); a push wakes workers, of which all but the last are
-    /// killed; main comes back.
+    /// How many moves main makes in a round.
+    private static let moves = 4
+
+    /// Main makes some moves, in which it may be killed; then it goes, a push wakes workers, of which all but the last are
+    /// killed, and main comes back, or not yet.
     func play(_ round: Int, kills: Int) throws {
-        try regulateByStore()
-        pause(milliseconds: 20...100)
-        if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
-        if plan.hasFaults { try sufferBesideMain(in: round) }
         var left = kills
-        if left > 0, Bool.random(using: &random) {
-            try killMain()
-            left -= 1
-        } else if plan.hasFaults, Int.random(in: 0..<3, using: &random) == 0 {
-            try freezeMain()
-        } else {
-            try quitMain()
+        if life.state == .foreground { try live(in: round) }
+        for _ in 0..<Self.moves {
+            // A way that was never gone is gone in any case; else some kills are left for workers.
+            let mayKill = left > 0 && (!life.missing.isEmpty || Bool.random(using: &random))
+            let passage = life.next(mayKill: mayKill, using: &random)
+            if passage.move == .kill { left -= 1 }
+            try take(passage)
+            let isAway = life.state == .gone || life.state == .background
+            if isAway, Int.random(in: 0..<4, using: &random) == 0 { try runWorker() }
         }
+        try retreat(&left)
         if Int.random(in: 0..<8, using: &random) == 0, try world.expireSession() {
             verdict.faults.expired += 1
             chronicle.noted("expired", "the server forgot the session")
         }
-        while left > 0 {
-            // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
-            // anything can be committed, and what never is commits nothing.
-            let patience = try regulateByCount()
-            if Int.random(in: 0..<4, using: &random) == 0 {
-                try startMain(untilConnected: false)
-                pause(milliseconds: 0...(60 + patience))
-                try killMain()
-                left -= 1
-            } else if try killWorker(patience: patience) {
-                left -= 1
-            }
-        }
+        while left > 0 { if try killSomebody() { left -= 1 } }
         try runWorker()
-        try startMain(untilConnected: true)
+        if Bool.random(using: &random) { try bring(to: .foreground) }
+    }
+
+    /// A while in which main has the stream.
+    private func live(in round: Int) throws {
+        try regulateByStore()
+        pause(milliseconds: 20...100)
+        if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
+        if plan.hasFaults { try sufferBesideMain(in: round) }
+    }
+
+    /// - Returns: False when a worker was done before the kill came.
+    private func killSomebody() throws -> Bool {
+        // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
+        // anything can be committed, and what never is commits nothing.
+        let patience = try regulateByCount()
+        guard Int.random(in: 0..<4, using: &random) == 0 else { return try killWorker(patience: patience) }
+        try take(
+            .init(from: life.state, move: life.state == .gone ? .start : .call, to: .opening), pausing: false)
+        pause(milliseconds: 0...(60 + patience))
+        try take(.init(from: .opening, move: .kill, to: .gone))
+        return true
     }
 
     func startMain(untilConnected: Bool) throws {
@@ -161,7 +180,7 @@ final class Simulation {
         try count(.main)
     }
 
-    private func quitMain() throws {
+    func quitMain() throws {
         guard let process = main else { return }
         main = nil
         try process.write("quit\n")
@@ -170,101 +189,16 @@ final class Simulation {
         try world.awaitDeparture()
     }
 
-    /// Waits for a process as long as the platform lets a worker run.
+    /// Waits for a process a little longer than the platform lets a worker run.
     func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
         do {
-            return try ending(of: process, within: .seconds(30))
+            return try ending(of: process, within: .seconds(40))
         } catch {
             // Where the system keeps what an aborted process was doing, it can be looked at.
             process.signal(SIGABRT)
             _ = try? ending(of: process, within: .seconds(10))
-            throw CommandFailure("\(name) has not ended within 30 s (process \(process.processID))")
+            throw CommandFailure("\(name) has not ended within 40 s (process \(process.processID))")
         }
-    }
-
-    /// - Parameter isPushed: Whether the server must have woken it, where there is an app server and the peer sends.
-    func startWorker(isPushed: Bool = true) throws -> ChildProcess {
-        if isPushed, flow.isOpen, let push = world.push {
-            guard push.waitForPush(deadline: .now + .seconds(30)) else {
-                throw CommandFailure("the server has sent no push for 30 s although messages wait")
-            }
-            verdict.pushes += 1
-        }
-        chronicle.noted("push", "a push")
-        let process = try ChildProcess(
-            program, arguments("worker"), environment: .inheriting(environment), output: .pipe,
-            endsWithParent: false)
-        chronicle.began("worker", process.processID)
-        budget = try plan.limits.map { try WorkerBudget($0, process) }
-        return process
-    }
-
-    /// Notes that the last worker was killed for going beyond its limits.
-    ///
-    /// - Returns: Whether it was.
-    private func countExcess() -> Bool {
-        guard let excess = budget?.excess else { return false }
-        switch excess {
-        case .memory: verdict.limits.memory += 1
-        case .time: verdict.limits.time += 1
-        }
-        return true
-    }
-
-    /// - Returns: False when the worker was done before the kill came.
-    private func killWorker(patience: Int) throws -> Bool {
-        let process = try startWorker()
-        pause(milliseconds: 0...(40 + patience))
-        process.signal(SIGKILL)
-        let ending = try self.ending(of: process, within: .seconds(10))
-        if ending.signal == SIGKILL {
-            _ = countExcess()
-            try count(.worker)
-            return true
-        }
-        guard ending.status == 0 else { throw CommandFailure("the worker failed: \(ending)") }
-        try world.awaitDeparture()
-        return false
-    }
-
-    /// A push while main is alive: the worker must leave it the stream.
-    private func wakeBesideMain() throws {
-        let process = try startWorker(isPushed: false)
-        let ending = try end(of: process, "the worker")
-        if ending.signal == SIGKILL, countExcess() { return try count(.worker) }
-        let said = try process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
-        guard ending.status == 0, said.contains("main is alive") else {
-            throw CommandFailure("a worker did not leave the stream to a live main (\(ending)): \(said)")
-        }
-    }
-
-    /// How many workers in a row may go beyond their limits before it is clear that none gets through.
-    private static let mostExcesses = 20
-
-    /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.
-    func runWorker() throws {
-        for _ in 0..<Self.mostExcesses {
-            let process = try startWorker()
-            let ending = try end(of: process, "the worker")
-            if ending.signal == SIGKILL, countExcess() {
-                try count(.worker)
-            } else {
-                return try finishWorker(process, ending)
-            }
-        }
-        throw CommandFailure(
-            "\(Self.mostExcesses) workers in a row were killed at their limits; give them more")
-    }
-
-    private func finishWorker(_ process: ChildProcess, _ ending: ChildEnding) throws {
-        guard ending.status == 0 else {
-            throw CommandFailure("the worker failed: \(ending); its complaint stands above")
-        }
-        wakes.append(ending.elapsed / .milliseconds(1))
-        while let line = try process.output?.readLine(deadline: .now + .seconds(5)) {
-            if let peak = line.split(separator: "peak-kib=").last.flatMap({ Int($0) }) { peaks.append(peak) }
-        }
-        try world.awaitDeparture()
     }
 
     func arguments(_ command: String) -> [String] {
@@ -301,6 +235,9 @@ final class Simulation {
             Terminal.complain("main did not settle: \(error)")
         }
         try quitMain()
+        if life.state == .foreground {
+            life.make(.init(from: .foreground, move: .quit, to: .gone))
+        }
         // Whatever arrived while main closed.
         try runWorker()
     }
@@ -308,6 +245,9 @@ final class Simulation {
     func judge() throws -> Verdict {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
         try Judge(store: store, sightings: world.sightings()).judge(&verdict)
+        verdict.transitions = Verdict.transitions(life)
+        verdict.owners.staleStanzas = try world.staleStanzas()
+        verdict.limitsKept = plan.limits?.means
         verdict.wakeMilliseconds = .init(p50: percentile(50), p99: percentile(99))
         verdict.workerPeakMebibytes = (Double(peaks.max() ?? 0) / 1024 * 10).rounded() / 10
         return verdict

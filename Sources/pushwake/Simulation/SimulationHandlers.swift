@@ -23,7 +23,12 @@ enum SimulationApp {
             CREATE TABLE sim_timer(row INTEGER PRIMARY KEY, handler INTEGER NOT NULL);
             CREATE TABLE sim_filing(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL);
             CREATE TABLE sim_filed(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL, key TEXT NOT NULL);
+            """,
+            // Which process raised the owner's epoch (`took`), and which committed under it; see Witness.
             """
+            CREATE TABLE sim_owner(epoch INTEGER NOT NULL, process INTEGER NOT NULL, took INTEGER NOT NULL,
+                PRIMARY KEY(epoch, process, took)) WITHOUT ROWID;
+            """,
         ])
 
     /// Stores every message that arrives; some make it ask the sender something, in the same step.
@@ -86,17 +91,28 @@ enum SimulationApp {
         try ask(try next("sim_request", in: step), of: peer, from: account, in: step)
     }
 
+    /// Asks what the peer answers when it is told to.
+    static func askForLater(of peer: JID, from account: Account, in step: borrowing Step) throws {
+        try ask(try next("sim_request", in: step), of: peer, from: account, wanting: "later", in: step)
+    }
+
     private static func ask(_ n: Int, of peer: JID, from account: Account, in step: borrowing Step) throws {
         // Most questions are answered; some with an error, some never.
         let want = n % 7 == 3 ? "silence" : n % 5 == 0 ? "error" : "result"
+        try ask(n, of: peer, from: account, wanting: want, in: step)
+    }
+
+    private static func ask(
+        _ n: Int, of peer: JID, from account: Account, wanting want: String, in step: borrowing Step
+    ) throws {
         let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
         let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
         let handler = try account.send(
-            iq, then: answered(n: n), orElse: abandoned(n: n), timeout: want == "silence" ? 40 : 60_000,
-            in: step)
+            iq, then: answered(n: n), orElse: abandoned(n: n),
+            timeout: want == "silence" ? 40 : want == "later" ? 600_000 : 60_000, in: step)
         try step.execute(
             "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,
-            want)
+            want == "later" ? "result" : want)
     }
 
     private static func next(_ table: String, in step: borrowing Step) throws(HandlerError) -> Int {

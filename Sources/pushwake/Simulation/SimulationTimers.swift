@@ -5,7 +5,9 @@ import HandlerMacrosSupport
 // is tried again; each then files something, which is done by an async handler.
 extension SimulationApp {
     /// The handlers in the plain form, which no record in the program file names.
-    static let handlers: [any DurableHandler.Type] = [Remind.self, File.self]
+    static let handlers: [any DurableHandler.Type] = [
+        Remind.self, File.self, Stranger.self, StrangerGone.self,
+    ]
 
     static func setTimer(_ n: Int, in step: borrowing Step) throws {
         let handler = try step.schedule(Remind(n: n).durable, after: .milliseconds(5))

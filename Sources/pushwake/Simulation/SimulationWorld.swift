@@ -19,6 +19,10 @@ protocol SimulationWorld: AnyObject {
     func startSending() throws
     /// Stops it and returns when everything it sent has reached the server.
     func stopSending() throws
+    /// Lets the peer send some numbered messages as fast as it can, with an item now and then; returns when it has.
+    func send(_ count: Int) throws
+    /// Lets the peer answer the requests that want that later.
+    func answerLater() throws
     /// How many messages the peer has sent.
     func sentCount() throws -> Int
     /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
@@ -29,6 +33,11 @@ protocol SimulationWorld: AnyObject {
     func suffer(_ fault: NetworkFault) throws -> Bool
     /// How the server wakes a worker; nil where the simulation does that itself.
     var push: PushLine? { get }
+    /// Whether the server stands a process that takes the stream while an older connection is still open.
+    var standsTakeover: Bool { get }
+    /// What the server took from a connection although a later one had resumed its session: must be none. Nil where the
+    /// server cannot be asked.
+    func staleStanzas() throws -> Int?
     /// What the peer saw and sent.
     func sightings() throws -> PeerSightings
     func close()
@@ -36,6 +45,8 @@ protocol SimulationWorld: AnyObject {
 
 extension SimulationWorld {
     var push: PushLine? { nil }
+    var standsTakeover: Bool { true }
+    func staleStanzas() throws -> Int? { nil }
 }
 
 /// What happens to connections and servers without anybody's fault.

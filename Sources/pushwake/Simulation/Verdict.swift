@@ -80,6 +80,15 @@ struct Verdict: Codable {
     var kills = Kills()
     var faults = Faults()
     var limits = LimitCounts()
+    /// By what means workers were kept within them; nil where there were none.
+    var limitsKept: String?
+    /// Every way from one state of main to another, and how often it was gone.
+    var transitions: [Transition] = []
+    var owners = OwnerCounts()
+    /// How often a worker gave the stream to a main that asked for it.
+    var handedOver = 0
+    /// How often a worker ended because its time was nearly over, and left something.
+    var shortOfTime = 0
     var handlers = HandlerCounts()
     var messages = MessageCounts()
     var events = EventCounts()
@@ -94,6 +103,10 @@ struct Verdict: Codable {
 
     enum CodingKeys: String, CodingKey {
         case server, seed, rounds, kills, faults, limits, handlers, messages, events, pushes, resumed, rebound
+        case transitions, owners
+        case limitsKept = "limits_kept_by"
+        case handedOver = "handed_over"
+        case shortOfTime = "short_of_time"
         case heldBack = "held_back"
         case wakeMilliseconds = "wake_ms"
         case workerPeakMebibytes = "worker_peak_rss_mib"
@@ -103,7 +116,8 @@ struct Verdict: Codable {
     var isGood: Bool {
         handlers.bound > 0 && handlers.result > 0 && messages.sent > 0 && handlers.lost == 0
             && handlers.repeated == 0 && handlers.pending == 0 && messages.lost == 0
-            && messages.repeated == 0 && events.published > 0 && events.lost == 0 && events.repeated == 0
+            && messages.repeated == 0 && owners.staleCommits == 0 && (owners.staleStanzas ?? 0) == 0
+            && events.published > 0 && events.lost == 0 && events.repeated == 0
     }
 }
 
@@ -129,6 +143,9 @@ struct Judge {
             let sessions = try step.first("SELECT sum(resumed_count), sum(bound_count) FROM session") {
                 (row) throws(HandlerError) in (Int(row.integer(0)), Int(row.integer(1)))
             }
+            verdict.owners.staleCommits = try Witness.staleCommits(in: step)
+            verdict.owners.epochs =
+                try numbers("SELECT max(epoch) FROM ownership", in: step).first.map(Int.init) ?? 0
             verdict.resumed = sessions?.0 ?? 0
             verdict.rebound = max(0, (sessions?.1 ?? 0) - 1)
             return verdict

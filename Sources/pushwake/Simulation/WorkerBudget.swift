@@ -9,31 +9,57 @@ struct WorkerLimits: Equatable, Sendable {
     var mebibytes: Int?
     /// How long it may live; nil for as long as it likes.
     var time: Duration?
+
+    /// How they are kept, in words.
+    var means: String {
+        let memory = mebibytes.map { limit in
+            let group = MemoryGroup.place.map { "\($0.version.rawValue) and " } ?? ""
+            return "\(limit) MiB by \(group)a watch on the peak"
+        }
+        let time = time.map { "\($0.components.seconds) s by a timer" }
+        return [memory, time].compactMap(\.self).joined(separator: ", ")
+    }
 }
 
 /// Watches one worker and kills it when it goes beyond its limits.
 ///
-/// The kernel keeps the peak (`VmHWM`), so a peak between two looks is seen by the next one. A limit of the address space
-/// would count what is mapped and never touched, and a control group is not to be had everywhere.
+/// The kernel keeps the peak (`VmHWM`), so a peak between two looks is seen by the next one. Where control groups can be had,
+/// the worker is in one besides, and the kernel kills it at once. A limit of the address space would count what is mapped and
+/// never touched.
 final class WorkerBudget: Sendable {
     /// What a worker used too much of.
     enum Excess: Equatable, Sendable { case memory, time }
 
     private static let interval: UInt32 = 2000
 
+    let process: ChildProcess
     private let limits: WorkerLimits
-    private let process: ChildProcess
+    private let group: MemoryGroup?
     private let found = Mutex<Excess?>(nil)
 
-    /// Begins to watch; ends with the process.
-    init(_ limits: WorkerLimits, _ process: ChildProcess) throws {
+    /// Starts a worker and begins to watch it; ends with the process.
+    ///
+    /// - Parameter place: Where a control group for it may be made; nil for none.
+    init(
+        _ limits: WorkerLimits, _ command: [String], environment: ChildProcess.Environment = .inheriting(),
+        output: ChildProcess.Output = .null, errors: ChildProcess.Output = .inherited,
+        place: MemoryGroup.Place? = MemoryGroup.place
+    ) throws {
         self.limits = limits
-        self.process = process
+        if let place, let mebibytes = limits.mebibytes {
+            group = try MemoryGroup(in: place, mebibytes: mebibytes)
+        } else {
+            group = nil
+        }
+        let whole = group?.entering(command) ?? command
+        process = try ChildProcess(
+            whole[0], Array(whole.dropFirst()), environment: environment, output: output, errors: errors,
+            endsWithParent: false)
         _ = try WorkerThread("worker budget", blocksSignals: true) { [self] in watch() }
     }
 
     /// For what the worker was killed; nil while it was not.
-    var excess: Excess? { found.withLock { $0 } }
+    var excess: Excess? { found.withLock { $0 } ?? (group?.hasKilled == true ? .memory : nil) }
 
     private func watch() {
         let end = limits.time.map { ContinuousClock.now + $0 }
