@@ -148,9 +148,10 @@ extension OmemoService {
         var plan = OmemoPlan()
         let isText = draft.content.elements.isEmpty && draft.content.body != nil
         for jid in recipients + [ownJID] {
+            let own = jid == ownJID ? own.device : nil
             plan.add(
-                try user(jid, session: session, in: step), preference: Self.versions, legacyCarries: isText,
-                session: session, now: step.now, except: jid == ownJID ? own.device : nil)
+                try user(jid, session: session, except: own, in: step), preference: Self.versions,
+                legacyCarries: isText, session: session, now: step.now, except: own)
         }
         return plan
     }
@@ -229,9 +230,11 @@ extension OmemoService {
         guard var session = try sessions.session(with: peer, in: step) else {
             throw SignalFailure.noSession
         }
-        let memory = SignalMemory(own: own, session: session.takeRecord())
+        let opened = step.keeping { OpenSessions() }
+        let memory = opened.memory(own, with: peer, record: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
+        opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(
             jid: peer.jid, device: peer.device, isKeyExchange: encrypted.isKeyExchange, bytes: encrypted.bytes
