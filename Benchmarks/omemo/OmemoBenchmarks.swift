@@ -40,7 +40,8 @@ private enum OmemoBenchmarks {
                 guard let python, group == groups[0] else { continue }
                 let peer = name == "encrypt" ? python.encrypt : python.decrypt
                 line(
-                    "omemo/python-\(name)-\(group)", "/s", ours, "python-omemo", peer, ours / peer, "at least 1")
+                    "omemo/python-\(name)-\(group)", "/s", ours, "python-omemo", peer, ours / peer,
+                    "at least 1")
             }
         }
         if wanted("omemo/set-up-100") { try setUp(pair()) }
@@ -91,17 +92,23 @@ private enum OmemoBenchmarks {
         let own = try pair.b.store.step { try pair.b.omemo.ownDevice.own(in: $0) }!
         var messages: [Message] = []
         var keys: [[UInt8]] = []
-        return try compare(group, prepare: {
-            try pair.a.store.step { step in
-                for _ in 0..<group { _ = try pair.a.omemo.send(OmemoContent(body: body), to: to, in: step) }
+        return try compare(
+            group,
+            prepare: {
+                try pair.a.store.step { step in
+                    for _ in 0..<group {
+                        _ = try pair.a.omemo.send(OmemoContent(body: body), to: to, in: step)
+                    }
+                }
+                messages = try pair.a.sent(pair.b)
+                keys = try messages.map { message in
+                    try OmemoEncrypted.read(
+                        message.element.child("encrypted", "urn:xmpp:omemo:2")!, for: own.device, of: to)!
+                        .keys[0]
+                        .bytes
+                }
             }
-            messages = try pair.a.sent(pair.b)
-            keys = try messages.map { message in
-                try OmemoEncrypted.read(
-                    message.element.child("encrypted", "urn:xmpp:omemo:2")!, for: own.device, of: to)!.keys[0]
-                    .bytes
-            }
-        }) {
+        ) {
             try pair.take(messages, pair.b)
         } floor: {
             loop.decrypt(keys)

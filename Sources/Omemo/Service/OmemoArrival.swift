@@ -20,7 +20,7 @@ struct OmemoArrival {
     private func sender(in step: borrowing Step) throws -> JID? {
         guard let from = message.from else { return service.ownJID }
         guard isRoom else { return from.bare }
-        return try from.resource.flatMap { try service.rooms.member(named: $0, in: from, in: step) }
+        return try from.resource.flatMap { try service.sender(named: $0, of: from.bare, in: step) }
     }
 
     private var recipient: JID {

@@ -47,7 +47,7 @@ extension OmemoService {
     /// Encrypts a message for all members of a room and sends it there.
     ///
     /// - Parameters:
-    ///   - room: A room whose members were told with ``setMembers(_:of:in:)``. It should be for members only and must
+    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be for members only and must
     ///     show their addresses. If the account is in it, or wants to be (`account.rooms`), the ciphertext waits until it
     ///     is, and is sent again until the room has it.
     ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once, and
@@ -215,12 +215,6 @@ private struct Sealing {
 }
 
 extension OmemoService {
-    /// Whether the account is in a room, or wants to be.
-    func isWanted(_ room: JID, in step: borrowing Step) throws -> Bool {
-        guard (try? account.module(RoomsModule.self)) != nil else { return false }
-        return try account.rooms.room(room, in: step).map { $0.state != .left } ?? false
-    }
-
     // MARK: One device
 
     /// Encrypts key material in the session with a device and stores the ratchet.

@@ -31,7 +31,8 @@ extension SessionRecord {
         _ plaintext: [UInt8], _ chain: OpaquePointer
     ) throws(SignalFailure) -> SignalObject {
         let keys = try MessageKeys(of: chain, in: state)
-        guard let text = SignalCrypto.cbc(plaintext, key: keys.cipherKey, iv: keys.iv, encrypting: true) else {
+        guard let text = SignalCrypto.cbc(plaintext, key: keys.cipherKey, iv: keys.iv, encrypting: true)
+        else {
             throw SignalFailure(code: SG_ERR_UNKNOWN)
         }
         return SignalObject(

@@ -60,7 +60,9 @@ import XMPPCore
         await world.close()
     }
 
-    @Test("O5 a message that a listener refuses leaves the ratchet as it was, between messages of the same step")
+    @Test(
+        "O5 a message that a listener refuses leaves the ratchet as it was, between messages of the same step"
+    )
     func undoneMessage() async throws {
         let (world, a, b) = try pair()
         for number in 0..<4 { try b.send("m\(number)", to: juliet) }
@@ -89,7 +91,9 @@ import XMPPCore
         await world.close()
     }
 
-    @Test("O5 O6 two processes with one store take turns: each goes on from where the other has left the ratchet")
+    @Test(
+        "O5 O6 two processes with one store take turns: each goes on from where the other has left the ratchet"
+    )
     func twoProcesses() async throws {
         let (world, a, b) = try pair()
         let store = try HandlerStore(
