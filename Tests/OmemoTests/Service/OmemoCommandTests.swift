@@ -114,4 +114,25 @@ import XMPPTestKit
         #expect(try run(nil, "help").output.contains("usage: pushwake omemo"))
         await world.close()
     }
+
+    @Test("O7 only what says so links libomemo-c: pushwake does not, and no other module imports it or Omemo")
+    func license() throws {
+        func names(_ product: String) throws -> Bool {
+            let bytes = try Data(contentsOf: URL(filePath: BuiltProduct.path(product)))
+            return bytes.range(of: Data("libomemo-c.so".utf8)) != nil
+        }
+        #expect(try names("pushwake-omemo") && !names("pushwake"))
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
+            .standardized
+        let sources = root.appending(path: "Sources").path
+        let files = try FileManager.default.subpathsOfDirectory(atPath: sources).filter {
+            $0.hasSuffix(".swift")
+        }
+        let importing = try files.filter { file in
+            try String(contentsOfFile: sources + "/" + file, encoding: .utf8).split(separator: "\n")
+                .contains { $0.hasSuffix("import COmemo") || $0.hasSuffix("import Omemo") }
+        }
+        let folders = Set(importing.map { String($0.prefix { $0 != "/" }) })
+        #expect(folders == ["Omemo", "pushwake-omemo"])
+    }
 }
