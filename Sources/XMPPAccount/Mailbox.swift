@@ -94,12 +94,14 @@ final class Mailbox: Sendable {
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
     func noteRows() {
-        let isForeign = state.withLock { state in
+        let isNews = state.withLock { state in
             let isForeign = state.loop.map { pthread_equal($0, pthread_self()) == 0 } ?? true
-            if isForeign { state.hasNewRows = true }
-            return isForeign
+            // A step notes each of its stanzas. Whoever set the mark raises the signal, and the loop takes the mark after
+            // it has taken the signal.
+            defer { if isForeign { state.hasNewRows = true } }
+            return isForeign && !state.hasNewRows
         }
-        if isForeign { signal.raise() }
+        if isNews { signal.raise() }
     }
 
     /// Refuses further commands and returns those that came too late.

@@ -53,6 +53,17 @@ public struct Step: ~Copyable {
     /// committed rows, such as waking the thread that writes them to a socket.
     package func afterCommit(_ action: @escaping () -> Void) { transaction.afterCommit.append(action) }
 
+    /// An object of that type that lasts as long as this step, the same for everybody who asks.
+    ///
+    /// It is not undone when a part of the step is, so it may only repeat what rows say, and must be compared with them.
+    package func keeping<T: AnyObject>(_ make: () -> T) -> T {
+        // The type is its key, so the object has it.
+        if let kept = transaction.kept[ObjectIdentifier(T.self)] { return unsafeDowncast(kept, to: T.self) }
+        let made = make()
+        transaction.kept[ObjectIdentifier(T.self)] = made
+        return made
+    }
+
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given

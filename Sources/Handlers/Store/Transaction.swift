@@ -12,6 +12,8 @@ package final class Transaction {
     /// The monotonic clock in milliseconds.
     let monotonic: Int64
     var afterCommit: [() -> Void] = []
+    /// What modules keep until the step ends, by its type.
+    var kept: [ObjectIdentifier: AnyObject] = [:]
     /// Set when a row was written that a runner may have to call.
     var hasNewDue = false
     /// Set when an event was posted.

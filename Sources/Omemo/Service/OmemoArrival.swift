@@ -20,7 +20,7 @@ struct OmemoArrival {
     private func sender(in step: borrowing Step) throws -> JID? {
         guard let from = message.from else { return service.ownJID }
         guard isRoom else { return from.bare }
-        return try from.resource.flatMap { try service.rooms.member(named: $0, in: from, in: step) }
+        return try from.resource.flatMap { try service.sender(named: $0, of: from.bare, in: step) }
     }
 
     private var recipient: JID {
@@ -154,8 +154,10 @@ struct OmemoArrival {
         in step: borrowing Step
     ) throws -> Result<Opened, SignalFailure> {
         var old = try service.sessions.session(with: peer, in: step)
-        let memory = SignalMemory(own: own, session: old?.takeRecord())
+        let opened = step.keeping { OpenSessions() }
+        let memory = opened.memory(own, with: peer, record: old?.takeRecord())
         let session = SignalSession(peer.version, memory)
+        defer { opened.keep(memory, with: peer) }
         do {
             if key.isKeyExchange {
                 let exchange = try session.keyExchange(key.bytes)
@@ -185,18 +187,18 @@ struct OmemoArrival {
     private func store(
         _ memory: SignalMemory, _ began: Int64?, from peer: OmemoAddress, in step: borrowing Step
     ) throws -> IdentityKey {
-        var record = try SessionRecord(memory.session ?? [])
-        guard let identity = record.identity else { throw SignalFailure.noSession }
-        if let began, step.now - began < Self.crossingWindow, !record.isUnanswered,
-            var preferred = try record.preferringOwn()
+        let open = try memory.takeOpen()
+        guard let identity = open.record.identity else { throw SignalFailure.noSession }
+        if let began, step.now - began < Self.crossingWindow, !open.record.isUnanswered,
+            var preferred = try open.record.preferringOwn()
         {
             defer { preferred.wipe() }
             try service.sessions.store(preferred, identity: identity, beganAt: began, with: peer, in: step)
         } else {
             try service.sessions.store(
-                memory.session ?? [], identity: identity, beganAt: record.isUnanswered ? began : nil,
-                with: peer,
-                in: step)
+                memory.session ?? [], identity: identity, beganAt: open.record.isUnanswered ? began : nil,
+                with: peer, in: step)
+            memory.putBack(open)
         }
         return identity
     }

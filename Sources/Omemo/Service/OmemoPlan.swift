@@ -105,8 +105,12 @@ struct OmemoPlan {
 }
 
 extension OmemoService {
-    /// What is known about a user, in three queries.
-    func user(_ jid: JID, session: Int64, in step: borrowing Step) throws(HandlerError) -> OmemoPlan.User {
+    /// What is known about a user, in two queries, and a third one where anything may have to be fetched.
+    ///
+    /// - Parameter own: The own device, with which there is no session.
+    func user(
+        _ jid: JID, session: Int64, except own: OmemoDeviceID? = nil, in step: borrowing Step
+    ) throws(HandlerError) -> OmemoPlan.User {
         let lists = try step.all(
             "SELECT namespace, session FROM omemo_device_list WHERE account = ? AND jid = ?", account.id,
             jid.description
@@ -120,13 +124,17 @@ extension OmemoService {
                 AND s.namespace = d.namespace
             LEFT JOIN omemo_identity i ON i.account = d.account AND i.jid = d.jid AND i.identity = s.identity
             WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
-            """, account.id, jid.description, read: Self.candidate)
+            """, account.id, jid.description, read: Self.candidate
+        ).compactMap(\.self)
+        let isComplete =
+            Self.versions.allSatisfy { version in lists.contains { $0 == (version, true) } }
+            && candidates.allSatisfy { $0.session != nil || $0.device == own }
         return OmemoPlan.User(
             jid: jid,
             lists: Dictionary(
                 lists.compactMap { version, isFresh in version.map { ($0, isFresh) } },
                 uniquingKeysWith: { $1 }),
-            candidates: candidates.compactMap(\.self), fetches: try fetches.states(of: jid, in: step))
+            candidates: candidates, fetches: isComplete ? [:] : try fetches.states(of: jid, in: step))
     }
 
     private static func candidate(_ row: borrowing Row) throws(HandlerError) -> OmemoPlan.Candidate? {

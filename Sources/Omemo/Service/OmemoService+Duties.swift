@@ -57,6 +57,8 @@ extension OmemoService {
         if !open.isEmpty { OmemoFailpoint.dutiesDone.hit() }
         // What was on its way has arrived, so nobody needs the used ones any more (XEP-0384 section 6).
         try ownDevice.deleteUsedPreKeys(before: .max, in: step)
+        try duties.forgetOld(in: step)
+        try fetches.forgetOld(session: account.sessionNumber(in: step), in: step)
         try maintain(in: step)
         try reconcile(in: step)
         return open.count == Self.dutiesAStep

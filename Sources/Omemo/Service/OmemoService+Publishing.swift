@@ -60,7 +60,7 @@ extension OmemoService {
     }
 
     private func publishBundle(
-        _ own: inout OwnIdentity, _ version: OmemoVersion, in step: borrowing Step, isRetry: Bool = false
+        _ own: inout OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
     ) throws {
         let bundle = try ownDevice.bundle(own, version, in: step)
         var revision: Int64 = 0
@@ -70,18 +70,13 @@ extension OmemoService {
         }
         try account.pubsub.publish(
             PubSubItem(id: version.bundleItem(own.device), payload: bundle.element),
-            on: version.bundleNode(own.device), requiring: version.bundleOptions,
-            then: BundlePublished(version: version, revision: revision, isRetry: isRetry).durable,
+            on: version.bundleNode(own.device), requiring: version.bundleOptions, configuring: true,
+            then: BundlePublished(version: version, revision: revision).durable,
             orElse: PublicationAbandoned(version: version, isList: false).durable, in: step)
     }
 
-    func publishBundle(_ version: OmemoVersion, isRetry: Bool, in step: borrowing Step) throws {
-        guard var own = try ownDevice.own(in: step) else { return }
-        try publishBundle(&own, version, in: step, isRetry: isRetry)
-    }
-
     private func publishList(
-        _ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step, isRetry: Bool = false
+        _ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
     ) throws {
         let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
         let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
@@ -96,37 +91,9 @@ extension OmemoService {
         }
         try account.pubsub.publish(
             PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element), on: version.deviceListNode,
-            requiring: [.accessModel(.open)],
-            then: ListPublished(version: version, devices: list.devices.map(\.id), isRetry: isRetry).durable,
+            requiring: [.accessModel(.open)], configuring: true,
+            then: ListPublished(version: version, devices: list.devices.map(\.id)).durable,
             orElse: PublicationAbandoned(version: version, isList: true).durable, in: step)
-    }
-
-    func publishList(_ version: OmemoVersion, isRetry: Bool, in step: borrowing Step) throws {
-        guard let own = try ownDevice.own(in: step) else { return }
-        try publishList(own, version, in: step, isRetry: isRetry)
-    }
-
-    /// Makes a node as the publication required it (XEP-0060 section 8.2).
-    func configure(_ version: OmemoVersion, isList: Bool, in step: borrowing Step) throws {
-        guard let own = try ownDevice.own(in: step) else { return }
-        let node = isList ? version.deviceListNode : version.bundleNode(own.device)
-        let options = isList ? [.accessModel(.open)] : version.bundleOptions
-        func field(_ name: String, _ values: [String], type: String? = nil) -> Element {
-            Element(
-                "field", namespace: Namespaces.dataForms, attributes: ["var": name, "type": type],
-                children: values.map { Element("value", namespace: Namespaces.dataForms, text: $0) })
-        }
-        let form = Element(
-            "x", namespace: Namespaces.dataForms, attributes: ["type": "submit"],
-            children: [field("FORM_TYPE", ["http://jabber.org/protocol/pubsub#node_config"], type: "hidden")]
-                + options.map { field($0.name, $0.values) })
-        let configure = Element(
-            "configure", namespace: Namespaces.pubsubOwner, attributes: ["node": node], children: [form])
-        let payload = Element("pubsub", namespace: Namespaces.pubsubOwner, children: [configure])
-        try account.send(
-            IQ(type: .set, to: nil, id: StanzaID.random(), payload: payload),
-            then: NodeConfigured(version: version, isList: isList).durable,
-            orElse: PublicationAbandoned(version: version, isList: isList).durable, in: step)
     }
 
     /// Notes that publishing failed; it is tried again at the next start.
@@ -158,8 +125,6 @@ struct BundlePublished: Handler {
 
     var version: OmemoVersion
     var revision: Int64
-    /// Whether the node was configured before.
-    var isRetry: Bool
 
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
@@ -170,7 +135,6 @@ struct BundlePublished: Handler {
                 state.sending = nil
             }
             try omemo.reconcile(in: call.step)
-        case .preconditionNotMet where !isRetry: try omemo.configure(version, isList: false, in: call.step)
         case .preconditionNotMet(let error), .error(let error):
             try omemo.failPublication(error.description, version, isList: false, in: call.step)
         case .timedOut:
@@ -186,8 +150,6 @@ struct ListPublished: Handler {
     var version: OmemoVersion
     /// What was published.
     var devices: [OmemoDeviceID]
-    /// Whether the node was configured before.
-    var isRetry: Bool
 
     func run(_ call: borrowing Call<PubSubPublication>) throws {
         let omemo = call.account.omemo
@@ -199,36 +161,10 @@ struct ListPublished: Handler {
             let list = OmemoDeviceList(version, devices: devices.map { .init($0) })
             _ = try omemo.learn(list, of: omemo.ownJID, in: call.step)
             try omemo.reconcile(in: call.step)
-        case .preconditionNotMet where !isRetry: try omemo.configure(version, isList: true, in: call.step)
         case .preconditionNotMet(let error), .error(let error):
             try omemo.failPublication(error.description, version, isList: true, in: call.step)
         case .timedOut:
             try omemo.failPublication("no answer came in time", version, isList: true, in: call.step)
-        }
-    }
-}
-
-/// A node was configured, so that publishing can be tried again, once.
-struct NodeConfigured: Handler {
-    static let id = "omemo.node-configured"
-
-    var version: OmemoVersion
-    var isList: Bool
-
-    func run(_ call: borrowing Call<IQReply>) throws {
-        let omemo = call.account.omemo
-        switch call.outcome {
-        case .result:
-            if isList {
-                try omemo.publishList(version, isRetry: true, in: call.step)
-            } else {
-                try omemo.publishBundle(version, isRetry: true, in: call.step)
-            }
-        case .error(let error):
-            try omemo.failPublication(
-                "the node cannot be configured: \(error.condition)", version, isList: isList, in: call.step)
-        case .timeout:
-            try omemo.failPublication("no answer came in time", version, isList: isList, in: call.step)
         }
     }
 }

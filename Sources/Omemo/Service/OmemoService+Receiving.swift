@@ -51,19 +51,28 @@ struct MessageTaken: Handler {
 
     func run(_ call: borrowing Call<MessageReceived>) throws {
         let omemo = call.account.omemo
-        if let event = call.message.element.child("event", Namespaces.pubsubEvent) {
-            try omemo.learn(event: event, from: call.message.from?.bare ?? omemo.ownJID, in: call.step)
+        // An error brings back what was sent from here: it says nothing of its sender's.
+        guard call.message.type != .error else { return }
+        // What an archive or a copy holds may be older than what is known.
+        if call.context.source == .live, call.message.from?.resource == nil,
+            let event = call.message.element.child("event", Namespaces.pubsubEvent)
+        {
+            try omemo.learn(event: event, from: call.message.from ?? omemo.ownJID, in: call.step)
         }
         try OmemoArrival(service: omemo, message: call.message).take(in: call.step)
     }
 }
 
 extension OmemoService {
-    /// Takes over a device list that a user's server pushes. Its sender is the owner: the server vouches for `from`.
+    /// Takes over a device list that a user's server pushes. Its sender is the owner: the server vouches for `from`. One that
+    /// somebody else was let publish is passed over.
+    ///
+    /// Source: XEP-0163 section 4.3; XEP-0060 section 7.1.2.3 (publishers).
     func learn(event: Element, from jid: JID, in step: borrowing Step) throws {
         guard let items = event.child("items", Namespaces.pubsubEvent),
             let version = OmemoVersion.allCases.first(where: { $0.deviceListNode == items["node"] }),
-            let payload = items.child("item", Namespaces.pubsubEvent)?.firstElement,
+            let item = items.child("item", Namespaces.pubsubEvent), let payload = item.firstElement,
+            item["publisher"].map({ (try? JID($0))?.bare == jid }) ?? true,
             let list = OmemoDeviceList(payload), list.version == version
         else { return }
         _ = try learn(list, of: jid, in: step)

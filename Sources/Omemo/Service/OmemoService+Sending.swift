@@ -47,7 +47,7 @@ extension OmemoService {
     /// Encrypts a message for all members of a room and sends it there.
     ///
     /// - Parameters:
-    ///   - room: A room whose members were told with ``setMembers(_:of:in:)``. It should be for members only and must
+    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be for members only and must
     ///     show their addresses. If the account is in it, or wants to be (`account.rooms`), the ciphertext waits until it
     ///     is, and is sent again until the room has it.
     ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once, and
@@ -148,9 +148,10 @@ extension OmemoService {
         var plan = OmemoPlan()
         let isText = draft.content.elements.isEmpty && draft.content.body != nil
         for jid in recipients + [ownJID] {
+            let own = jid == ownJID ? own.device : nil
             plan.add(
-                try user(jid, session: session, in: step), preference: Self.versions, legacyCarries: isText,
-                session: session, now: step.now, except: jid == ownJID ? own.device : nil)
+                try user(jid, session: session, except: own, in: step), preference: Self.versions,
+                legacyCarries: isText, session: session, now: step.now, except: own)
         }
         return plan
     }
@@ -214,12 +215,6 @@ private struct Sealing {
 }
 
 extension OmemoService {
-    /// Whether the account is in a room, or wants to be.
-    func isWanted(_ room: JID, in step: borrowing Step) throws -> Bool {
-        guard (try? account.module(RoomsModule.self)) != nil else { return false }
-        return try account.rooms.room(room, in: step).map { $0.state != .left } ?? false
-    }
-
     // MARK: One device
 
     /// Encrypts key material in the session with a device and stores the ratchet.
@@ -229,9 +224,11 @@ extension OmemoService {
         guard var session = try sessions.session(with: peer, in: step) else {
             throw SignalFailure.noSession
         }
-        let memory = SignalMemory(own: own, session: session.takeRecord())
+        let opened = step.keeping { OpenSessions() }
+        let memory = opened.memory(own, with: peer, record: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
+        opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(
             jid: peer.jid, device: peer.device, isKeyExchange: encrypted.isKeyExchange, bytes: encrypted.bytes

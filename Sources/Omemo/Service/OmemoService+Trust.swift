@@ -38,18 +38,4 @@ extension OmemoService {
             account.id,
             jid.bare.description)
     }
-
-    // MARK: Rooms
-
-    /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
-    ///
-    /// - Parameters:
-    ///   - members: The members' addresses, each with the name in the room while it is known.
-    ///   - room: The room's address.
-    ///
-    /// Source: XEP-0384 section 5.8.
-    public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {
-        try rooms.set(members, of: room, in: step)
-        try advance(in: step)
-    }
 }

@@ -36,7 +36,7 @@ public struct OmemoService: Sendable {
     public static let handlers: [any Handler.Type] =
         PubSubService.handlers + [
             DeviceListFetched.self, BundleFetched.self, FetchAbandoned.self, BundlePublished.self,
-            ListPublished.self, NodeConfigured.self, PublicationAbandoned.self, MessageTaken.self,
+            ListPublished.self, PublicationAbandoned.self, MessageTaken.self,
         ]
 
     /// The tables of this module; pass them to `HandlerStore`.

@@ -2,7 +2,7 @@ import COmemo
 
 /// What a stored session with a device says about itself.
 struct SessionRecord: ~Copyable {
-    private let context: KeyContext
+    let context: KeyContext
     private let record: SignalObject
 
     init(_ bytes: [UInt8]) throws(SignalFailure) {
@@ -12,7 +12,12 @@ struct SessionRecord: ~Copyable {
         self.context = context
     }
 
-    private var state: OpaquePointer { session_record_get_state(record.pointer) }
+    var state: OpaquePointer { session_record_get_state(record.pointer) }
+
+    /// The record as it is stored; wipe it.
+    func serialized() throws(SignalFailure) -> [UInt8] {
+        SignalBuffer(try makeSignal { session_record_serialize($0, record.pointer) }).bytes
+    }
 
     /// The other device's identity key.
     var identity: IdentityKey? { IdentityKey(signal: session_state_get_remote_identity_key(state)) }
@@ -31,7 +36,7 @@ struct SessionRecord: ~Copyable {
     /// one it began. It can always read what carries our key exchange.
     ///
     /// - Returns: The new record; nil when there is no such session.
-    mutating func preferringOwn() throws(SignalFailure) -> [UInt8]? {
+    func preferringOwn() throws(SignalFailure) -> [UInt8]? {
         let identity = self.identity
         var node = session_record_get_previous_states_head(record.pointer)
         while let current = node {
@@ -52,6 +57,6 @@ struct SessionRecord: ~Copyable {
         let kept = state.map { SignalObject($0) }
         session_record_get_previous_states_remove(record.pointer, node)
         if let kept { try checkSignal(session_record_promote_state(record.pointer, kept.pointer)) }
-        return SignalBuffer(try makeSignal { session_record_serialize($0, record.pointer) }).bytes
+        return try serialized()
     }
 }

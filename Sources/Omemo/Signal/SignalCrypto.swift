@@ -43,18 +43,40 @@ enum SignalCrypto {
     ///
     /// - Throws: ``OmemoError`` `cryptoFailed` when OpenSSL gives none.
     static func hmac(_ key: [UInt8], _ pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
-        let failure = OmemoError(.cryptoFailed, "OpenSSL could not compute an HMAC")
-        guard let template = hmacTemplate, let context = EVP_MAC_CTX_dup(template) else { throw failure }
-        defer { EVP_MAC_CTX_free(context) }
-        var isDone = EVP_MAC_init(context, key, key.count, nil) == 1
-        for piece in pieces where !piece.isEmpty {
-            isDone = isDone && EVP_MAC_update(context, piece, piece.count) == 1
+        try HMAC(key).code(of: pieces)
+    }
+
+    /// HMAC-SHA-256 with one key, which is set up once for all codes.
+    struct HMAC: ~Copyable {
+        private let context: OpaquePointer
+        private static let failure = OmemoError(.cryptoFailed, "OpenSSL could not compute an HMAC")
+
+        init(_ key: [UInt8]) throws(OmemoError) {
+            guard let template = hmacTemplate, let context = EVP_MAC_CTX_dup(template) else {
+                throw Self.failure
+            }
+            guard EVP_MAC_init(context, key, key.count, nil) == 1 else {
+                EVP_MAC_CTX_free(context)
+                throw Self.failure
+            }
+            self.context = context
         }
-        let code = [UInt8](unsafeUninitializedCapacity: 32) { space, count in
-            isDone = isDone && EVP_MAC_final(context, space.baseAddress, &count, 32) == 1
+
+        deinit { EVP_MAC_CTX_free(context) }
+
+        /// The code of pieces that follow one another.
+        func code(of pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
+            // Begins anew with the key that is set.
+            var isDone = EVP_MAC_init(context, nil, 0, nil) == 1
+            for piece in pieces where !piece.isEmpty {
+                isDone = isDone && EVP_MAC_update(context, piece, piece.count) == 1
+            }
+            let code = [UInt8](unsafeUninitializedCapacity: 32) { space, count in
+                isDone = isDone && EVP_MAC_final(context, space.baseAddress, &count, 32) == 1
+            }
+            guard isDone, code.count == 32 else { throw Self.failure }
+            return code
         }
-        guard isDone, code.count == 32 else { throw failure }
-        return code
     }
 
     private static let hmacInit:
@@ -192,6 +214,35 @@ enum SignalCrypto {
         else { return isEncrypting == 1 ? SG_ERR_UNKNOWN : SG_ERR_INVALID_MESSAGE }
         output?.pointee = result
         return 0
+    }
+
+    /// AES-256 in CBC mode, looked up once.
+    ///
+    /// Unsafe only to the compiler: made once and never changed.
+    nonisolated(unsafe) private static let aes256: OpaquePointer? = EVP_CIPHER_fetch(nil, "AES-256-CBC", nil)
+
+    /// AES-256-CBC with the padding of PKCS #7.
+    ///
+    /// - Parameters:
+    ///   - key: 32 bytes.
+    ///   - iv: 16 bytes.
+    /// - Returns: Nil when what is decrypted is padded wrongly, or OpenSSL fails.
+    static func cbc(
+        _ text: [UInt8], key: UnsafePointer<UInt8>, iv: UnsafePointer<UInt8>, encrypting: Bool
+    ) -> [UInt8]? {
+        guard text.count < Int(Int32.max) - 32, let context = EVP_CIPHER_CTX_new() else { return nil }
+        defer { EVP_CIPHER_CTX_free(context) }
+        var isDone = EVP_CipherInit_ex2(context, aes256, key, iv, encrypting ? 1 : 0, nil) == 1
+        var result = [UInt8](unsafeUninitializedCapacity: text.count + 16) { space, count in
+            var (length, rest): (Int32, Int32) = (0, 0)
+            isDone =
+                isDone && EVP_CipherUpdate(context, space.baseAddress, &length, text, Int32(text.count)) == 1
+            isDone = isDone && EVP_CipherFinal_ex(context, space.baseAddress! + Int(length), &rest) == 1
+            count = Int(length + rest)
+        }
+        if isDone { return result }
+        result.wipe()
+        return nil
     }
 
     private static func algorithm(_ mode: Int32, keyCount: Int) -> OpaquePointer? {

@@ -10,12 +10,12 @@ final class SignalMemory {
     let own: OwnIdentity
     /// The record of the session with the other device; nil when there is none. Replaced by the operation.
     var session: [UInt8]?
+    /// The same record as the library holds it, if it was read already.
+    private(set) var open: OpenSession?
     /// Own prekeys that the operation may need, serialized, by id.
     var preKeys: [UInt32: [UInt8]] = [:]
     /// Own signed prekeys that the operation may need, serialized, by id.
     var signedPreKeys: [UInt32: [UInt8]] = [:]
-    /// Whether the operation changed the session.
-    fileprivate(set) var isChanged = false
     /// The prekeys that the operation used up.
     fileprivate(set) var usedPreKeys: [UInt32] = []
 
@@ -46,6 +46,32 @@ final class SignalMemory {
         signal_protocol_store_context_set_identity_key_store(stores, &identities)
     }
 
+    // MARK: The record held open
+
+    /// Hands out the record as the library holds it, read now if it was not yet.
+    ///
+    /// It comes back by ``keep(_:)`` or ``putBack(_:)``; after a failure half-way it does not, and will be read anew.
+    ///
+    /// - Throws: ``SignalFailure``, also when there is no session.
+    func takeOpen() throws(SignalFailure) -> OpenSession {
+        let taken = open
+        open = nil
+        if let taken { return taken }
+        guard let session else { throw SignalFailure.noSession }
+        return try OpenSession(session)
+    }
+
+    /// Takes the record back as it was.
+    func putBack(_ unchanged: OpenSession) { open = unchanged }
+
+    /// Takes the record back with what was changed in it.
+    func keep(_ changed: OpenSession) throws(SignalFailure) {
+        let bytes = try changed.record.serialized()
+        session?.wipe()
+        session = bytes
+        open = changed
+    }
+
     // MARK: What C calls
 
     private static var sessionStore: signal_protocol_session_store {
@@ -58,8 +84,8 @@ final class SignalMemory {
             store_session_func: { _, record, count, _, _, user in
                 let stores = memory(user)
                 stores.session?.wipe()
+                stores.open = nil
                 stores.session = Array(UnsafeBufferPointer(start: record, count: count))
-                stores.isChanged = true
                 return 0
             },
             contains_session_func: { _, user in memory(user).session == nil ? 0 : 1 },

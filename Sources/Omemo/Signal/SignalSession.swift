@@ -53,15 +53,10 @@ struct SignalSession {
     }
 
     func encrypt(_ plaintext: borrowing [UInt8]) throws(SignalFailure) -> Encrypted {
-        let plaintext = copy plaintext
-        return try withCipher { (cipher, _) throws(SignalFailure) in
-            let message = SignalObject(
-                try makeSignal { session_cipher_encrypt(cipher, plaintext, plaintext.count, $0) })
-            // The buffer belongs to the message.
-            return Encrypted(
-                bytes: SignalBuffer.bytes(of: ciphertext_message_get_serialized(message.pointer)),
-                isKeyExchange: ciphertext_message_get_type(message.pointer) == CIPHERTEXT_PREKEY_TYPE)
-        }
+        let open = try memory.takeOpen()
+        let encrypted = try open.record.encrypt(copy plaintext)
+        try memory.keep(open)
+        return encrypted
     }
 
     // MARK: Decrypting
@@ -99,22 +94,35 @@ struct SignalSession {
     }
 
     func decrypt(_ bytes: [UInt8], isKeyExchange: Bool) throws(SignalFailure) -> Decrypted {
-        try withCipher { (cipher, context) throws(SignalFailure) in
+        if !isKeyExchange, memory.open != nil, let decrypted = try decryptNext(bytes) { return decrypted }
+        return try withCipher { (cipher, context) throws(SignalFailure) in
             if isKeyExchange {
                 let outer = SignalObject(try preKeyMessage(bytes, context.global))
                 let plaintext = SignalBuffer(
                     try makeSignal {
                         session_cipher_decrypt_pre_key_signal_message(cipher, outer.pointer, nil, $0)
                     })
-                return try decrypted(
+                return decrypted(
                     plaintext.bytes, pre_key_signal_message_get_signal_message(outer.pointer),
                     isKeyExchange: true)
             }
             let message = SignalObject(try self.message(bytes, context.global))
             let plaintext = SignalBuffer(
                 try makeSignal { session_cipher_decrypt_signal_message(cipher, message.pointer, nil, $0) })
-            return try decrypted(plaintext.bytes, message.pointer, isKeyExchange: false)
+            return decrypted(plaintext.bytes, message.pointer, isKeyExchange: false)
         }
+    }
+
+    /// Decrypts what is next in the session that is held open; nil when the message is not.
+    private func decryptNext(_ bytes: [UInt8]) throws(SignalFailure) -> Decrypted? {
+        let open = try memory.takeOpen()
+        let message = SignalObject(try message(bytes, open.record.context.global))
+        guard let plaintext = try open.record.decryptNext(message) else {
+            memory.putBack(open)
+            return nil
+        }
+        try memory.keep(open)
+        return decrypted(plaintext, message.pointer, isKeyExchange: false)
     }
 
     private func preKeyMessage(
@@ -137,7 +145,7 @@ struct SignalSession {
 
     private func decrypted(
         _ plaintext: [UInt8], _ message: OpaquePointer, isKeyExchange: Bool
-    ) throws(SignalFailure) -> Decrypted {
+    ) -> Decrypted {
         let chain = IdentityKey(signal: signal_message_get_sender_ratchet_key(message))?.bytes ?? []
         return Decrypted(
             plaintext: plaintext, counter: signal_message_get_counter(message), chain: chain,

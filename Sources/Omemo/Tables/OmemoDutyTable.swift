@@ -23,17 +23,28 @@ struct OmemoDutyTable {
     /// purpose, and each repair costs the other side a prekey.
     static let repairPause: Int64 = 60 * 60 * 1000
 
+    /// How many repairs one user's devices may be owed or have had in that time: the numbers of devices are anybody's to
+    /// make up.
+    static let maximumRepairs = 100
+
     /// Adds a duty.
     ///
-    /// - Returns: Whether it is new, and not a repair too soon after another.
+    /// - Returns: Whether it is new, and not a repair too soon after another, or one too many.
     func add(_ kind: Kind, to peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
-            INSERT INTO omemo_duty(account, jid, device, namespace, kind, since) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            INSERT INTO omemo_duty(account, jid, device, namespace, kind, since) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+            WHERE ?5 <> 2 OR (SELECT count(*) FROM omemo_duty WHERE account = ?1 AND jid = ?2 AND kind = 2) < ?8
             ON CONFLICT(account, jid, device, namespace, kind) DO UPDATE SET since = ?6, done_at = NULL
             WHERE done_at <= ?6 - ?7
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue,
-            step.now, Self.repairPause) > 0
+            step.now, Self.repairPause, Self.maximumRepairs) > 0
+    }
+
+    /// Forgets repairs after which another may follow.
+    func forgetOld(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account, step.now - Self.repairPause)
     }
 
     /// The oldest duties.

@@ -94,4 +94,13 @@ struct OmemoFetchTable {
             session,
             reason)
     }
+
+    /// Forgets failures that stop nothing any more: of bundles after their pause, of lists in another session.
+    func forgetOld(session: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            DELETE FROM omemo_fetch WHERE account = ? AND is_running = 0
+                AND CASE device WHEN 0 THEN failed_session <> ? ELSE failed_at <= ? END
+            """, account, session, step.now - OmemoPlan.bundlePause)
+    }
 }

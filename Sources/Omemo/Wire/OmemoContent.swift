@@ -47,7 +47,7 @@ enum OmemoEnvelope {
         if let room {
             envelope.append(Element("to", namespace: namespace, attributes: ["jid": room.bare.description]))
         }
-        return Array(envelope.serialized().utf8)
+        return Serializer(standaloneIn: "").bytes(envelope)
     }
 
     /// Opens an envelope.

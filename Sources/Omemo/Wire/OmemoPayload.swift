@@ -118,8 +118,9 @@ enum OmemoPayload {
             extracted.wipe()
             for index in blocks.indices { blocks[index].wipe() }
         }
+        let expanding = try SignalCrypto.HMAC(extracted)
         for counter in UInt8(1)...3 {
-            blocks.append(try SignalCrypto.hmac(extracted, [blocks.last ?? [], info, [counter]]))
+            blocks.append(try expanding.code(of: [blocks.last ?? [], info, [counter]]))
         }
         return [UInt8](unsafeUninitializedCapacity: derivedSize) { space, count in
             for byte in blocks.joined().prefix(derivedSize) {
@@ -132,20 +133,13 @@ enum OmemoPayload {
     private static func cbc(
         _ text: [UInt8], _ derived: [UInt8], encrypting: Bool
     ) throws(OmemoError) -> [UInt8] {
-        guard text.count < Int(Int32.max) - 32, let context = EVP_CIPHER_CTX_new() else {
-            throw OmemoError(.cryptoFailed, "OpenSSL could not encrypt with AES-CBC")
+        let result = derived.withUnsafeBufferPointer { keys in
+            SignalCrypto.cbc(
+                text, key: keys.baseAddress!, iv: keys.baseAddress! + 64, encrypting: encrypting)
         }
-        defer { EVP_CIPHER_CTX_free(context) }
-        let iv = Array(derived[64..<80])
-        var isDone = EVP_CipherInit_ex2(context, EVP_aes_256_cbc(), derived, iv, encrypting ? 1 : 0, nil) == 1
-        let result = [UInt8](unsafeUninitializedCapacity: text.count + 16) { space, count in
-            var (length, rest): (Int32, Int32) = (0, 0)
-            isDone =
-                isDone && EVP_CipherUpdate(context, space.baseAddress, &length, text, Int32(text.count)) == 1
-            isDone = isDone && EVP_CipherFinal_ex(context, space.baseAddress! + Int(length), &rest) == 1
-            count = isDone ? Int(length + rest) : 0
-        }
-        guard isDone else { throw OmemoError(.undecryptable, "the content is padded wrongly; do not use it") }
-        return result
+        if let result { return result }
+        throw encrypting
+            ? OmemoError(.cryptoFailed, "OpenSSL could not encrypt with AES-CBC")
+            : OmemoError(.undecryptable, "the content is padded wrongly; do not use it")
     }
 }

@@ -165,6 +165,8 @@ extension OmemoOnServersTests {
                 for peer in peers {
                     try await eventually("a peer reads the room") { try peer.received == ["to-all"] }
                 }
+                // They are in the room now, so it tells their names, too.
+                try await device.account.omemo.updateMembers(of: room)
                 try peers[0].sendMessages(to: room.description, count: 2, prefix: "j")
                 try await eventually("the other peer and we read it") {
                     let (other, own) = (try peers[1].received, try device.notes)

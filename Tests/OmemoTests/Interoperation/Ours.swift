@@ -110,12 +110,11 @@ final class Ours: Sendable {
         for member in members.dropFirst() {
             try await ask(.setAffiliation(.member, of: [JID(member)], reason: nil), room)
         }
-        let known = try Dictionary(
-            uniqueKeysWithValues: members.map { member in
-                let jid = try JID(member)
-                return (jid, member == members.first ? "romeo" : jid.local)
-            })
-        try await account.perform { step in try self.account.omemo.setMembers(known, of: room, in: step) }
+        try await account.omemo.updateMembers(of: room)
+        let known = try await account.perform { step in
+            try self.account.omemo.rooms.members(of: room, in: step)
+        }
+        #expect(known.map(\.description) == members.sorted())
     }
 
     struct Refused: Error { let what: String }

@@ -114,4 +114,26 @@ import XMPPTestKit
         #expect(try run(nil, "help").output.contains("usage: pushwake omemo"))
         await world.close()
     }
+
+    @Test("O7 only what says so links libomemo-c: pushwake does not, and no other module imports it or Omemo")
+    func license() throws {
+        func names(_ product: String) throws -> Bool {
+            let search = try ChildProcess(
+                "/bin/grep", ["-q", "libomemo-c\\.so", BuiltProduct.path(product)])
+            return try search.waitUntilExit(deadline: .now + .seconds(30)).status == 0
+        }
+        #expect(try names("pushwake-omemo") && !names("pushwake"))
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../../..")
+            .standardized
+        let sources = root.appending(path: "Sources").path
+        let files = try FileManager.default.subpathsOfDirectory(atPath: sources).filter {
+            $0.hasSuffix(".swift")
+        }
+        let importing = try files.filter { file in
+            try String(contentsOfFile: sources + "/" + file, encoding: .utf8).split(separator: "\n")
+                .contains { $0.hasSuffix("import COmemo") || $0.hasSuffix("import Omemo") }
+        }
+        let folders = Set(importing.map { String($0.prefix { $0 != "/" }) })
+        #expect(folders == ["Omemo", "pushwake-omemo"])
+    }
 }

@@ -83,7 +83,7 @@ import Testing
         let (fromAlice, fromBob) = (try alice.encrypt("a1", version), try bob.encrypt("b1", version))
         #expect(try alice.decrypt(fromBob, version) == "b1")
         #expect(try !alice.encrypt("in the other's", version).isKeyExchange)
-        var record = try SessionRecord(try #require(alice.session))
+        let record = try SessionRecord(try #require(alice.session))
         let preferred = try record.preferringOwn()
         let session: [UInt8] = try #require(preferred)
         alice.session = session

@@ -40,6 +40,11 @@ public struct Rooms: Sendable {
         try table.occupants(of: room.bare, in: step)
     }
 
+    /// Who is in a room under a nickname.
+    package func occupant(_ nick: String, of room: JID, in step: borrowing Step) throws -> RoomOccupant? {
+        try table.occupant(nick, of: room.bare, in: step)
+    }
+
     /// The invitations that nobody has answered, oldest first; one for each room, and of many only the newest 100.
     public func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
         try table.invitations(in: step)

@@ -1,0 +1,64 @@
+public import Handlers
+import XMPPAccount
+public import XMPPCore
+
+/// Who reads what is said in a room.
+extension OmemoService {
+    /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
+    ///
+    /// - Parameters:
+    ///   - members: The members' addresses, each with the name in the room while it is known. In a room that the account is in
+    ///     by `account.rooms`, the names that the room shows count instead.
+    ///   - room: The room's address.
+    ///
+    /// Source: XEP-0384 section 5.8.
+    public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {
+        try rooms.set(members, of: room, in: step)
+        try advance(in: step)
+    }
+
+    /// Asks a room who its owners, admins and members are, and takes that over as ``setMembers(_:of:in:)`` does, with the
+    /// names of those who are in it. Call it once the account is in the room, and again when somebody comes, became a member
+    /// or is none any more (`RoomEvent` tells).
+    ///
+    /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
+    /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names nobody; `AccountError`
+    ///   without an answer. What was known stays then.
+    ///
+    /// Source: XEP-0045 sections 9.5, 10.5 and 10.8; XEP-0384 section 5.8.
+    public func updateMembers(of room: JID) async throws {
+        var members: [JID: String?] = [:]
+        for affiliation in [RoomAffiliation.member, .admin, .owner] {
+            for entry in try await account.rooms.users(with: affiliation, in: room) {
+                if let jid = entry.jid { members.updateValue(nil, forKey: jid.bare) }
+            }
+        }
+        guard !members.isEmpty else {
+            throw OmemoError(.unknownRoom, "the room \(room.bare) names no members; set them before sending")
+        }
+        let found = members
+        try await account.perform { step in
+            var named = found
+            for occupant in try self.account.rooms.occupants(of: room, in: step) {
+                if let jid = occupant.jid?.bare, found.keys.contains(jid) { named[jid] = occupant.nick }
+            }
+            try self.setMembers(named, of: room, in: step)
+        }
+    }
+
+    // MARK: Inside
+
+    /// Whether the account is in a room, or wants to be.
+    func isWanted(_ room: JID, in step: borrowing Step) throws -> Bool {
+        guard hasRooms else { return false }
+        return try account.rooms.room(room, in: step).map { $0.state != .left } ?? false
+    }
+
+    /// Who speaks under a name in a room: whom the room shows there now, or else whom the program told.
+    func sender(named nick: String, of room: JID, in step: borrowing Step) throws -> JID? {
+        let shown = hasRooms ? try account.rooms.occupant(nick, of: room, in: step)?.jid?.bare : nil
+        return try shown ?? rooms.member(named: nick, in: room, in: step)
+    }
+
+    private var hasRooms: Bool { (try? account.module(RoomsModule.self)) != nil }
+}
