@@ -14,6 +14,8 @@ extension Simulation {
 
     /// How many wakes with nothing to do are measured.
     private static let idleWakes = 5
+    /// How many workers may be killed at their limits before it is clear that these are too narrow.
+    private static let mostKilled = 20
     /// How many wakes are enough for anything.
     private static let mostWakes = 1000
 
@@ -103,6 +105,11 @@ extension Simulation {
             guard end == .done || end == .early else { throw CommandFailure("a worker ended as \(end)") }
             result.count += 1
             progress("wake \(result.count)")
+            guard verdict.kills.worker - killed < Self.mostKilled else {
+                throw CommandFailure(
+                    "\(Self.mostKilled) workers were killed at their limits (\(verdict.limits.memory) for memory); give them more"
+                )
+            }
         } while try !isDone()
         result.shortOfTime = verdict.shortOfTime - early
         result.killed = verdict.kills.worker - killed
