@@ -171,12 +171,13 @@ struct BadInputTests {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         try makeStore(on: world)
+        let raise = "UPDATE module_schema SET version = version + ? WHERE module = 'xmpp-account'"
         try HandlerStore(path: store, registry: HandlerRegistry()).step { step in
-            _ = try step.execute("UPDATE module_schema SET version = 99 WHERE module = 'xmpp-account'")
+            _ = try step.execute(raise, 90)
         }
         expect(try run(on: world), says: "newer version", "update the program")
         try HandlerStore(path: store, registry: HandlerRegistry()).step { step in
-            _ = try step.execute("UPDATE module_schema SET version = 1 WHERE module = 'xmpp-account'")
+            _ = try step.execute(raise, -90)
         }
         #expect(try run(on: world).status == 0)
     }
