@@ -2,8 +2,8 @@
 //
 //     stream-owner STORE JID PASSWORD PORT CA main|worker SILENCE
 //
-// Lines on standard input are `connect` and `suspend`; it says when it was asked and what it reached, each with the monotonic
-// clock in nanoseconds, and `suspended` or `failed`. The end of the input ends it, as a kill would.
+// Lines on standard input are `connect`, `settle` and `suspend`; it says when it was asked and what it reached, each with the
+// monotonic clock in nanoseconds, and `settled`, `suspended` or `failed`. The end of the input ends it, as a kill would.
 
 import Glibc
 import Handlers
@@ -39,6 +39,11 @@ while let line = readLine() {
         case "connect":
             say("asked")
             try await account.connect()
+        case "settle":
+            // What the beginning of a stream brings is committed, and no step is under way.
+            try await account.caughtUp()
+            for _ in 0..<3 { try await account.perform { _ in } }
+            say("settled")
         default:
             try await account.suspend()
             say("suspended")

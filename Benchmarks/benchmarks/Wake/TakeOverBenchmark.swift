@@ -121,8 +121,11 @@ private struct StreamOwner {
             established: try time(of: ["resumed", "bound"]))
     }
 
-    /// Stops it; a thread that runs on another processor does so for some moments more, and would answer.
+    /// Stops it outside of a transaction, in which it would keep everybody out; a thread that runs on another processor does
+    /// so for some moments more, and would answer.
     func freeze() throws {
+        try process.write("settle\n")
+        _ = try time(of: ["settled"])
         process.signal(SIGSTOP)
         let deadline = ContinuousClock.now + .seconds(10)
         while !isStopped {

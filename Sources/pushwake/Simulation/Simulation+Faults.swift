@@ -3,10 +3,15 @@ import XMPPTestKit
 
 // What the world does to a client besides killing it.
 extension Simulation {
-    /// The line breaks under a main that goes on, in one of the ways in which lines break; or, in every 16th round, the
-    /// server restarts.
+    private static let restartsEvery = 16
+
+    /// The line breaks under a main that goes on, in one of the ways in which lines break; or, where 16 rounds have
+    /// passed, the server restarts.
     func sufferBesideMain(in round: Int) throws {
-        if round % 16 == 8 { return try restartServer() }
+        if round >= nextRestart {
+            nextRestart = round + Self.restartsEvery
+            return try restartServer()
+        }
         switch Int.random(in: 0..<8, using: &random) {
         case 0, 1:
             // Main connects again by itself, or is gone before it has.

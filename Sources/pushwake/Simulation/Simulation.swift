@@ -32,6 +32,8 @@ final class Simulation {
     var guest: Worker?
     /// Whether a worker was woken beside a main that stands still inside a transaction: it takes seconds to complain.
     var hasMetLock = false
+    /// In which round the server restarts, or in the next one in which main has the stream.
+    var nextRestart = 8
     var verdict: Verdict
     var flow = Flow()
     let chronicle = Chronicle()
