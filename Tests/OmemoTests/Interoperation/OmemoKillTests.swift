@@ -171,12 +171,12 @@ extension OmemoOnServersTests {
             }
         }
 
-        /// How many messages both sides send together; `make torture` asks for more.
+        /// How many messages both sides send together, with each version on each server; `make torture` asks for more.
         private static let messages =
-            ProcessInfo.processInfo.environment["OMEMO_MESSAGES"].flatMap { Int($0) } ?? 200
+            ProcessInfo.processInfo.environment["OMEMO_MESSAGES"].flatMap { Int($0) } ?? 250
 
         @Test(
-            "O9 W5 hundreds of messages while our side is killed, frozen and handed over at random: what the peer has is what we have",
+            "O9 W5 a thousand messages in four runs while our side is killed, frozen and handed over at random: what the peer has is what we have",
             arguments: ServerKind.allCases, [Interoperation.Spoken.legacy, .omemo2])
         func randomKills(_ kind: ServerKind, _ spoken: Interoperation.Spoken) async throws {
             try await withScene(kind) { scene in
