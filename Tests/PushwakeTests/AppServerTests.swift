@@ -86,7 +86,8 @@ struct AppServerTests {
             program: try BuiltProduct.path("pushwake"))
         let verdict = try simulation.run { _, _ in }
         #expect(verdict.isGood, "\(verdict)")
-        #expect(verdict.pushes >= 4, "at least the last worker of each round")
+        // The last worker of each round, unless the peer was made to pause: nothing is pushed then.
+        #expect(verdict.pushes > 0)
         #expect(world.push?.refused == 0)
     }
 
