@@ -38,7 +38,7 @@ enum ProcessMemory {
         Task {
             while !Task.isCancelled {
                 if residentKibibytes > kibibytes { releaseCode() }
-                try? await Task.sleep(for: .milliseconds(4))
+                try? await Task.sleep(for: .milliseconds(1))
             }
         }
     }
