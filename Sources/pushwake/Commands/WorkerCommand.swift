@@ -10,7 +10,7 @@ import XMPPCore
 /// nothing new, and leaves the rest to the next worker.
 struct WorkerCommand {
     /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone.
-    private static let comfortable = 20 << 10
+    static let comfortable = 20 << 10
 
     private let options: AccountOptions
     private let linger: Duration

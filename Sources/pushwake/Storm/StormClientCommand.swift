@@ -29,10 +29,11 @@ struct StormClientCommand {
             path: options.store, registry: HandlerRegistry(),
             schemas: Account.schemas + [StormApp.schema])
         let account = try Account(configuration, store: store)
+        let memory = ProcessMemory.releasingCode(above: WorkerCommand.comfortable)
+        defer { memory.cancel() }
         try await account.listen(as: "storm", StormApp.Received().durable)
         let changes = account.events(of: ArchiveProgress.self)
         try await account.connect()
-        ProcessMemory.releaseCode()
         try await joinRooms(account)
         let writing = Task {
             while !Task.isCancelled {
