@@ -157,30 +157,33 @@ final class AccountLoop {
     /// takes some times the memory, of which a worker has little.
     private var readLimit: Int { account.configuration.role == .worker ? 32 * 1024 : 256 * 1024 }
 
+    /// What was read last; kept, since one that grows anew each time costs more than to parse it.
+    private var input: [UInt8] = []
+
     private func receive() -> [StreamParser.Event] {
         guard case .live(let stream) = phase, !stream.isLeaving else { return [] }
-        var bytes: [UInt8] = []
+        input.removeAll(keepingCapacity: true)
         do {
             var isOpen = true
-            while bytes.count < readLimit {
+            while input.count < readLimit {
                 let result: Connection.ReadResult
                 do throws(TransportError) {
-                    result = try stream.connection.read(into: &bytes)
+                    result = try stream.connection.read(into: &input)
                 } catch {
                     // What came before is taken in first: perhaps the error that explains it. The next read fails too.
-                    if bytes.isEmpty { throw error }
+                    if input.isEmpty { throw error }
                     break
                 }
                 if case .bytes = result { continue }
                 isOpen = result != .closed
                 break
             }
-            guard !bytes.isEmpty || !isOpen else { return [] }
-            if !bytes.isEmpty {
+            guard !input.isEmpty || !isOpen else { return [] }
+            if !input.isEmpty {
                 stream.management.didHear(now: now)
                 stream.linkCheck = nil
             }
-            let events = try stream.parser.parse(bytes)
+            let events = try stream.parser.parse(input)
             if events.contains(where: { $0 != .closed }) { try Failpoint.afterRead.hit() }
             // The end of the connection is met again at the next read, once these events are committed.
             if !isOpen && events.isEmpty {
