@@ -32,7 +32,7 @@ extension AccountLoop {
         }
     }
 
-    private func takeOwnership() throws {
+    func takeOwnership() throws {
         guard ownership == nil else { return }
         ownership = try Ownership.take(
             account.ownerships, store: account.store, role: account.configuration.role,
@@ -282,51 +282,6 @@ extension AccountLoop {
 
     var fencedError: AccountError {
         AccountError(.ownershipLost, "another process took this account over; connect again to ask for it")
-    }
-
-    func logOut() throws {
-        // The end of the stream ends the session, whoever owns it: only the owner may send it.
-        do {
-            if isFenced { throw fencedError }
-            try takeOwnership()
-            try fenced { _ in }
-        } catch let error as AccountError where error.code == .ownershipLost {
-            if !isFenced { loseOwnership(error) }
-            throw error
-        }
-        if case .live(let stream) = phase {
-            if stream.isManaged { stream.acknowledge() }
-            stream.connection.write(Serializer.streamEnd)
-            stream.connection.closeClean()
-            close(stream)
-        }
-        // What an invalidation sends in answer to this belongs to the next login.
-        let newest = try fenced { step in
-            try account.sessions.lose(in: step)
-            try forgetDeliveries(in: step)
-            try account.logins.forgetToken(in: step)
-            try account.resetModules(.session, in: step)
-            return try account.outbox.newest(in: step)
-        }
-        var isDone = false
-        var last = HandlerID(rawValue: 0)
-        while !isDone {
-            isDone = try fenced { step in
-                let requests = try account.requests.takeAny(
-                    boundAfter: last, upTo: newest.handler, limit: Self.settleLimit, in: step)
-                last = requests.last?.handler ?? last
-                for request in requests where try step.waits(request.handler) {
-                    try step.invalidate(request.handler, reason: .logout, environment: account)
-                }
-                let rows = try account.outbox.takeAll(
-                    upTo: newest.seq, limit: Self.settleLimit, in: step)
-                for handler in rows.compactMap(\.handler) where try step.waits(handler) {
-                    try step.invalidate(handler, reason: .logout, environment: account)
-                }
-                return requests.isEmpty && rows.isEmpty
-            }
-        }
-        try suspend().get()
     }
 
     /// A step of the owner's: refused when another process took over.

@@ -54,38 +54,14 @@ final class ProxyLoop: @unchecked Sendable {
 
     /// One turn; false when the proxy is closed.
     private func turn() -> Bool {
-        var entries = [
-            pollfd(fd: shared.signal.reader, events: Int16(POLLIN), revents: 0),
-            pollfd(fd: shared.listener.number, events: Int16(POLLIN), revents: 0),
-        ]
-        for link in links {
-            // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
-            LoopbackSocket.acknowledgeAtOnce(link.up.from)
-            LoopbackSocket.acknowledgeAtOnce(link.down.from)
-            entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
-            entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
-        }
         let question = shared.state.withLock { $0.idleQuestion }
-        let due = links.flatMap { $0.up.held.prefix(1) + $0.down.held.prefix(1) }.map(\.due).min()
-        _ = poll(&entries, nfds_t(entries.count), due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
-        shared.signal.clear()
+        let isCalled = wait()
         let orders = shared.state.withLock {
             (isClosed: $0.isClosed, cuts: $0.cuts, strandings: $0.strandings, isSilent: $0.isSilent)
         }
         guard !orders.isClosed else { return false }
-        if orders.cuts != cuts {
-            cuts = orders.cuts
-            (links + stranded).forEach(reset)
-            (links, stranded) = ([], [])
-            return true
-        }
-        if orders.strandings != strandings {
-            strandings = orders.strandings
-            stranded += links
-            links = []
-            return true
-        }
-        if entries[1].revents != 0 {
+        guard !obey(cuts: orders.cuts, strandings: orders.strandings) else { return true }
+        if isCalled {
             accept()
         } else if links.isEmpty && stranded.isEmpty {
             shared.state.withLock { $0.idleAnswer = question }
@@ -97,6 +73,40 @@ final class ProxyLoop: @unchecked Sendable {
         }
         for index in links.indices { carry(&links[index]) }
         links.removeAll { $0.up.isShut && $0.down.isShut }
+        return true
+    }
+
+    /// Waits until something can be carried or is due; whether somebody connects.
+    private func wait() -> Bool {
+        var entries = [
+            pollfd(fd: shared.signal.reader, events: Int16(POLLIN), revents: 0),
+            pollfd(fd: shared.listener.number, events: Int16(POLLIN), revents: 0),
+        ]
+        for link in links {
+            // A server with Nagle's algorithm would keep the rest of its answer back until then, up to 40 ms.
+            LoopbackSocket.acknowledgeAtOnce(link.up.from)
+            LoopbackSocket.acknowledgeAtOnce(link.down.from)
+            entries.append(Self.entry(link.up.from, reads: link.up, writes: link.down))
+            entries.append(Self.entry(link.down.from, reads: link.down, writes: link.up))
+        }
+        let due = links.flatMap { $0.up.held.prefix(1) + $0.down.held.prefix(1) }.map(\.due).min()
+        _ = poll(&entries, nfds_t(entries.count), due.map { Int32(clamping: max(0, $0 - Self.now)) } ?? 1000)
+        shared.signal.clear()
+        return entries[1].revents != 0
+    }
+
+    /// Cuts or strands every connection when that was ordered; whether it was.
+    private func obey(cuts: Int, strandings: Int) -> Bool {
+        if cuts != self.cuts {
+            self.cuts = cuts
+            (links + stranded).forEach(reset)
+            (links, stranded) = ([], [])
+            return true
+        }
+        guard strandings != self.strandings else { return false }
+        self.strandings = strandings
+        stranded += links
+        links = []
         return true
     }
 

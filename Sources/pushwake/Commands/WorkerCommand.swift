@@ -48,38 +48,51 @@ struct WorkerCommand {
         }
         let isDone: Bool
         do {
-            try await account.connect()
-            ProcessMemory.releaseCode()
-            try await account.caughtUp()
-            if linger > .zero {
-                Terminal.say("lingering")
-                let end = ContinuousClock.now + linger
-                while ContinuousClock.now < end, !isAsked.isRaised {
-                    try await Task.sleep(for: .milliseconds(5))
-                }
-            }
-            // Again: the handlers of the first round may have asked something whose answer is on its way.
-            try await account.caughtUp()
-            isDone = try await account.drain(for: end - .now)
-            timings?.reached("drained")
-        } catch let error as AccountError where error.code == .ownershipHeld {
-            await time.close()
-            Terminal.say("main is alive")
-            return 0
+            isDone = try await drain(account, until: end, unless: isAsked)
         } catch {
             await time.close()
-            if time.isOver { return leave("time is over") }
-            if await handedOver.value {
-                Terminal.say("main has the stream")
-                return 0
-            }
-            throw error
+            return try await leave(error, isOver: time.isOver, handedOver)
         }
         // Closing takes code of its own, and so does what libraries do at exit.
         ProcessMemory.releaseCode()
         await time.close()
         ProcessMemory.releaseCode()
         return leave(isDone && !time.isOver ? "drained" : "time is over")
+    }
+
+    /// - Returns: Whether nothing waits any more.
+    private func drain(
+        _ account: Account, until end: ContinuousClock.Instant, unless isAsked: Flag
+    ) async throws -> Bool {
+        try await account.connect()
+        ProcessMemory.releaseCode()
+        try await account.caughtUp()
+        if linger > .zero {
+            Terminal.say("lingering")
+            let end = ContinuousClock.now + linger
+            while ContinuousClock.now < end, !isAsked.isRaised {
+                try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+        // Again: the handlers of the first round may have asked something whose answer is on its way.
+        try await account.caughtUp()
+        let isDone = try await account.drain(for: end - .now)
+        timings?.reached("drained")
+        return isDone
+    }
+
+    /// What stopped the work, when that is no failure.
+    private func leave(
+        _ error: any Error, isOver: Bool, _ handedOver: Task<Bool, Never>
+    ) async throws -> Int32 {
+        if (error as? AccountError)?.code == .ownershipHeld {
+            Terminal.say("main is alive")
+            return 0
+        }
+        if isOver { return leave("time is over") }
+        guard await handedOver.value else { throw error }
+        Terminal.say("main has the stream")
+        return 0
     }
 
     private func leave(_ word: String) -> Int32 {

@@ -1,0 +1,68 @@
+import Handlers
+import XMPPCore
+
+// The end of a session that the program asks for, and of all that belonged to it.
+extension AccountLoop {
+    /// Ends the session at the server, then what waits for it, in short steps: what a kill in between leaves is settled with the
+    /// next login, as a lost session.
+    func logOut() throws {
+        try claimSession()
+        endSession()
+        // What an invalidation sends in answer to this belongs to the next login.
+        let newest = try fenced { step in
+            try account.sessions.lose(in: step)
+            try forgetDeliveries(in: step)
+            try account.logins.forgetToken(in: step)
+            try account.resetModules(.session, in: step)
+            return try account.outbox.newest(in: step)
+        }
+        var last = HandlerID(rawValue: 0)
+        while try fenced({ step in
+            try abandonRequests(after: &last, upTo: newest.handler, in: step)
+                + abandonStanzas(upTo: newest.seq, in: step)
+        }) > 0 {}
+        try suspend().get()
+    }
+
+    /// The end of the stream ends the session, whoever owns it: only the owner may send it.
+    private func claimSession() throws {
+        do {
+            if isFenced { throw fencedError }
+            try takeOwnership()
+            try fenced { _ in }
+        } catch let error as AccountError where error.code == .ownershipLost {
+            if !isFenced { loseOwnership(error) }
+            throw error
+        }
+    }
+
+    private func endSession() {
+        guard case .live(let stream) = phase else { return }
+        if stream.isManaged { stream.acknowledge() }
+        stream.connection.write(Serializer.streamEnd)
+        stream.connection.closeClean()
+        close(stream)
+    }
+
+    /// - Returns: How many there were.
+    private func abandonRequests(
+        after last: inout HandlerID, upTo newest: HandlerID, in step: borrowing Step
+    ) throws -> Int {
+        let requests = try account.requests.takeAny(
+            boundAfter: last, upTo: newest, limit: Self.settleLimit, in: step)
+        last = requests.last?.handler ?? last
+        for request in requests where try step.waits(request.handler) {
+            try step.invalidate(request.handler, reason: .logout, environment: account)
+        }
+        return requests.count
+    }
+
+    /// - Returns: How many there were.
+    private func abandonStanzas(upTo newest: Int64, in step: borrowing Step) throws -> Int {
+        let rows = try account.outbox.takeAll(upTo: newest, limit: Self.settleLimit, in: step)
+        for handler in rows.compactMap(\.handler) where try step.waits(handler) {
+            try step.invalidate(handler, reason: .logout, environment: account)
+        }
+        return rows.count
+    }
+}
