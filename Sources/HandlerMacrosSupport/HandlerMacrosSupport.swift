@@ -19,7 +19,7 @@
 /// try await account.pubsub.fetch(node, from: jid, then: OmemoService.bundleFetched(device: 42))
 /// ```
 ///
-/// The first parameter is what the call supplies: `_ call: borrowing Call<X>`. The labelled ones after it are the
+/// The first parameter is what the call supplies: `_ call: borrowing Call<X>`. The labeled ones after it are the
 /// **bound** arguments: Codable and Sendable, and stored under their labels. Calling the function's name with the
 /// first one left out binds the others and gives a `Durable<X>`. An optional or defaulted argument may be missing
 /// where the handler is read again.
@@ -36,7 +36,8 @@
 /// ```
 ///
 /// Either returns nothing, may throw, and stands in a type without generic parameters, under a name that no other
-/// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one runs
+/// handler in that type has. Actors and types on the main actor declare it `nonisolated` or `async`; an `async` one
+/// runs
 /// on its actor.
 ///
 /// Beside the function `f` this adds
@@ -49,11 +50,11 @@
 ///   - id: The name that is stored: a plain string literal, unique in the program. It must never change.
 ///   - version: The version of the argument list, from 1. Raise it when the arguments change incompatibly.
 ///   - aliases: Former ids, as plain string literals: rows that wait under them still find the handler.
-///   - path: For a function of an instance: how the call finds that instance, as source relative to
-///     ``Call/context``, such as `"account.omemo"` or `"account?.omemo"`. It is looked up when the handler is
-///     called; nil is then a ``HandlerError`` with code `missingInstance`.
-///   - upcast: Turns arguments stored by an older version into those of the next one, as
-///     ``Handler/upcast(_:from:)`` does: `{ arguments, version in arguments.rename("deviceid", to: "device") }`.
+///   - path: For a function of an instance: how the call finds that instance, as source relative to ``Call/context``,
+///     such as `"account.omemo"` or `"account?.omemo"`. It is looked up when the handler is called; nil is then a
+///     ``HandlerError`` with code `missingInstance`.
+///   - upcast: Turns arguments stored by an older version into those of the next one, as ``Handler/upcast(_:from:)``
+///     does: `{ arguments, version in arguments.rename("deviceid", to: "device") }`.
 ///   - retry: How often and how long it is tried again when it fails.
 ///   - availability: In which processes it runs: `.mainOnly` for what is too much for a short-lived worker.
 @attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))
@@ -64,6 +65,14 @@ public macro Handler(
 ) = #externalMacro(module: "HandlerMacros", type: "HandlerMacro")
 
 /// Never compiles: a handler needs an id that never changes. It exists so that the error says what to write.
+///
+/// - Parameters:
+///   - version: As in the macro with an id; so are the others.
+///   - aliases: See there.
+///   - path: See there.
+///   - upcast: See there.
+///   - retry: See there.
+///   - availability: See there.
 @attached(peer)
 public macro Handler(
     version: Int = 1, aliases: [String] = [], on path: String? = nil,

@@ -1,6 +1,13 @@
 /// What an ``AsyncHandler`` receives when it runs: the context, and the means to end.
 ///
 /// Members of the context can be read directly: `call.url` is `call.context.url`.
+///
+/// ```swift
+/// func run(_ call: AsyncCall<TimerFired>) async throws {
+///     let rate = try await exchangeRate(key: call.idempotencyKey)
+///     try call.end { step in try step.execute("INSERT INTO rate VALUES (?)", rate) }
+/// }
+/// ```
 @dynamicMemberLookup
 public struct AsyncCall<Context: Sendable>: Sendable {
     /// What the caller supplied.
@@ -25,8 +32,12 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     public func end<R>(_ effects: (borrowing Step) throws -> R) throws -> R { try lease.close(effects) }
 
     /// Ends the handler without further effects.
+    ///
+    /// - Throws: ``HandlerError`` with code `leaseLost`, as ``end(_:)`` does, or the codes of the store.
     public func end() throws { try lease.close { _ in } }
 
     /// Reads a member of ``context``.
+    ///
+    /// - Parameter path: The member of the context.
     public subscript<Value>(dynamicMember path: KeyPath<Context, Value>) -> Value { context[keyPath: path] }
 }

@@ -2,6 +2,13 @@
 ///
 /// A call is lent to ``Handler/run(_:)``; it cannot be copied, so keeping it beyond the step does not compile.
 /// Members of the context can be read directly: `call.iq` is `call.context.iq`.
+///
+/// ```swift
+/// func run(_ call: borrowing Call<TimerFired>) throws {
+///     guard call.attempt < 3 else { return }  // the end of it
+///     try call.step.execute("INSERT INTO tick VALUES (?)", call.due)
+/// }
+/// ```
 @dynamicMemberLookup
 public struct Call<Context: Sendable>: ~Copyable {
     /// What the caller supplies: the reply, the live account.
@@ -22,5 +29,7 @@ public struct Call<Context: Sendable>: ~Copyable {
     }
 
     /// Reads a member of ``context``.
+    ///
+    /// - Parameter path: The member of the context.
     public subscript<Value>(dynamicMember path: KeyPath<Context, Value>) -> Value { context[keyPath: path] }
 }

@@ -68,6 +68,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// ```
     ///
     /// - Parameter invalidation: Called with the reason; it replaces an earlier one. Nil leaves the handler as it is.
+    /// - Returns: The handler with its invalidation; bind this one.
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when it cannot be stored.
     public func orElse(_ invalidation: Durable<Invalidation>?) throws(HandlerError) -> Durable {
         guard let invalidation else { return self }

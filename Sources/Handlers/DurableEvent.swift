@@ -42,6 +42,15 @@ extension Step {
 }
 
 /// An event on its way to whoever consumes it.
+///
+/// ```swift
+/// for try await delivery in store.events(MessageStored.self) {
+///     try store.step { step in
+///         guard try delivery.consume(in: step) else { return }
+///         try step.execute("UPDATE counter SET messages = messages + 1")
+///     }
+/// }
+/// ```
 public struct EventDelivery<Event: DurableEvent>: Sendable {
     /// The event.
     public let event: Event
@@ -51,8 +60,10 @@ public struct EventDelivery<Event: DurableEvent>: Sendable {
 
     /// Marks it as consumed, together with what else the step writes.
     ///
+    /// - Parameter step: The step in which the event's effects are written.
     /// - Returns: False when it was consumed before, by another listener or another process: then the step should
     ///   write nothing for it.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func consume(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.transaction.connection.execute("DELETE FROM event WHERE id = ?", [row]) == 1
@@ -64,6 +75,10 @@ public struct EventDelivery<Event: DurableEvent>: Sendable {
 /// An event counts as consumed when the next one is asked for, so a loop that was killed in its body sees that event
 /// again. Where its effects are in the database, call ``EventDelivery/consume(in:)`` in the same step: then they
 /// happen exactly once.
+///
+/// ```swift
+/// for try await delivery in store.events(MessageStored.self) { show(delivery.event.row) }
+/// ```
 public struct EventSequence<Event: DurableEvent>: AsyncSequence {
     public typealias Element = EventDelivery<Event>
 
@@ -72,6 +87,7 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
 
     public func makeAsyncIterator() -> Iterator { Iterator(store: store, scope: scope) }
 
+    /// Goes through the events; made by `for try await`.
     public struct Iterator: AsyncIteratorProtocol {
         let store: HandlerStore
         let scope: HandlerScope?
@@ -84,8 +100,10 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
 
         /// The next event; waits until there is one.
         ///
+        /// - Returns: An event, never nil.
         /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
-        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after it.
+        ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after
+        ///   it.
         public mutating func next() async throws -> EventDelivery<Event>? {
             try store.watchChanges()
             while true {
@@ -117,7 +135,10 @@ extension HandlerStore {
     /// One listener for each kind and scope is what this is made for: with two, either may see an event first, and
     /// both may see it.
     ///
-    /// - Parameter scope: In whose service they happened; nil for the program as a whole.
+    /// - Parameters:
+    ///   - kind: The type of the events; inferred where the context says it.
+    ///   - scope: In whose service they happened; nil for the program as a whole.
+    /// - Returns: The events; each loop over them begins with the oldest one that was not consumed.
     public func events<Event: DurableEvent>(
         _ kind: Event.Type = Event.self, in scope: HandlerScope? = nil
     ) -> EventSequence<Event> {

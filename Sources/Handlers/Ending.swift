@@ -1,4 +1,8 @@
 /// How a bound handler ended. Every handler bound once ends in exactly one of these.
+///
+/// ```swift
+/// try step.end(id, .result, with: Payment(cents: 1999))
+/// ```
 public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// Called with the result it waited for.
     case result = 1
@@ -20,6 +24,12 @@ public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStr
 }
 
 /// The tombstone of an ended handler: late and repeated answers find it.
+///
+/// ```swift
+/// if let ending = try step.ending(of: id), ending.outcome == .invalidated {
+///     print("\(ending.name) can never be called: \(ending.reason?.rawValue ?? "")")
+/// }
+/// ```
 public struct Ending: Hashable, Sendable {
     /// The handler's row.
     public let handler: HandlerID
@@ -57,6 +67,13 @@ extension Connection {
 }
 
 /// The row of a bound handler. Ids grow and are never used again.
+///
+/// It can be bound to a statement, so a program keeps it beside what the handler waits for:
+///
+/// ```swift
+/// let id = try step.bind(Thank(customer: "Ada").durable)
+/// try step.execute("INSERT INTO unpaid(handler) VALUES (?)", id)
+/// ```
 public struct HandlerID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
@@ -64,6 +81,13 @@ public struct HandlerID: RawRepresentable, Hashable, Sendable, Codable, CustomSt
 }
 
 /// Why a handler can never be called any more.
+///
+/// Open for reasons of a program's own:
+///
+/// ```swift
+/// extension InvalidationReason { static let shopClosed = Self(rawValue: "shop-closed") }
+/// try step.invalidate(id, reason: .shopClosed)
+/// ```
 public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
@@ -82,6 +106,17 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
 }
 
 /// The context of an invalidation: a handler bound with ``Durable/orElse(_:)`` receives it.
+///
+/// ```swift
+/// struct NotPaid: Handler {
+///     static let id = "shop.not-paid"
+///     var customer: String
+///     func run(_ call: borrowing Call<Invalidation>) throws {
+///         try call.step.execute("INSERT INTO letter VALUES (?)", "\(customer): \(call.reason)")
+///     }
+/// }
+/// try step.bind(Thank(customer: "Ada").durable.orElse(NotPaid(customer: "Ada").durable))
+/// ```
 public struct Invalidation: RestorableContext {
     /// Why the handler can never be called.
     public let reason: InvalidationReason
@@ -90,6 +125,12 @@ public struct Invalidation: RestorableContext {
     /// The live object in whose service the handler was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
+    /// Makes the context of an invalidation, for a test that calls such a handler itself.
+    ///
+    /// - Parameters:
+    ///   - reason: Why the handler can never be called.
+    ///   - handler: The stored name of the handler that is invalidated.
+    ///   - environment: The live object in whose service the handler was bound; nil for none.
     public init(
         reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil
     ) {

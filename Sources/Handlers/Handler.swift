@@ -134,6 +134,10 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
 }
 
 /// In which processes a handler runs.
+///
+/// ```swift
+/// static let availability = Availability.mainOnly  // in a handler that re-indexes everything
+/// ```
 public enum Availability: Hashable, Sendable {
     /// In every process that knows it.
     case everywhere
@@ -146,6 +150,10 @@ public enum Availability: Hashable, Sendable {
 ///
 /// The wait before attempt n + 1 is `firstDelay * factor^(n - 1)`, at most `longestDelay`, and up to a fifth more, so
 /// that what failed together does not come back together.
+///
+/// ```swift
+/// static let retry = RetryPolicy(attempts: 10, firstDelay: .seconds(5), longestDelay: .seconds(600))
+/// ```
 public struct RetryPolicy: Hashable, Sendable {
     /// How often the handler is called in all before it goes to quarantine, from 1.
     public var attempts: Int
@@ -158,6 +166,14 @@ public struct RetryPolicy: Hashable, Sendable {
     /// How often its process may die while the handler runs before it goes to quarantine, from 1.
     public var deaths: Int
 
+    /// Makes a policy; numbers below their range count as the least that is allowed.
+    ///
+    /// - Parameters:
+    ///   - attempts: How often the handler is called in all before it goes to quarantine, from 1.
+    ///   - firstDelay: The wait after the first failure, 0 or more; a part of a millisecond is dropped.
+    ///   - factor: How much longer each wait is than the one before it, from 1.
+    ///   - longestDelay: The longest wait, before the fifth at most that is added by chance.
+    ///   - deaths: How often its process may die while the handler runs before it goes to quarantine, from 1.
     public init(
         attempts: Int = 5, firstDelay: Duration = .seconds(1), factor: Double = 4,
         longestDelay: Duration = .seconds(3600), deaths: Int = 5

@@ -1,4 +1,12 @@
 /// An error of the handler runtime or its store, with a sentence that says what to do.
+///
+/// ```swift
+/// do {
+///     try store.step { try $0.end(id, .result, with: payment) }
+/// } catch let error as HandlerError where error.code == .noSuchHandler {
+///     print(error)  // it has ended before
+/// }
+/// ```
 public struct HandlerError: Error, Sendable, CustomStringConvertible {
     /// What went wrong, open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
@@ -67,6 +75,12 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
     /// The error beneath, if there is one.
     public let cause: (any Error)?
 
+    /// Makes an error, for handlers and upcasts of a program's own.
+    ///
+    /// - Parameters:
+    ///   - code: What went wrong.
+    ///   - message: A sentence that says what happened and what to do.
+    ///   - cause: The error beneath; nil for none.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message

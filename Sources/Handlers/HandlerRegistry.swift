@@ -12,6 +12,11 @@ public final class HandlerRegistry: Sendable {
     let unknownArguments = UnknownArguments()
 
     /// Makes a registry of the listed handlers.
+    ///
+    /// - Parameters:
+    ///   - handlers: The handlers, in any order. Two of one name trap; see ``register(_:file:line:)``.
+    ///   - file: Where it is made, for the message about a duplicate.
+    ///   - line: The line there.
     public init(
         _ handlers: [any DurableHandler.Type] = [], file: StaticString = #fileID, line: UInt = #line
     ) {
@@ -22,6 +27,12 @@ public final class HandlerRegistry: Sendable {
     ///
     /// The macro leaves one record per handler in a section of the program file, so none can be forgotten. This
     /// needs a program in ELF format; elsewhere list the handlers.
+    ///
+    /// - Parameters:
+    ///   - handlers: Those in plain form, which leave no record: `PubSubService.handlers`, for example.
+    ///   - file: Where it is made, for the message about a duplicate.
+    ///   - line: The line there.
+    /// - Returns: The registry. Two handlers of one name trap; see ``register(_:file:line:)``.
     public static func discovered(
         and handlers: [any DurableHandler.Type] = [], file: StaticString = #fileID, line: UInt = #line
     ) -> HandlerRegistry {
@@ -36,6 +47,11 @@ public final class HandlerRegistry: Sendable {
     /// Two handlers of one name would make it a matter of luck which of them a stored row calls, so a duplicate
     /// traps at start and names both places; so does a type that is neither a ``Handler`` nor an ``AsyncHandler``.
     /// Registering the same type again does nothing.
+    ///
+    /// - Parameters:
+    ///   - type: The handler.
+    ///   - file: Where it is registered, for the message about a duplicate.
+    ///   - line: The line there.
     public func register<H: DurableHandler>(_ type: H.Type, file: StaticString = #fileID, line: UInt = #line)
     {
         let definition = Definition(type, place: "\(file):\(line)", unknownArguments)

@@ -1,4 +1,10 @@
 /// A handler that has not ended, as a program or a person may look at it.
+///
+/// ```swift
+/// for handler in try store.step({ try $0.handlers(in: .quarantined) }) {
+///     print(handler.id, handler.name, handler.reason ?? "")
+/// }
+/// ```
 public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     /// Where a handler stands.
     public enum State: String, Hashable, Sendable, Codable, CaseIterable {

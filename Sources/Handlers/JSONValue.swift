@@ -1,17 +1,28 @@
 public import FoundationEssentials
 
 /// One JSON value, keeping the kind and the full range of the numbers it was made from.
+///
+/// ```swift
+/// let value = JSONValue.object(["name": .string("Juliet"), "tries": .integer(3), "note": .null])
+/// ```
 public enum JSONValue: Codable, Hashable, Sendable {
+    /// JSON's `null`.
     case null
+    /// `true` or `false`.
     case bool(Bool)
+    /// An integer that 64 bits with a sign hold.
     case integer(Int64)
     /// An integer above `Int64.max`.
     case unsigned(UInt64)
+    /// Any other number that a `Double` keeps with every digit.
     case number(Double)
     /// A number with more digits than a `Double` keeps, or an integer wider than 64 bits.
     case decimal(Decimal)
+    /// A text.
     case string(String)
+    /// Values in order.
     case array([JSONValue])
+    /// Values by name; JSON does not say in which order.
     case object([String: JSONValue])
 
     public init(from decoder: any Decoder) throws {

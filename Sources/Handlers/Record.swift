@@ -12,6 +12,9 @@ public struct Record: Hashable, Sendable, Codable {
     /// The arguments by name.
     public private(set) var values: [String: JSONValue]
 
+    /// Makes a record.
+    ///
+    /// - Parameter values: The arguments by name.
     public init(_ values: [String: JSONValue] = [:]) { self.values = values }
 
     public init(from decoder: any Decoder) throws {
@@ -27,6 +30,8 @@ public struct Record: Hashable, Sendable, Codable {
     public var isEmpty: Bool { values.isEmpty }
 
     /// The argument `name`; setting nil removes it.
+    ///
+    /// - Parameter name: The argument's label.
     public subscript(name: String) -> JSONValue? {
         get { values[name] }
         set { values[name] = newValue }
@@ -34,6 +39,9 @@ public struct Record: Hashable, Sendable, Codable {
 
     /// Stores a Codable value under `name`.
     ///
+    /// - Parameters:
+    ///   - name: The argument's label.
+    ///   - value: What to store; it replaces what was there.
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when the value cannot be stored.
     public mutating func set(_ name: String, to value: some Encodable) throws(HandlerError) {
         do {
@@ -46,12 +54,18 @@ public struct Record: Hashable, Sendable, Codable {
     }
 
     /// Gives the argument `old` the name `new`; does nothing when there is none.
+    ///
+    /// - Parameters:
+    ///   - old: The name that it has.
+    ///   - new: The name that it gets; an argument of that name is replaced.
     public mutating func rename(_ old: String, to new: String) {
         guard let value = values.removeValue(forKey: old) else { return }
         values[new] = value
     }
 
     /// Replaces arguments by those of `other`, name by name.
+    ///
+    /// - Parameter other: The arguments that win.
     public mutating func merge(_ other: Record) {
         values.merge(other.values) { _, new in new }
     }

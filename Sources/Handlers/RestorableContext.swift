@@ -14,6 +14,10 @@ public protocol RestorableContext: Sendable {
     var environment: (any HandlerEnvironment)? { get }
 
     /// What ``init(restoring:in:)`` makes the context from.
+    ///
+    /// - Returns: Any bytes; whoever restores it knows their form.
+    /// - Throws: Any error; the call then cannot be kept, and the handler goes to quarantine as it does with a
+    ///   context that is not restorable.
     func stored() throws -> [UInt8]
 
     /// Makes the context again.
@@ -21,6 +25,7 @@ public protocol RestorableContext: Sendable {
     /// - Parameters:
     ///   - bytes: What ``stored()`` gave.
     ///   - environment: The live object that serves the same scope in this process; nil for a context without one.
+    /// - Throws: Any error; the row is then set aside in quarantine with it.
     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws
 
     /// Tells one call of a standing handler from another, so that the one which kills its process is found.
@@ -59,20 +64,44 @@ package protocol ConvertibleContext: Sendable {
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
 /// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:)``.
+///
+/// ```swift
+/// final class Shop: HandlerEnvironment {
+///     let scope = HandlerScope("shop")
+/// }
+/// try runner.attach(Shop())
+/// ```
 public protocol HandlerEnvironment: Sendable {
     /// The name under which it is stored: the same in every process.
     var scope: HandlerScope { get }
 }
 
 /// The stored name of a ``HandlerEnvironment``.
+///
+/// ```swift
+/// try step.schedule(CloseShop().durable, after: .seconds(3600), in: HandlerScope("shop"))
+/// ```
 public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }
+    /// Makes a scope.
+    ///
+    /// - Parameter name: What is stored; the same in every process and never changed.
     public init(_ name: String) { rawValue = name }
     public var description: String { rawValue }
 }
 
 /// The context of a timer: a handler bound by ``Step/schedule(_:after:every:in:)``.
+///
+/// ```swift
+/// struct Reminder: Handler {
+///     static let id = "demo.reminder"
+///     var text: String
+///     func run(_ call: borrowing Call<TimerFired>) throws {
+///         try call.step.execute("INSERT INTO reminded(text, at) VALUES (?, ?)", text, call.due)
+///     }
+/// }
+/// ```
 public struct TimerFired: RestorableContext {
     /// When it was due, in milliseconds since 1970.
     public let due: Int64
@@ -81,6 +110,12 @@ public struct TimerFired: RestorableContext {
     /// The live object in whose service the timer was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
+    /// Makes the context of a timer, for a test that calls such a handler itself.
+    ///
+    /// - Parameters:
+    ///   - due: When it was due, in milliseconds since 1970.
+    ///   - missed: How many times of a periodic timer passed unseen, 0 or more.
+    ///   - environment: The live object in whose service the timer was bound; nil for none.
     public init(due: Int64, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
         self.due = due
         self.missed = missed

@@ -18,6 +18,9 @@ public struct Secret<Value: Codable & Sendable>: Codable, Sendable, CustomString
     /// What is kept secret.
     public var value: Value
 
+    /// Wraps a value.
+    ///
+    /// - Parameter value: What is kept secret.
     public init(_ value: Value) { self.value = value }
 
     private enum CodingKeys: String, CodingKey {

@@ -13,6 +13,13 @@ public struct TimeSource: Sendable {
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     public let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
+    /// Makes clocks.
+    ///
+    /// - Parameters:
+    ///   - milliseconds: Milliseconds that never go backwards; zero may be any moment.
+    ///   - wallMilliseconds: Milliseconds since 1970, UTC.
+    ///   - onTurn: Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by
+    ///     itself.
     public init(
         milliseconds: @escaping @Sendable () -> Int64 = Self.systemMilliseconds,
         wallMilliseconds: @escaping @Sendable () -> Int64 = Self.systemWallMilliseconds,
@@ -33,9 +40,13 @@ public struct TimeSource: Sendable {
     }
 
     /// The machine's monotonic clock.
+    ///
+    /// - Returns: Milliseconds since the machine started; they stand still while it is suspended.
     public static func systemMilliseconds() -> Int64 { now(CLOCK_MONOTONIC) }
 
     /// The machine's wall clock.
+    ///
+    /// - Returns: Milliseconds since 1970, UTC.
     public static func systemWallMilliseconds() -> Int64 { now(CLOCK_REALTIME) }
 
     private static func now(_ clock: clockid_t) -> Int64 {

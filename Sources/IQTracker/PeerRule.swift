@@ -10,6 +10,10 @@ public import XMPPCore
 ///
 /// An id alone proves nothing: anyone who guesses it could answer. The server vouches for `from`, so an answer is
 /// taken only from the address that was asked (RFC 6120 section 8.1.2.1 says what an absent address means).
+///
+/// ```swift
+/// guard PeerRule.accepts(from: answer.from, asked: peer, account: own, isError: false) else { return }
+/// ```
 public enum PeerRule {
     /// Decides about one answer.
     ///

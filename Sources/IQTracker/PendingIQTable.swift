@@ -5,6 +5,13 @@ public import XMPPCore
 ///
 /// Every operation works inside a ``Step``, so a request, its stanza and its handler commit together, and so do an
 /// answer, the handler's effects and the account's handled count.
+///
+/// An `Account` keeps one by itself; a program needs it only to look.
+///
+/// ```swift
+/// let requests = PendingIQTable(account: 1)
+/// let deadline = try store.step { try requests.nextDeadline(in: $0) }
+/// ```
 public struct PendingIQTable: Sendable {
     /// The table behind it.
     public static let schema = Schema(
@@ -64,6 +71,9 @@ public struct PendingIQTable: Sendable {
     /// The account's row in the store.
     public let account: Int64
 
+    /// Makes a view of the requests of one account; nothing is read or written.
+    ///
+    /// - Parameter account: The account's row in the store.
     public init(account: Int64) { self.account = account }
 
     /// Adds a request.
@@ -75,6 +85,7 @@ public struct PendingIQTable: Sendable {
     ///   - handler: The handler that its answer calls.
     ///   - deadline: When it times out, in milliseconds of the account's live time.
     ///   - timeoutPolicy: What becomes of the handler then.
+    ///   - step: The step.
     /// - Throws: ``HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
         stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
@@ -92,6 +103,8 @@ public struct PendingIQTable: Sendable {
     /// - Parameters:
     ///   - iq: The answer.
     ///   - own: The account's own address, full once a resource is bound.
+    ///   - step: The step.
+    /// - Returns: The request with its handler, or why there is none.
     /// - Throws: ``HandlerError`` when the store fails.
     public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step) else { return .unknown }
@@ -104,6 +117,12 @@ public struct PendingIQTable: Sendable {
     }
 
     /// Finds and removes the request with that id, or the one that goes on for it, to cancel it.
+    ///
+    /// - Parameters:
+    ///   - id: The id under which the first request of its kind was sent.
+    ///   - step: The step.
+    /// - Returns: The request; nil when none waits.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
@@ -130,6 +149,9 @@ public struct PendingIQTable: Sendable {
     /// - Parameters:
     ///   - liveTime: The account's live time in milliseconds.
     ///   - limit: The most to return, so that a step stays short.
+    ///   - step: The step.
+    /// - Returns: The requests; their handlers are the caller's to end.
+    /// - Throws: ``HandlerError`` when the store fails.
     /// - Complexity: In the number returned, not in the number that waits.
     public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
@@ -144,6 +166,13 @@ public struct PendingIQTable: Sendable {
     }
 
     /// Removes and returns requests that were sent in a session that is lost, oldest handler first.
+    ///
+    /// - Parameters:
+    ///   - session: The number of the session.
+    ///   - limit: The most to return, so that a step stays short.
+    ///   - step: The step.
+    /// - Returns: The requests; their handlers are the caller's to invalidate.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
@@ -162,6 +191,9 @@ public struct PendingIQTable: Sendable {
     ///   - last: Where the last call ended: the handler of its last request. Zero for the first.
     ///   - newest: The last handler that counts; what is bound later stays.
     ///   - limit: The most to return, so that a step stays short.
+    ///   - step: The step.
+    /// - Returns: The requests; their handlers are the caller's to invalidate.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func takeAny(
         boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
         in step: borrowing Step
@@ -177,12 +209,21 @@ public struct PendingIQTable: Sendable {
     }
 
     /// Lets a session carry the requests that none has carried yet.
+    ///
+    /// - Parameters:
+    ///   - session: The number of the session.
+    ///   - step: The step.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
     /// The earliest deadline in milliseconds of live time, or nil when nothing waits.
+    ///
+    /// - Parameter step: The step.
+    /// - Returns: The deadline, to be compared with the account's live time.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in

@@ -12,7 +12,7 @@ import Synchronization
 /// by one of them.
 ///
 /// ```swift
-/// let runner = HandlerRunner(store)
+/// let runner = try HandlerRunner(store)
 /// try runner.start()                          // in a program that stays
 /// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
@@ -98,8 +98,11 @@ public final class HandlerRunner: Sendable {
     ///
     /// Rows of a scope that nothing serves wait for a process in which something does.
     ///
-    /// - Parameter isLive: Whether the scope's live time runs while this runner does. An account, which lives while it is
-    ///   connected, passes false and calls ``startLiveTime(of:)`` and ``stopLiveTime(of:)``.
+    /// - Parameters:
+    ///   - environment: The live object that serves ``HandlerEnvironment/scope``; it replaces an earlier one.
+    ///   - isLive: Whether the scope's live time runs while this runner does. An account, which lives while it is
+    ///     connected, passes false and calls ``startLiveTime(of:)`` and ``stopLiveTime(of:)``.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     public func attach(_ environment: any HandlerEnvironment, isLive: Bool = true) throws {
         state.withLock { $0.environments[environment.scope] = environment }
         if isLive { try startLiveTime(of: environment.scope) }
@@ -107,12 +110,18 @@ public final class HandlerRunner: Sendable {
     }
 
     /// Serves the handlers of a scope no longer.
+    ///
+    /// - Parameter scope: The scope whose rows wait for another process from now on.
+    /// - Throws: ``HandlerError`` with the codes of the store; then it is served as before.
     public func detach(_ scope: HandlerScope) throws {
         try stopLiveTime(of: scope)
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
     }
 
     /// A scope's live time begins to run: it was connected. Before the runner runs, this waits for it.
+    ///
+    /// - Parameter scope: The scope; nil for the program as a whole.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     public func startLiveTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
         try store.startLiveTime(of: [scope])
@@ -120,6 +129,9 @@ public final class HandlerRunner: Sendable {
     }
 
     /// A scope's live time stands still: its connection was lost.
+    ///
+    /// - Parameter scope: The scope; nil for the program as a whole.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     public func stopLiveTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
         try store.step { try $0.transaction.stopLiveTime(of: scope) }

@@ -2,6 +2,15 @@
 ///
 /// A program whose signatures change without a version cannot read the rows that an older one stored. A committed lock
 /// file of them makes that a failing test; see ``HandlerRegistry/checkSignatures(against:of:updating:)``.
+///
+/// ```swift
+/// print(try HandlerSignature(Thank.self))
+/// // handler shop.thank
+/// //   version 1
+/// //   runs inside the step
+/// //   called with Shop.Payment
+/// //   argument customer: String
+/// ```
 public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// One stored argument.
     public struct Argument: Hashable, Sendable {
@@ -12,6 +21,12 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
         /// Whether a default value counts where it is missing from a row.
         public let hasDefault: Bool
 
+        /// Describes one argument.
+        ///
+        /// - Parameters:
+        ///   - name: The name under which it is stored.
+        ///   - type: Its type.
+        ///   - hasDefault: Whether a default value counts where it is missing from a row.
         public init(_ name: String, _ type: Any.Type, hasDefault: Bool = false) {
             self.name = name
             self.type = TypeName.text(type)
@@ -37,7 +52,9 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
 
     /// Reads the signature of a handler.
     ///
-    /// - Throws: ``HandlerError`` with code `unknownSignature` when its arguments cannot be seen; it says what to write.
+    /// - Parameter handler: The handler's type.
+    /// - Throws: ``HandlerError`` with code `unknownSignature` when its arguments cannot be seen; it says what to
+    ///   write.
     public init<H: DurableHandler>(_ handler: H.Type) throws(HandlerError) {
         id = H.id
         version = H.version

@@ -12,6 +12,10 @@ import Synchronization
 /// ```
 public final class HandlerStore: Sendable {
     /// When a commit counts as done.
+    ///
+    /// ```swift
+    /// let store = try HandlerStore(path: "app.db", registry: .discovered(), synchronous: .normal)
+    /// ```
     public enum Synchronous: String, Sendable {
         /// When it survives a loss of power. The default.
         case full = "FULL"
@@ -20,6 +24,10 @@ public final class HandlerStore: Sendable {
     }
 
     /// What part a process has.
+    ///
+    /// ```swift
+    /// let store = try HandlerStore(path: "app.db", registry: .discovered(), role: .worker)
+    /// ```
     public enum Role: String, Sendable {
         /// The program itself, which may run every handler.
         case main

@@ -1,13 +1,28 @@
 /// A value bound to a statement's parameter or read from a row.
+///
+/// The five storage classes of SQLite.
 public enum SQLValue: Hashable, Sendable {
+    /// SQL's NULL.
     case null
+    /// An integer of up to 64 bits with a sign.
     case integer(Int64)
+    /// A floating-point number; SQLite stores one that is not a number as NULL.
     case real(Double)
+    /// A text, as UTF-8.
     case text(String)
+    /// Bytes as they are.
     case blob([UInt8])
 }
 
 /// A type that can be bound to a statement's parameter.
+///
+/// Texts, numbers, truth values, bytes, ``HandlerID``, and optionals of them are. A type of a program's own:
+///
+/// ```swift
+/// extension Color: SQLConvertible {
+///     var sqlValue: SQLValue { .text(name) }
+/// }
+/// ```
 public protocol SQLConvertible {
     /// The value as SQLite stores it.
     var sqlValue: SQLValue { get }

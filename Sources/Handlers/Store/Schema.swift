@@ -12,6 +12,13 @@ public struct Schema: Sendable {
     /// The module's own handlers; every store that has its tables knows them.
     public let handlers: [any DurableHandler.Type]
 
+    /// Describes the tables of a module.
+    ///
+    /// - Parameters:
+    ///   - module: The module's name in the store; unique and never changed.
+    ///   - migrations: SQL scripts; the one at index `n` leads from version `n` to `n + 1`. Append new ones, and
+    ///     never change one that was released.
+    ///   - handlers: The module's handlers in plain form, so that a store with its tables knows them.
     public init(module: String, migrations: [String], handlers: [any DurableHandler.Type] = []) {
         self.module = module
         self.migrations = migrations

@@ -128,37 +128,65 @@ private nonisolated(unsafe) let emptyText: UnsafePointer<CChar> = {
 }()
 
 /// One row of a result, lent to the closure that reads it.
+///
+/// ```swift
+/// let notes = try step.all("SELECT id, text FROM note") { row in (row.integer(0), row.text(1)) }
+/// ```
+///
+/// Columns count from 0 in the order of the statement. A value of another storage class
+/// is converted as SQLite does.
 public struct Row: ~Copyable {
     private let statement: OpaquePointer
 
     fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
 
-    /// Whether the column holds NULL. Columns count from 0.
+    /// Whether a column holds NULL.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: Whether it holds NULL.
     public func isNull(_ column: Int) -> Bool { sqlite3_column_type(statement, Int32(column)) == SQLITE_NULL }
 
-    /// The column as an integer; 0 for NULL.
+    /// A column as an integer.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value; 0 for NULL.
     public func integer(_ column: Int) -> Int64 { sqlite3_column_int64(statement, Int32(column)) }
 
-    /// The column as a number; 0 for NULL.
+    /// A column as a number.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value; 0 for NULL.
     public func real(_ column: Int) -> Double { sqlite3_column_double(statement, Int32(column)) }
 
-    /// The column as text; empty for NULL.
+    /// A column as text.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value, with what is no UTF-8 replaced; empty for NULL.
     public func text(_ column: Int) -> String {
         guard let text = sqlite3_column_text(statement, Int32(column)) else { return "" }
         let count = Int(sqlite3_column_bytes(statement, Int32(column)))
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
-    /// The column as bytes; empty for NULL.
+    /// A column as bytes.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value; empty for NULL.
     public func blob(_ column: Int) -> [UInt8] {
         guard let bytes = sqlite3_column_blob(statement, Int32(column)) else { return [] }
         return [UInt8](
             UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, Int32(column)))))
     }
 
-    /// The column as an integer; nil for NULL.
+    /// A column as an integer, or nil.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value; nil for NULL.
     public func optionalInteger(_ column: Int) -> Int64? { isNull(column) ? nil : integer(column) }
 
-    /// The column as text; nil for NULL.
+    /// A column as text, or nil.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The value; nil for NULL.
     public func optionalText(_ column: Int) -> String? { isNull(column) ? nil : text(column) }
 }

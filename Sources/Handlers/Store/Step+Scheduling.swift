@@ -58,6 +58,10 @@ extension Step {
     }
 
     /// The live time of a scope in milliseconds: what timeouts count.
+    ///
+    /// - Parameter scope: The scope; nil for the program as a whole.
+    /// - Returns: Milliseconds since the scope first lived; they stand still while it lives in no process.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     public func liveTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Int64 {
         try transaction.liveTime(of: scope)
     }

@@ -28,6 +28,17 @@ public struct Step: ~Copyable {
     }
 
     /// The first row of a result, or nil.
+    ///
+    /// ```swift
+    /// let text = try step.first("SELECT text FROM note WHERE id = ?", 1) { $0.text(0) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads the row that it is lent.
+    /// - Returns: What `read` returns; nil when there is no row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
     public func first<T>(
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T? {
@@ -35,6 +46,13 @@ public struct Step: ~Copyable {
     }
 
     /// All rows of a result.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads each row in turn.
+    /// - Returns: What `read` returned for each row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
     public func all<T>(
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T] {
@@ -84,6 +102,10 @@ public struct Step: ~Copyable {
     }
 
     /// Stores a handler that will be called many times, until it is invalidated.
+    ///
+    /// - Parameter handler: The handler with its arguments, and with what runs when it is invalidated.
+    /// - Returns: The handler's row, for ``call(_:with:overriding:)``.
+    /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
         try transaction.bind(handler, kind: .standing)
@@ -116,6 +138,13 @@ public struct Step: ~Copyable {
     /// Calls a standing handler, which stays.
     ///
     /// When the handler cannot run now, the call (not the handler) waits or is set aside in a row of its own.
+    ///
+    /// - Parameters:
+    ///   - id: The row of a handler that was bound with ``bindStanding(_:)``.
+    ///   - context: What the handler is called with; its type must be the handler's `Context`.
+    ///   - overrides: Call-time arguments, which win over bound ones by name.
+    /// - Returns: What became of the call.
+    /// - Throws: ``HandlerError`` when the store fails or there is no such standing handler (`noSuchHandler`).
     @discardableResult
     public func call<Context: Sendable>(
         _ id: HandlerID, with context: Context, overriding overrides: Record = Record()
@@ -134,6 +163,7 @@ public struct Step: ~Copyable {
     ///   - reason: Why; passed on and kept in the tombstone.
     ///   - overrides: Call-time arguments of what runs instead, which win over bound ones by name.
     ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
+    /// - Returns: What became of what runs instead; ``Disposition/ended`` when nothing does.
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
     public func invalidate(
@@ -175,10 +205,22 @@ public struct Step: ~Copyable {
     }
 
     /// The tombstone of a handler, or nil while it has not ended.
+    ///
+    /// - Parameter id: The handler's row.
+    /// - Returns: How it ended; nil also when the tombstone was forgotten since.
+    /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
+    ///   not know.
     public func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try transaction.ending(of: id) }
 }
 
 /// What became of a handler that was to be called.
+///
+/// ```swift
+/// switch try step.end(id, .result, with: payment) {
+/// case .ended, .queued, .retrying: break
+/// case .parked(let reason), .quarantined(let reason): print("waits for repair: \(reason)")
+/// }
+/// ```
 public enum Disposition: Hashable, Sendable {
     /// It ran and, unless it is standing, ended.
     case ended

@@ -1,6 +1,10 @@
 import Glibc
 
 /// A process that has a store open.
+///
+/// ```swift
+/// for process in StoreReader(path: "app.db").processes() { print(process.seat, process.processID) }
+/// ```
 public struct StoreProcess: Hashable, Sendable {
     /// Its seat among them, from 0; a handler's lease names it.
     public let seat: Int

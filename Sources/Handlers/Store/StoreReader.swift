@@ -18,11 +18,13 @@ public final class StoreReader {
     private let busyTimeout: Int32
     private let time: TimeSource
 
+    /// Makes a reader; the file is not touched before ``read(_:)``.
+    ///
     /// - Parameters:
     ///   - path: The database file.
     ///   - schemas: The tables that will be read, beside the runtime's own; a store need not have them.
-    ///   - busyTimeout: How long to wait, in milliseconds, 0 or more, while another process opens the database after a
-    ///     crash; no other lock makes a reader wait.
+    ///   - busyTimeout: How long to wait, in milliseconds, 0 or more, while another process opens the database after
+    ///     a crash; no other lock makes a reader wait.
     ///   - time: The clocks; tests pass their own.
     public init(path: String, schemas: [Schema] = [], busyTimeout: Int = 1000, time: TimeSource = .system) {
         self.path = path
@@ -60,6 +62,8 @@ public final class StoreReader {
 
     /// The processes that have the store open now, by their seats; empty where none has had it open since the machine
     /// started, as with a copy.
+    ///
+    /// - Returns: The processes by their seats. In another container or on another machine nothing is known of them.
     public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 
