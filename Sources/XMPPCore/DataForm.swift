@@ -19,6 +19,10 @@ public struct DataForm: Hashable, Sendable {
     }
 
     /// One field.
+    ///
+    /// ```swift
+    /// let field = DataForm.Field("pubsub#access_model", "open")
+    /// ```
     public struct Field: Hashable, Sendable {
         /// What the field is called; nil for fixed text.
         public var name: String?
@@ -29,12 +33,24 @@ public struct DataForm: Hashable, Sendable {
         /// Its values, in order.
         public var values: [String]
 
+        /// Makes a field.
+        ///
+        /// - Parameters:
+        ///   - name: What it is called.
+        ///   - values: Its values, in order.
+        ///   - type: The kind of its value, such as `hidden`; nil where that goes without saying.
         public init(_ name: String, _ values: String..., type: String? = nil) {
             self.name = name
             self.values = values
             self.type = type
         }
 
+        /// Makes a field with a list of values.
+        ///
+        /// - Parameters:
+        ///   - name: What it is called.
+        ///   - values: Its values, in order; none for a field that is there and says nothing.
+        ///   - type: The kind of its value, such as `list-multi`; nil where that goes without saying.
         public init(_ name: String, values: [String], type: String? = nil) {
             self.name = name
             self.values = values
@@ -48,6 +64,7 @@ public struct DataForm: Hashable, Sendable {
     public var fields: [Field]
 
     /// Makes a form.
+    ///
     /// - Parameters:
     ///   - kind: What it is for.
     ///   - type: Its `FORM_TYPE` (XEP-0068), which becomes the first field; nil for none.
@@ -58,6 +75,8 @@ public struct DataForm: Hashable, Sendable {
     }
 
     /// Reads a form; nil when the element is none.
+    ///
+    /// - Parameter element: `<x/>` in `jabber:x:data`. An unknown type reads as a form to be filled in.
     public init?(_ element: Element) {
         guard element.has(name: "x", namespace: Namespaces.dataForms) else { return nil }
         kind = element["type"].flatMap(Kind.init) ?? .form
@@ -88,6 +107,8 @@ public struct DataForm: Hashable, Sendable {
     /// The first value of a field; nil when there is no such field, or it has none.
     ///
     /// Setting replaces the field's values or appends the field; nil removes it.
+    ///
+    /// - Parameter name: The field's name, as `var` says it.
     public subscript(name: String) -> String? {
         get { fields.first { $0.name == name }?.values.first }
         set {

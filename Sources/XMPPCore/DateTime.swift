@@ -10,6 +10,7 @@ public enum DateTime {
     /// The text of a time.
     ///
     /// - Parameter milliseconds: Milliseconds since 1970, of the years 0 to 9999.
+    /// - Returns: The time in UTC, with three digits behind the seconds.
     public static func text(_ milliseconds: Int64) -> String {
         let seconds = floorDivide(milliseconds, 1000)
         let days = floorDivide(seconds, 86400)
@@ -21,6 +22,9 @@ public enum DateTime {
     }
 
     /// The time that a text says; nil when it is no such text. Digits beyond milliseconds are cut off.
+    ///
+    /// - Parameter text: A date with a time and `Z` or an offset from UTC.
+    /// - Returns: Milliseconds since 1970, UTC.
     public static func milliseconds(_ text: String) -> Int64? {
         var rest = Array(text.utf8)[...]
         guard let year = number(&rest, 4), take(&rest, "-"), let month = number(&rest, 2), take(&rest, "-"),

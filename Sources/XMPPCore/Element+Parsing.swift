@@ -4,10 +4,11 @@ extension Element {
     /// ```swift
     /// let copy = try Element(parsing: element.serialized())      // == element
     /// ```
+    ///
     /// - Parameters:
-    ///   - text: exactly one element, without XML declaration; white space around it is allowed.
-    ///   - defaultNamespace: the default namespace that was in force where the text stood.
-    ///   - limits: what the text may make the parser hold.
+    ///   - text: Exactly one element, without XML declaration; white space around it is allowed.
+    ///   - defaultNamespace: The default namespace that was in force where the text stood.
+    ///   - limits: What the text may make the parser hold.
     /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits.
     public init(
         parsing text: String, defaultNamespace: String = "", limits: ParserLimits = .standard

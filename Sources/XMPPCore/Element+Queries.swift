@@ -4,6 +4,8 @@ extension Element {
     /// The value of an attribute without namespace (or of one named `xml:…`).
     ///
     /// Setting replaces the value in place or appends the attribute; setting nil removes it.
+    ///
+    /// - Parameter attribute: The local name, or `xml:` and a name for the namespace of XML.
     public subscript(attribute: String) -> String? {
         get {
             let (name, namespace) = Attribute.expanded(attribute)
@@ -16,6 +18,12 @@ extension Element {
     }
 
     /// The value of an attribute with a namespace.
+    ///
+    /// Setting replaces the value in place or appends the attribute; setting nil removes it.
+    ///
+    /// - Parameters:
+    ///   - attribute: The local name.
+    ///   - namespace: The namespace name.
     public subscript(attribute: String, namespace namespace: String) -> String? {
         get { attributes.first { $0.name == attribute && $0.namespace == namespace }?.value }
         set { set(newValue, name: attribute, namespace: namespace) }
@@ -35,11 +43,25 @@ extension Element {
     // MARK: Children
 
     /// Whether this element has this name in this namespace.
+    ///
+    /// - Parameters:
+    ///   - name: The local name.
+    ///   - namespace: The namespace name, empty for none.
+    /// - Returns: Whether both are equal.
     public func has(name: String, namespace: String) -> Bool {
         self.name == name && self.namespace == namespace
     }
 
     /// The first child element with this name in this namespace; both must be equal.
+    ///
+    /// ```swift
+    /// let items = iq.element.child("query", Namespaces.roster)?.children("item", Namespaces.roster) ?? []
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - name: The local name.
+    ///   - namespace: The namespace name, empty for none.
+    /// - Returns: The element; nil when there is none. Children of children are not looked at.
     public func child(_ name: String, _ namespace: String) -> Element? {
         for case .element(let child) in children where child.has(name: name, namespace: namespace) {
             return child
@@ -48,6 +70,11 @@ extension Element {
     }
 
     /// All child elements with this name in this namespace, in order.
+    ///
+    /// - Parameters:
+    ///   - name: The local name.
+    ///   - namespace: The namespace name, empty for none.
+    /// - Returns: The elements; children of children are not among them.
     public func children(_ name: String, _ namespace: String) -> [Element] {
         elements.filter { $0.has(name: name, namespace: namespace) }
     }
@@ -74,11 +101,15 @@ extension Element {
     // MARK: Building
 
     /// Appends a child element.
+    ///
+    /// - Parameter child: What comes behind all that is there.
     public mutating func append(_ child: Element) {
         children.append(.element(child))
     }
 
     /// Appends character data, joined with a text node that already stands at the end. Empty text does nothing.
+    ///
+    /// - Parameter text: The characters, unescaped.
     public mutating func append(text: String) {
         if text.isEmpty { return }
         if case .text(let last) = children.last {
@@ -89,6 +120,9 @@ extension Element {
     }
 
     /// This element with one more child, for building in one expression.
+    ///
+    /// - Parameter child: What comes behind all that is there.
+    /// - Returns: A copy with the child.
     public func appending(_ child: Element) -> Element {
         var copy = self
         copy.append(child)
@@ -98,7 +132,9 @@ extension Element {
     // MARK: Text form
 
     /// This element as XML that stands on its own: every namespace it needs is declared in it.
-    /// - Parameter defaultNamespace: the namespace that is already the default where the text will stand.
+    ///
+    /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
+    /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.
     public func serialized(defaultNamespace: String = "") -> String {
         String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)
     }

@@ -14,6 +14,10 @@
 /// Source: RFC 6120 section 11, Namespaces in XML 1.0.
 public struct Element: Hashable, Sendable {
     /// What an element holds.
+    ///
+    /// ```swift
+    /// for case .element(let child) in element.children { print(child.name) }
+    /// ```
     public enum Node: Hashable, Sendable {
         /// A child element.
         case element(Element)
@@ -22,6 +26,10 @@ public struct Element: Hashable, Sendable {
     }
 
     /// One attribute. Namespace declarations are not attributes here: they follow from `Element.namespace`.
+    ///
+    /// ```swift
+    /// let language = Element.Attribute("xml:lang", value: "en")
+    /// ```
     public struct Attribute: Hashable, Sendable {
         /// Local name.
         public var name: String
@@ -31,10 +39,11 @@ public struct Element: Hashable, Sendable {
         public var value: String
 
         /// Makes an attribute.
+        ///
         /// - Parameters:
-        ///   - name: local name. A name that starts with `xml:` and no namespace means the XML namespace.
-        ///   - namespace: namespace name, nil for none.
-        ///   - value: value, unescaped.
+        ///   - name: Local name. A name that starts with `xml:` and no namespace means the XML namespace.
+        ///   - namespace: Namespace name, nil for none.
+        ///   - value: Value, unescaped.
         public init(_ name: String, namespace: String? = nil, value: String) {
             let expanded = namespace == nil ? Attribute.expanded(name) : (name, namespace)
             self.name = expanded.0
@@ -64,12 +73,13 @@ public struct Element: Hashable, Sendable {
     public var children: [Node]
 
     /// Makes an element.
+    ///
     /// - Parameters:
-    ///   - name: local name.
-    ///   - namespace: namespace name, empty for none.
-    ///   - attributes: name and value; a nil value leaves the attribute out. `xml:lang` may be written so.
-    ///   - text: character data in front of the children; nil or empty for none.
-    ///   - children: child elements.
+    ///   - name: Local name.
+    ///   - namespace: Namespace name, empty for none.
+    ///   - attributes: Name and value; a nil value leaves the attribute out. `xml:lang` may be written so.
+    ///   - text: Character data in front of the children; nil or empty for none.
+    ///   - children: Child elements.
     public init(
         _ name: String, namespace: String, attributes: KeyValuePairs<String, String?> = [:],
         text: String? = nil,
@@ -83,11 +93,12 @@ public struct Element: Hashable, Sendable {
     }
 
     /// Makes an element from complete parts.
+    ///
     /// - Parameters:
-    ///   - name: local name.
-    ///   - namespace: namespace name, empty for none.
-    ///   - attributes: attributes in order.
-    ///   - children: nodes in order.
+    ///   - name: Local name.
+    ///   - namespace: Namespace name, empty for none.
+    ///   - attributes: Attributes in order.
+    ///   - children: Nodes in order.
     public init(name: String, namespace: String, attributes: [Attribute], children: [Node]) {
         self.name = name
         self.namespace = namespace

@@ -37,6 +37,7 @@ public struct IQ: Hashable, Sendable {
     public var from: JID? { address.from }
 
     /// Reads an IQ.
+    ///
     /// - Parameter element: `<iq/>` in `jabber:client`, `jabber:server` or `jabber:component:accept`.
     /// - Throws: `StanzaFormatError` when the element is no IQ, lacks an id, has an unknown type, a malformed
     ///   address, or not exactly one child (get, set) or more than one (result).
@@ -71,13 +72,14 @@ public struct IQ: Hashable, Sendable {
     }
 
     /// Makes an IQ.
+    ///
     /// - Parameters:
-    ///   - type: what the IQ is.
-    ///   - to: the recipient, nil for the own account.
-    ///   - from: the sender; a client leaves it to its server.
-    ///   - id: unique among the sender's requests, over restarts too.
-    ///   - payload: the one child element. Requests need one.
-    ///   - namespace: the content namespace of the stream.
+    ///   - type: What the IQ is.
+    ///   - to: The recipient, nil for the own account.
+    ///   - from: The sender; a client leaves it to its server.
+    ///   - id: Unique among the sender's requests, over restarts too.
+    ///   - payload: The one child element. Requests need one.
+    ///   - namespace: The content namespace of the stream.
     public init(
         type: Kind, to: JID? = nil, from: JID? = nil, id: String, payload: Element?,
         namespace: String = Namespaces.client
@@ -119,14 +121,23 @@ public struct IQ: Hashable, Sendable {
     // MARK: Answers
 
     /// The successful answer to this request; nil for a result or error, which must never be answered.
+    ///
+    /// ```swift
+    /// let answer = request.result(payload: Element("query", namespace: Namespaces.version))
+    /// ```
+    ///
+    /// - Parameter payload: The one child element; nil for an empty result.
+    /// - Returns: The answer with the same id, from and to exchanged.
     public func result(payload: Element? = nil) -> IQ? {
         answer(.result, children: payload.map { [$0] } ?? [])
     }
 
     /// The failed answer to this request; nil for a result or error, which must never be answered.
+    ///
     /// - Parameters:
-    ///   - error: what went wrong.
-    ///   - echo: whether the request's child goes back along with it.
+    ///   - error: What went wrong.
+    ///   - echo: Whether the request's child goes back along with it.
+    /// - Returns: The answer with the same id, from and to exchanged.
     public func errorReply(_ error: StanzaError, echo: Bool = false) -> IQ? {
         let echoed = echo ? payload.map { [$0] } ?? [] : []
         return answer(.error, children: echoed + [error.element(in: element.namespace)])

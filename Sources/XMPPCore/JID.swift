@@ -40,6 +40,7 @@ public struct JID: Hashable, Sendable {
     public static let maximumPartLength = 1023
 
     /// Reads a JID from its text form.
+    ///
     /// - Parameter text: `domain`, `local@domain`, `domain/resource` or `local@domain/resource`.
     /// - Throws: `JIDError` when a part is empty, too long, or holds what its profile forbids.
     public init(_ text: String) throws(JIDError) {
@@ -55,9 +56,10 @@ public struct JID: Hashable, Sendable {
     }
 
     /// Makes a JID from its parts, each prepared.
+    ///
     /// - Parameters:
     ///   - local: 1 to 1023 octets of UTF-8, or nil for none.
-    ///   - domain: a host name, an IPv4 address, or an IPv6 address in brackets.
+    ///   - domain: A host name, an IPv4 address, or an IPv6 address in brackets.
     ///   - resource: 1 to 1023 octets of UTF-8, or nil for none.
     /// - Throws: `JIDError` as for the text form.
     public init(local: String? = nil, domain: String, resource: String? = nil) throws(JIDError) {
@@ -82,7 +84,9 @@ public struct JID: Hashable, Sendable {
     public var domainJID: JID { JID(preparedLocal: nil, domain: domain, resource: nil) }
 
     /// This address with another resource.
+    ///
     /// - Parameter resource: 1 to 1023 octets of UTF-8.
+    /// - Returns: The full address.
     /// - Throws: `JIDError` when the resource is empty, too long or holds a forbidden character.
     public func with(resource: String) throws(JIDError) -> JID {
         JID(preparedLocal: local, domain: domain, resource: try JIDPreparation.resource(resource[...]))
@@ -102,6 +106,7 @@ extension JID: CustomStringConvertible {
 
 extension JID: Codable {
     /// Reads the single string that `encode(to:)` writes.
+    ///
     /// - Throws: `DecodingError.dataCorrupted` with the `JIDError` as underlying error.
     public init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()

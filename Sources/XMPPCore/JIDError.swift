@@ -1,4 +1,12 @@
 /// Why a text is not a JID.
+///
+/// ```swift
+/// do throws(JIDError) {
+///     let jid = try JID(input)
+/// } catch where error.code == .port {
+///     print(error)  // what is wrong, and with which part
+/// }
+/// ```
 public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

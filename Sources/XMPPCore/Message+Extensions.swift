@@ -2,12 +2,21 @@
 
 /// What somebody does in a conversation.
 ///
+/// ```swift
+/// let message = Message(to: peer, body: "One moment", children: [ChatState.composing.element])
+/// ```
+///
 /// Source: XEP-0085 section 5.2.
 public enum ChatState: String, Hashable, Sendable, CaseIterable, Codable {
+    /// Looks at the conversation.
     case active
+    /// Writes.
     case composing
+    /// Has left the conversation.
     case gone
+    /// Does not look at it at the moment.
     case inactive
+    /// Was writing and has stopped for now.
     case paused
 
     /// The state as XML, to be added to a message.
@@ -43,6 +52,7 @@ extension Message {
     /// Anyone may write such an element; only ask for the archive through which the message came.
     ///
     /// - Parameter archive: The bare address of the own account, or of the room.
+    /// - Returns: The id; nil when the archive gave none. Of several the last one counts.
     public func stanzaID(by archive: JID) -> String? {
         // Prosody 13.0.1 puts its own behind one that the sender forged, and leaves that in.
         element.children("stanza-id", Namespaces.sid).last { element in

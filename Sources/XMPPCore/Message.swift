@@ -34,6 +34,7 @@ public struct Message: Hashable, Sendable {
     public var id: String? { address.id }
 
     /// Reads a message.
+    ///
     /// - Parameter element: `<message/>` in a content namespace.
     /// - Throws: `StanzaFormatError` when the element is no message or an address is malformed.
     public init(element: Element) throws(StanzaFormatError) {
@@ -43,14 +44,15 @@ public struct Message: Hashable, Sendable {
     }
 
     /// Makes a message.
+    ///
     /// - Parameters:
-    ///   - to: the recipient.
-    ///   - from: the sender; a client leaves it to its server.
-    ///   - type: how it is meant.
-    ///   - id: the sender's id, nil for none.
-    ///   - body: the text, nil for none.
-    ///   - children: further child elements, behind the body.
-    ///   - namespace: the content namespace of the stream.
+    ///   - to: The recipient.
+    ///   - from: The sender; a client leaves it to its server.
+    ///   - type: How it is meant.
+    ///   - id: The sender's id, nil for none.
+    ///   - body: The text, nil for none.
+    ///   - children: Further child elements, behind the body.
+    ///   - namespace: The content namespace of the stream.
     public init(
         to: JID?, from: JID? = nil, type: Kind = .chat, id: String? = nil, body: String? = nil,
         children: [Element] = [], namespace: String = Namespaces.client

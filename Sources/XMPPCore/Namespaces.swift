@@ -1,6 +1,10 @@
 /// Every XML namespace name this package uses, in one table.
 ///
 /// Each is written once, here, and compared with its specification's own string by a test.
+///
+/// ```swift
+/// let ping = Element("ping", namespace: Namespaces.ping)
+/// ```
 public enum Namespaces {
     // MARK: Streams and stanzas (RFC 6120)
 
@@ -43,6 +47,7 @@ public enum Namespaces {
     public static let fast = "urn:xmpp:fast:0"
     /// Client state indication (XEP-0352).
     public static let csi = "urn:xmpp:csi:0"
+    /// What a server takes at most (XEP-0478).
     public static let streamLimits = "urn:xmpp:stream-limits:0"
     /// Push notifications (XEP-0357).
     public static let push = "urn:xmpp:push:0"
@@ -121,6 +126,9 @@ public enum Namespaces {
     public static let sce = "urn:xmpp:sce:1"
 
     /// Whether stanzas may stand in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
+    ///
+    /// - Parameter namespace: A namespace name.
+    /// - Returns: Whether it is one of the three (RFC 6120 section 4.8.2, XEP-0114).
     public static func isContent(_ namespace: String) -> Bool {
         namespace == client || namespace == server || namespace == component
     }

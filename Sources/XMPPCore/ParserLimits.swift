@@ -2,6 +2,12 @@
 /// `policy-violation`. With the defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while
 /// it is read, 1 MiB of text 5 MiB.
 ///
+/// ```swift
+/// var limits = ParserLimits()
+/// limits.stanzaBytes = 256 << 10
+/// let parser = try StreamParser(limits: limits)
+/// ```
+///
 /// Source: RFC 6120 section 4.9.3.14 and 13.12 (a stanza of 10 000 bytes must be accepted).
 public struct ParserLimits: Hashable, Sendable {
     /// Bytes of one first-level element, markup included. Default 1 MiB, at least 10 000.

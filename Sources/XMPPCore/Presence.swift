@@ -39,6 +39,7 @@ public struct Presence: Hashable, Sendable {
     public var id: String? { address.id }
 
     /// Reads a presence.
+    ///
     /// - Parameter element: `<presence/>` in a content namespace.
     /// - Throws: `StanzaFormatError` when the element is no presence, its type is unknown, or an address malformed.
     public init(element: Element) throws(StanzaFormatError) {
@@ -57,13 +58,14 @@ public struct Presence: Hashable, Sendable {
     }
 
     /// Makes a presence.
+    ///
     /// - Parameters:
-    ///   - type: what it says, nil for available.
-    ///   - to: the recipient, nil for everyone who is subscribed.
-    ///   - from: the sender; a client leaves it to its server.
-    ///   - id: the sender's id, nil for none.
-    ///   - children: child elements.
-    ///   - namespace: the content namespace of the stream.
+    ///   - type: What it says, nil for available.
+    ///   - to: The recipient, nil for everyone who is subscribed.
+    ///   - from: The sender; a client leaves it to its server.
+    ///   - id: The sender's id, nil for none.
+    ///   - children: Child elements.
+    ///   - namespace: The content namespace of the stream.
     public init(
         type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: String? = nil, children: [Element] = [],
         namespace: String = Namespaces.client

@@ -1,5 +1,10 @@
 /// One page of a long result, and how to ask for the next.
 ///
+/// ```swift
+/// let page = ResultPage(in: answer)
+/// let next = page?.last.map { ResultPage.request(.after($0), limit: 50) }
+/// ```
+///
 /// Source: XEP-0059.
 public struct ResultPage: Hashable, Sendable {
     /// The id of the first item; nil in an empty page.
@@ -10,11 +15,18 @@ public struct ResultPage: Hashable, Sendable {
     public var count: Int?
 
     /// Makes the description of a page; by default of an empty one.
+    ///
+    /// - Parameters:
+    ///   - first: The id of the first item; nil for none.
+    ///   - last: The id of the last item; nil for none.
+    ///   - count: How many items there are in all, 0 or more; nil when that is not known.
     public init(first: String? = nil, last: String? = nil, count: Int? = nil) {
         (self.first, self.last, self.count) = (first, last, count)
     }
 
     /// Reads `<set/>` out of what holds it; nil when there is none.
+    ///
+    /// - Parameter parent: What holds it, such as `<fin/>` or `<pubsub/>`.
     public init?(in parent: Element) {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }
         first = set.child("first", Namespaces.rsm)?.text
@@ -23,6 +35,10 @@ public struct ResultPage: Hashable, Sendable {
     }
 
     /// Which page is asked for.
+    ///
+    /// ```swift
+    /// let newest = ResultPage.request(.end, limit: 20)
+    /// ```
     public enum Position: Hashable, Sendable {
         /// The first one.
         case start
@@ -39,6 +55,7 @@ public struct ResultPage: Hashable, Sendable {
     /// - Parameters:
     ///   - position: Where the page is.
     ///   - limit: How many items it may have; 1 or more.
+    /// - Returns: A `<set/>`, to be put into the request (XEP-0059 section 2).
     public static func request(_ position: Position, limit: Int) -> Element {
         var set = Element(
             "set", namespace: Namespaces.rsm,

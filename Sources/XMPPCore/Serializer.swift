@@ -10,6 +10,10 @@
 /// message must neither end the stream for every other stanza nor throw in the middle of a transaction; U+FFFD
 /// stays visible to whoever reads the text.
 ///
+/// ```swift
+/// let bytes = Serializer().bytes(Message(to: peer, body: "Good day").element)
+/// ```
+///
 /// Source: XML 1.0 sections 2.2 and 2.4, Namespaces in XML 1.0, RFC 6120 section 4.8.
 public struct Serializer: Sendable {
     /// The namespace that needs no declaration.
@@ -17,20 +21,25 @@ public struct Serializer: Sendable {
     private let hasStreamPrefix: Bool
 
     /// A serializer for a stream.
-    /// - Parameter contentNamespace: the default namespace that the stream header declares.
+    ///
+    /// - Parameter contentNamespace: The default namespace that the stream header declares.
     public init(contentNamespace: String = Namespaces.client) {
         self.contentNamespace = contentNamespace
         hasStreamPrefix = true
     }
 
     /// A serializer for elements that stand alone.
-    /// - Parameter defaultNamespace: the default namespace at the place where they will stand, empty for none.
+    ///
+    /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
     public init(standaloneIn defaultNamespace: String) {
         contentNamespace = defaultNamespace
         hasStreamPrefix = false
     }
 
     /// The bytes of an element.
+    ///
+    /// - Parameter element: The element.
+    /// - Returns: UTF-8.
     public func bytes(_ element: Element) -> [UInt8] {
         var bytes: [UInt8] = []
         append(element, to: &bytes)
@@ -38,6 +47,10 @@ public struct Serializer: Sendable {
     }
 
     /// Appends an element to bytes that are already there.
+    ///
+    /// - Parameters:
+    ///   - element: The element.
+    ///   - bytes: What it is appended to, as UTF-8.
     public func append(_ element: Element, to bytes: inout [UInt8]) {
         append(element, inside: contentNamespace, to: &bytes)
     }
@@ -45,12 +58,14 @@ public struct Serializer: Sendable {
     // MARK: The stream
 
     /// The XML declaration and the stream header (RFC 6120 section 4.7).
+    ///
     /// - Parameters:
-    ///   - to: the domain that the stream goes to, or a client's JID in a server's header.
-    ///   - from: the sender, nil to say nothing. A client names itself only once TLS protects it.
-    ///   - id: the stream id, which only the receiving side gives.
-    ///   - language: the default language of what people will read.
-    ///   - contentNamespace: the default namespace.
+    ///   - to: The domain that the stream goes to, or a client's JID in a server's header.
+    ///   - from: The sender, nil to say nothing. A client names itself only once TLS protects it.
+    ///   - id: The stream id, which only the receiving side gives.
+    ///   - language: The default language of what people will read.
+    ///   - contentNamespace: The default namespace.
+    /// - Returns: The bytes up to the end of the start tag, which stays open.
     public static func streamHeader(
         to: String?, from: String? = nil, id: String? = nil, language: String? = nil,
         contentNamespace: String = Namespaces.client

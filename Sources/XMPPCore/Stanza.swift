@@ -1,4 +1,8 @@
 /// One of the three kinds of stanza. Only these are counted by stream management (XEP-0198 section 4).
+///
+/// ```swift
+/// if case .message(let message)? = try Stanza(element) { print(message.body ?? "") }
+/// ```
 public enum Stanza: Hashable, Sendable {
     /// A request or answer.
     case iq(IQ)
@@ -8,7 +12,8 @@ public enum Stanza: Hashable, Sendable {
     case presence(Presence)
 
     /// Reads a stanza. Nil when the element is none, such as `<stream:features/>` or `<r/>`.
-    /// - Parameter element: a complete first-level element of a stream.
+    ///
+    /// - Parameter element: A complete first-level element of a stream.
     /// - Throws: `StanzaFormatError` when it is a stanza by its name and namespace but is malformed.
     public init?(_ element: Element) throws(StanzaFormatError) {
         guard Stanza.isStanza(element) else { return nil }
@@ -20,6 +25,9 @@ public enum Stanza: Hashable, Sendable {
     }
 
     /// Whether the element is a stanza by its name and namespace, well-formed or not, and so is counted.
+    ///
+    /// - Parameter element: A first-level element of a stream.
+    /// - Returns: Whether it is an iq, a message or a presence.
     public static func isStanza(_ element: Element) -> Bool {
         switch element.name {
         case "iq", "message", "presence": Namespaces.isContent(element.namespace)

@@ -36,12 +36,13 @@ public struct StanzaError: Error, Hashable, Sendable {
     public var applicationCondition: Element?
 
     /// Makes an error.
+    ///
     /// - Parameters:
-    ///   - condition: what went wrong.
-    ///   - kind: what the sender may do; nil takes the one that RFC 6120 associates with the condition.
-    ///   - text: a sentence for people.
-    ///   - by: who raised the error.
-    ///   - applicationCondition: the extension's own condition, in its own namespace.
+    ///   - condition: What went wrong.
+    ///   - kind: What the sender may do; nil takes the one that RFC 6120 associates with the condition.
+    ///   - text: A sentence for people.
+    ///   - by: Who raised the error.
+    ///   - applicationCondition: The extension's own condition, in its own namespace.
     public init(
         _ condition: Condition, kind: Kind? = nil, text: String? = nil, by: JID? = nil,
         applicationCondition: Element? = nil
@@ -57,6 +58,8 @@ public struct StanzaError: Error, Hashable, Sendable {
     ///
     /// What is missing or unknown is filled in, since a request must end even when its error is odd: no condition
     /// becomes `undefinedCondition`, an unknown `type` the one associated with the condition.
+    ///
+    /// - Parameter element: `<error/>` in a content namespace.
     public init?(_ element: Element) {
         guard element.name == "error", Namespaces.isContent(element.namespace) else { return nil }
         self.init(.undefinedCondition)
@@ -81,6 +84,9 @@ public struct StanzaError: Error, Hashable, Sendable {
     public var element: Element { element(in: Namespaces.client) }
 
     /// The `<error/>` in the namespace of the stanza it will stand in.
+    ///
+    /// - Parameter namespace: The content namespace of the stanza.
+    /// - Returns: The element, to be the last child of the stanza.
     public func element(in namespace: String) -> Element {
         var error = Element(
             "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description])

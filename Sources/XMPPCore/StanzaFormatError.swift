@@ -1,4 +1,12 @@
 /// Why an element is no valid IQ, message or presence.
+///
+/// ```swift
+/// do {
+///     _ = try Stanza(element)
+/// } catch {
+///     if let reply = error.reply(to: element) { send(reply) }
+/// }
+/// ```
 public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
@@ -40,7 +48,9 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
     /// The answer that RFC 6120 asks for, nil where there must be none.
     ///
     /// Only a malformed IQ that is no result and no error is answered; addresses are swapped as they are.
-    /// - Parameter element: the element that could not be read.
+    ///
+    /// - Parameter element: The element that could not be read.
+    /// - Returns: An iq of type error.
     public func reply(to element: Element) -> Element? {
         guard element.name == "iq", Namespaces.isContent(element.namespace) else { return nil }
         guard let id = element["id"], element["type"] != "result", element["type"] != "error" else {

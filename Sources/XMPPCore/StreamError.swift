@@ -1,5 +1,9 @@
 /// The error that ends a stream: what `<stream:error/>` says.
 ///
+/// ```swift
+/// let error = StreamError(.policyViolation, text: "The stanza is larger than 256 KiB.")
+/// ```
+///
 /// Source: RFC 6120 section 4.9.
 public struct StreamError: Error, Hashable, Sendable {
     /// What went wrong.
@@ -14,6 +18,11 @@ public struct StreamError: Error, Hashable, Sendable {
     public var applicationCondition: Element?
 
     /// Makes an error.
+    ///
+    /// - Parameters:
+    ///   - condition: What went wrong.
+    ///   - text: A sentence for people; nil for none.
+    ///   - applicationCondition: The condition of the extension concerned; nil for none.
     public init(_ condition: Condition, text: String? = nil, applicationCondition: Element? = nil) {
         self.condition = condition
         self.text = text
@@ -21,6 +30,8 @@ public struct StreamError: Error, Hashable, Sendable {
     }
 
     /// Reads a `<stream:error/>`. Nil when the element is none. A missing condition becomes `undefinedCondition`.
+    ///
+    /// - Parameter element: A first-level element of a stream.
     public init?(_ element: Element) {
         guard element.has(name: "error", namespace: Namespaces.stream) else { return nil }
         self.init(.undefinedCondition)

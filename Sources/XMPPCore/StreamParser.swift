@@ -57,7 +57,8 @@ public final class StreamParser {
     private static let largeBytes = 128 << 10
 
     /// Makes a parser for one stream.
-    /// - Parameter limits: what the peer may make it hold.
+    ///
+    /// - Parameter limits: What the peer may make it hold.
     /// - Throws: `StreamParserError` with `outOfMemory`.
     public init(limits: ParserLimits = .standard) throws(StreamParserError) {
         let builder = UnsafeMutablePointer<TreeBuilder>.allocate(capacity: 1)
@@ -81,8 +82,9 @@ public final class StreamParser {
     // MARK: Parsing
 
     /// Parses the next bytes of the stream.
-    /// - Parameter bytes: any number of bytes, cut anywhere.
-    /// - Returns: what became complete, in order.
+    ///
+    /// - Parameter bytes: Any number of bytes, cut anywhere.
+    /// - Returns: What became complete, in order.
     /// - Throws: `StreamParserError`, with the events that were complete in front of the error and the stream error
     ///   to send. The parser is dead then: every further call throws `dead`.
     public func parse(_ bytes: UnsafeRawBufferPointer) throws(StreamParserError) -> [Event] {
@@ -106,11 +108,19 @@ public final class StreamParser {
     }
 
     /// Parses the next bytes of the stream.
+    ///
+    /// - Parameter bytes: Any number of bytes, cut anywhere.
+    /// - Returns: What became complete, in order.
+    /// - Throws: `StreamParserError`, as for a buffer.
     public func parse(_ bytes: [UInt8]) throws(StreamParserError) -> [Event] {
         try withBytes(bytes)
     }
 
     /// Parses the next characters of the stream.
+    ///
+    /// - Parameter text: Any number of characters.
+    /// - Returns: What became complete, in order.
+    /// - Throws: `StreamParserError`, as for a buffer.
     public func parse(_ text: String) throws(StreamParserError) -> [Event] {
         try withBytes(Array(text.utf8))
     }

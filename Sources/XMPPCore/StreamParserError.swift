@@ -1,4 +1,13 @@
 /// Why a stream cannot be read on. The parser that threw it is dead.
+///
+/// ```swift
+/// do {
+///     for event in try parser.parse(bytes) { handle(event) }
+/// } catch {
+///     error.events.forEach(handle)
+///     close(sending: error.streamError)
+/// }
+/// ```
 public struct StreamParserError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

@@ -4,7 +4,8 @@ struct XMLDeclaration {
     private var rest: ArraySlice<UInt8>
 
     /// Checks a complete declaration.
-    /// - Parameter bytes: from `<?xml` and the white space behind it up to `?>`.
+    ///
+    /// - Parameter bytes: From `<?xml` and the white space behind it up to `?>`.
     static func check(_ bytes: [UInt8]) throws(StreamParserError) {
         var reader = XMLDeclaration(rest: bytes.dropFirst("<?xml".utf8.count).dropLast("?>".utf8.count))
         guard try reader.value(of: "version") == "1.0" else {
