@@ -8,13 +8,20 @@ extension Account {
     ///
     /// Request, stanza and handlers are committed together before a byte is written.
     ///
+    /// ```swift
+    /// let ping = Element("ping", namespace: Namespaces.ping)
+    /// let request = IQ(type: .get, to: server, id: StanzaID.random(), payload: ping)
+    /// try await account.send(request, then: Greeter.answered(name: "Juliet"))
+    /// ```
+    ///
     /// - Parameters:
     ///   - iq: An IQ of type `get` or `set`; ``StanzaID/random()`` makes a good id.
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
-    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store
+    ///   fails.
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
         timeoutPolicy: PendingIQTable.TimeoutPolicy = .call
@@ -26,6 +33,18 @@ extension Account {
     }
 
     /// Sends a request from inside a step, for example from a handler: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - iq: An IQ of type `get` or `set`, under an id of which no other request of the account waits.
+    ///   - then: Called with the result, the error or the timeout.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for
+    ///     ``AccountConfiguration/requestTimeout``.
+    ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
+    ///   - step: The step that it commits with.
+    /// - Returns: The row of the handler that waits.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store
+    ///   fails.
     @discardableResult
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
@@ -69,6 +88,15 @@ extension Account {
     }
 
     /// Sends a message from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - message: The message; it is given a random id when it has none.
+    ///   - key: Names it in ``AccountEvent/acknowledged(_:)`` and ``StanzaAcknowledged``, whatever its id is.
+    ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
+    ///   ``HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ message: Message, key: (any Encodable & Sendable)? = nil,
@@ -94,7 +122,13 @@ extension Account {
 
     /// Sends presence from inside a step. It is not sent again in a later session.
     ///
-    /// - Parameter acknowledged: Called once the server has taken responsibility for it (XEP-0198).
+    /// - Parameters:
+    ///   - presence: The presence; what modules add to it, such as capabilities, is added here.
+    ///   - key: Names it in ``AccountEvent/acknowledged(_:)`` and ``StanzaAcknowledged``.
+    ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
+    ///   - step: The step that it commits with.
+    /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
+    ///   ``HandlerError`` when the store fails.
     public func send(
         _ presence: Presence, key: (any Encodable & Sendable)? = nil,
         acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
@@ -110,10 +144,15 @@ extension Account {
         wakeAfterCommit(step)
     }
 
-    /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored. An operation of
+    /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored. An
+    /// operation of
     /// several requests is cancelled by the id of the first one, whichever of them waits.
     ///
+    /// - Parameters:
+    ///   - id: The id under which the request was sent.
+    ///   - step: The step that it commits with.
     /// - Returns: False when no such request waits.
+    /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
         guard let request = try requests.take(id: id, in: step) else { return false }
@@ -155,18 +194,29 @@ extension Account {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message, inside the step that counts it.
+    /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
     public func listen(as key: String, _ handler: Durable<MessageReceived>) async throws {
         try await perform { step in try self.listen(as: key, handler, in: step) }
     }
 
     /// Lets a stored handler receive every message, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - key: Names this listener; the same key replaces it.
+    ///   - handler: Called once for each message, inside the step that counts it.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func listen(as key: String, _ handler: Durable<MessageReceived>, in step: borrowing Step) throws {
         try listeners.set(ListenerTable.messages, key: key, to: handler, in: step)
     }
 
     /// Ends what ``listen(as:_:)`` began.
     ///
+    /// - Parameters:
+    ///   - key: The listener's name.
+    ///   - step: The step that it commits with.
     /// - Returns: False when nobody listened under that key.
+    /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func stopListening(as key: String, in step: borrowing Step) throws -> Bool {
         try listeners.remove(ListenerTable.messages, key: key, in: step)

@@ -212,10 +212,13 @@ public final class Account: Sendable {
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }
 
-    /// Whether the next connection is likely to resume the session: the server keeps it, and not for a time that is over.
+    /// Whether the next connection is likely to resume the session: the server keeps it, and not for a time that is
+    /// over.
     ///
     /// Connecting always tries, as far as there is anything to resume: failing costs nothing.
     ///
+    /// - Returns: Whether it is worth telling the user that nothing was missed; a clock that was set back says
+    ///   nothing.
     /// - Throws: ``HandlerError`` when the store fails.
     public func canResume() throws -> Bool {
         try store.step { step in try self.sessions.load(in: step).canResume(now: step.now) }
@@ -225,8 +228,17 @@ public final class Account: Sendable {
 
     /// Runs `body` inside the account's next step, together with whatever else waits, and returns once it is committed.
     ///
-    /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost`, ``HandlerError`` when
-    ///   the store fails.
+    /// ```swift
+    /// try await account.perform { step in
+    ///     try step.execute("INSERT INTO draft(text) VALUES (?)", text)
+    ///     try account.send(Message(to: juliet, body: text), in: step)
+    /// }
+    /// ```
+    ///
+    /// - Parameter body: The work, on the account's thread; short and synchronous, because the stream waits for it.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost` or `closed`,
+    ///   ``HandlerError`` when the store fails.
     public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws
         -> R
     {
@@ -249,8 +261,14 @@ public final class Account: Sendable {
 }
 
 /// Whether somebody looks at a client (XEP-0352).
+///
+/// ```swift
+/// account.clientState = .inactive  // the app went to the background
+/// ```
 public enum ClientState: String, Hashable, Sendable {
+    /// Somebody looks at it.
     case active
+    /// Nobody does: the server may hold back what can wait.
     case inactive
 }
 

@@ -2,10 +2,24 @@ public import Handlers
 public import XMPPCore
 
 /// What an account needs to connect.
+///
+/// ```swift
+/// var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: password)
+/// configuration.modules = .standard
+/// let account = try Account(configuration, store: store)
+/// ```
 public struct AccountConfiguration: Sendable {
     /// Where to connect.
+    ///
+    /// ```swift
+    /// configuration.server = .init(host: "127.0.0.1", port: 5222, security: .startTLS)
+    /// ```
     public struct Server: Hashable, Sendable {
         /// How TLS begins. There is no way to do without it.
+        ///
+        /// ```swift
+        /// let security: AccountConfiguration.Server.Security = .directTLS
+        /// ```
         public enum Security: String, Hashable, Sendable {
             /// TLS from the first byte (XEP-0368).
             case directTLS
@@ -17,8 +31,15 @@ public struct AccountConfiguration: Sendable {
         public var host: String
         /// 1 to 65535.
         public var port: UInt16
+        /// How TLS begins.
         public var security: Security
 
+        /// Names a server.
+        ///
+        /// - Parameters:
+        ///   - host: A host name or IP address; an IPv6 address without brackets.
+        ///   - port: 1 to 65535; 5223 is usual for direct TLS, 5222 for STARTTLS.
+        ///   - security: How TLS begins.
         public init(host: String, port: UInt16, security: Security) {
             self.host = host
             self.port = port
@@ -27,6 +48,10 @@ public struct AccountConfiguration: Sendable {
     }
 
     /// Which certificate authorities are believed.
+    ///
+    /// ```swift
+    /// configuration.trust = .file(path: "authority.pem")
+    /// ```
     public enum Trust: Hashable, Sendable {
         /// Those of the machine.
         case system
@@ -35,6 +60,10 @@ public struct AccountConfiguration: Sendable {
     }
 
     /// How the account proves who it is.
+    ///
+    /// ```swift
+    /// configuration.authentication = .certificate(file: "romeo.pem", keyFile: "romeo.key")
+    /// ```
     public enum Authentication: Hashable, Sendable {
         /// By the password, with SCRAM and channel binding where the server has them.
         case password
@@ -114,6 +143,12 @@ public struct AccountConfiguration: Sendable {
     /// The monotonic clock.
     public var time: TimeSource = .system
 
+    /// What an account with a password needs.
+    ///
+    /// - Parameters:
+    ///   - jid: The account's address; a resource is left out.
+    ///   - password: The password.
+    ///   - server: Where to connect; nil for where DNS says.
     public init(jid: JID, password: String, server: Server? = nil) {
         self.jid = jid.bare
         self.password = password
@@ -122,7 +157,9 @@ public struct AccountConfiguration: Sendable {
 
     /// An account without a name of its own, at a server that lets anybody in (SASL ANONYMOUS).
     ///
-    /// - Parameter domain: The server's domain.
+    /// - Parameters:
+    ///   - domain: The server's domain.
+    ///   - server: Where to connect; nil for where DNS says.
     public init(anonymousAt domain: JID, server: Server? = nil) {
         jid = domain.domainJID
         password = ""

@@ -1,4 +1,12 @@
 /// An error of an account, with a sentence that says what to do.
+///
+/// ```swift
+/// do {
+///     try await account.connect()
+/// } catch let error as AccountError where error.code == .ownershipHeld {
+///     print("another process has the stream")
+/// }
+/// ```
 public struct AccountError: Error, Sendable, CustomStringConvertible {
     /// What went wrong, open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
@@ -57,6 +65,12 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
     /// The error beneath, if there is one.
     public let cause: (any Error)?
 
+    /// Makes an error, for modules of a program's own.
+    ///
+    /// - Parameters:
+    ///   - code: What went wrong.
+    ///   - message: A sentence that says what happened and what to do.
+    ///   - cause: The error beneath; nil for none.
     public init(_ code: Code, _ message: String, cause: (any Error)? = nil) {
         self.code = code
         self.message = message

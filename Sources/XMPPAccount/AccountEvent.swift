@@ -1,6 +1,16 @@
 public import XMPPCore
 
 /// What a live program may want to know about an account's stream.
+///
+/// ```swift
+/// for await event in account.events {
+///     switch event {
+///     case .bound(let jid), .resumed(let jid): print("connected as \(jid)")
+///     case .stopped(let error): print(error)
+///     default: break
+///     }
+/// }
+/// ```
 public enum AccountEvent: Sendable {
     /// A new session: roster, rooms and subscriptions must be asked for again.
     case bound(JID)

@@ -3,6 +3,14 @@ public import Handlers
 public import XMPPCore
 
 /// The context of a handler that waits for the answer to a request.
+///
+/// ```swift
+/// @Handler("greeter.answered")
+/// static func answered(_ call: borrowing Call<IQReply>, name: String) throws {
+///     guard case .result = call.outcome, let peer = call.iq.from else { return }
+///     try call.account.send(Message(to: peer, body: "Good day, \(name)"), in: call.step)
+/// }
+/// ```
 public struct IQReply: Sendable {
     /// How the request ended.
     public enum Outcome: Hashable, Sendable {
@@ -53,6 +61,14 @@ extension IQReply.Outcome {
 }
 
 /// The context of a standing handler that listens to messages.
+///
+/// ```swift
+/// @Handler("echo.received")
+/// static func received(_ call: borrowing Call<MessageReceived>) throws {
+///     guard call.source == .live, let from = call.message.from, let body = call.message.body else { return }
+///     try call.account.send(Message(to: from, body: body), in: call.step)
+/// }
+/// ```
 public struct MessageReceived: Sendable {
     /// How a message came.
     public enum Source: Hashable, Sendable, Codable {
@@ -160,6 +176,13 @@ extension MessageReceived: RestorableContext {
 }
 
 /// The context of a handler that waits for the server to take responsibility for a stanza (XEP-0198).
+///
+/// ```swift
+/// @Handler("letters.acknowledged")
+/// static func acknowledged(_ call: borrowing Call<StanzaAcknowledged>, letter: Int64) throws {
+///     try call.step.execute("UPDATE letter SET sent = 1 WHERE id = ?", letter)
+/// }
+/// ```
 public struct StanzaAcknowledged: Sendable {
     /// The account that sent it.
     public let account: Account

@@ -1,9 +1,16 @@
 public import Handlers
 import Synchronization
 
-/// A stanza that arrived and counts as handled only when the program says so; see ``MessageReceived/deferHandled(in:)``.
+/// A stanza that arrived and counts as handled only when the program says so; see
+/// ``MessageReceived/deferHandled(in:)``.
 ///
 /// Store it with the work that is still to be done: any process can end it with ``Account/markHandled(_:)``.
+///
+/// ```swift
+/// let stanza = try call.context.deferHandled(in: call.step)
+/// // … later, in any process:
+/// try await account.markHandled(stanza)
+/// ```
 public struct DeferredStanza: Codable, Hashable, Sendable {
     let session: Int64
     let number: UInt32
@@ -23,15 +30,18 @@ final class Deferral: Sendable {
 }
 
 extension MessageReceived {
-    /// Lets the message count as handled only after ``Account/markHandled(_:in:)``, for a program that stores it elsewhere.
+    /// Lets the message count as handled only after ``Account/markHandled(_:in:)``, for a program that stores it
+    /// elsewhere.
     ///
-    /// Until then the count that the server is told ends before this message, whatever arrives and is handled behind it;
+    /// Until then the count that the server is told ends before this message, whatever arrives and is handled behind
+    /// it;
     /// after a broken connection, or in another process, the message is delivered again, until it is marked. Everything
     /// else is still delivered once.
     ///
+    /// - Parameter step: The step of the handler that the message is being delivered to.
     /// - Returns: What marks it, also after a restart.
-    /// - Throws: ``AccountError`` `notDeferrable` when the message is not being delivered just now, or the server has no
-    ///   stream management; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `notDeferrable` when the message is not being delivered just now, or the server has
+    ///   no stream management; ``HandlerError`` when the store fails.
     @discardableResult
     public func deferHandled(in step: borrowing Step) throws -> DeferredStanza {
         guard let delivery else {
@@ -47,9 +57,11 @@ extension MessageReceived {
 }
 
 extension Account {
-    /// Counts a deferred stanza as handled, in any order; the count that the server is told covers the stanzas before the
+    /// Counts a deferred stanza as handled, in any order; the count that the server is told covers the stanzas before
+    /// the
     /// first one that is still deferred (XEP-0198 section 4).
     ///
+    /// - Parameter stanza: What ``MessageReceived/deferHandled(in:)`` gave.
     /// - Returns: False when it was marked before, or its session is lost and the message comes again another way.
     /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
     @discardableResult
@@ -58,6 +70,12 @@ extension Account {
     }
 
     /// Counts a deferred stanza as handled together with the rest of a step.
+    ///
+    /// - Parameters:
+    ///   - stanza: What ``MessageReceived/deferHandled(in:)`` gave.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when it was marked before, or its session is lost and the message comes again another way.
+    /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func markHandled(_ stanza: DeferredStanza, in step: borrowing Step) throws -> Bool {
         guard try sessions.settle(stanza, in: step) else { return false }

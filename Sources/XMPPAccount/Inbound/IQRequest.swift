@@ -2,6 +2,14 @@ public import Handlers
 public import XMPPCore
 
 /// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:)-swift.method``.
+///
+/// ```swift
+/// @Handler("version.asked")
+/// static func asked(_ call: borrowing Call<IQRequest>) throws {
+///     let name = Element("name", namespace: Namespaces.version, text: "Balcony")
+///     try call.context.reply(Element("query", namespace: Namespaces.version, children: [name]), in: call.step)
+/// }
+/// ```
 public struct IQRequest: Sendable {
     /// The account that was asked.
     public let account: Account
@@ -10,7 +18,9 @@ public struct IQRequest: Sendable {
 
     /// Answers with a result, once (RFC 6120 section 8.2.3).
     ///
-    /// - Parameter payload: What the result carries; nil for nothing.
+    /// - Parameters:
+    ///   - payload: What the result carries; nil for nothing.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
     public func reply(_ payload: Element? = nil, in step: borrowing Step) throws {
         try close(with: IQ(type: .result, to: iq.from, id: iq.id, payload: payload), in: step)
@@ -18,6 +28,9 @@ public struct IQRequest: Sendable {
 
     /// Answers with an error, once.
     ///
+    /// - Parameters:
+    ///   - error: What the answer says.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
     public func refuse(_ error: StanzaError, in step: borrowing Step) throws {
         try close(with: InboundRequestTable.refusal(to: iq.from, id: iq.id, error), in: step)
@@ -71,6 +84,13 @@ extension Account {
     }
 
     /// Lets a stored handler answer requests, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - name: The payload's name.
+    ///   - namespace: The payload's namespace.
+    ///   - handler: Takes the place of the one that answered such requests before.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func answer(
         _ name: String, in namespace: String, with handler: Durable<IQRequest>, in step: borrowing Step
     ) throws {

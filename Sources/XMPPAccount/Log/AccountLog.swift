@@ -20,6 +20,10 @@ public import XMPPCore
 /// serve several accounts.
 public final class AccountLog: Sendable {
     /// How much it matters.
+    ///
+    /// ```swift
+    /// let log = AccountLog(level: .verbose) { print($0) }
+    /// ```
     public enum Level: Int, Hashable, Sendable, Comparable, CaseIterable {
         /// Single bytes and elements.
         case trace
@@ -39,6 +43,10 @@ public final class AccountLog: Sendable {
     }
 
     /// What an entry is about. Open: later versions may add modules.
+    ///
+    /// ```swift
+    /// log.setLevel(.trace, for: .session)
+    /// ```
     public struct Module: Hashable, Sendable, CustomStringConvertible {
         /// The name in lower case.
         public let description: String
@@ -55,6 +63,10 @@ public final class AccountLog: Sendable {
     }
 
     /// One line.
+    ///
+    /// ```swift
+    /// let log = AccountLog { entry in if entry.level >= .warning { print(entry) } }
+    /// ```
     public struct Entry: Sendable, CustomStringConvertible {
         /// How much it matters.
         public let level: Level
@@ -99,6 +111,10 @@ public final class AccountLog: Sendable {
     }
 
     /// Gives a module its own level; nil takes it away again.
+    ///
+    /// - Parameters:
+    ///   - level: What matters less is left out; nil for ``level``.
+    ///   - module: Whose entries.
     public func setLevel(_ level: Level?, for module: Module) {
         settings.withLock { $0.levels[module] = level }
     }

@@ -40,41 +40,97 @@ public protocol AccountModule: Sendable {
     /// ``features`` unless said otherwise.
     ///
     /// Whoever changes it calls ``Account/announceFeatures(in:)`` in the same step.
+    ///
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - step: The step to read in.
+    /// - Returns: Namespaces; those of all modules together are what disco says.
+    /// - Throws: Any error; the presence then goes without capabilities, and ``DiscoModule`` is told as failed.
     func features(of account: Account, in step: borrowing Step) throws -> Set<String>
 
     /// Forgets what the end of a stream or of a session has made untrue.
     ///
     /// Called in the step that begins the next one, as a killed process could not do it earlier, and again when the
     /// account is logged out. Modules that depend on others are reset before them.
+    ///
+    /// - Parameters:
+    ///   - scope: What has ended.
+    ///   - account: The account.
+    ///   - step: The step that begins the next one.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
 
-    /// Asks for what is needed in a new session, or only on a new stream. After a resumption nothing need be asked again.
+    /// Asks for what is needed in a new session, or only on a new stream. After a resumption nothing need be asked
+    /// again.
+    ///
+    /// - Parameters:
+    ///   - scope: What begins.
+    ///   - account: The account.
+    ///   - step: The step in which it begins.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
 
     /// Takes a message out of what it came in, such as a carbon copy. Whoever unwraps checks the sender.
+    ///
+    /// - Parameters:
+    ///   - message: The message as it came.
+    ///   - account: The account that received it.
+    ///   - step: The step that counts it.
+    /// - Returns: What is to be gone on with.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func unwrap(_ message: Message, for account: Account, in step: borrowing Step) throws -> UnwrappedMessage
 
     /// Looks at a message that is no copy of an earlier one.
     ///
+    /// - Parameters:
+    ///   - message: The message, taken out of what it came in.
+    ///   - step: The step that counts it.
     /// - Returns: Whether it was for this module alone: nobody else gets it then.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool
 
     /// Looks at presence.
+    ///
+    /// - Parameters:
+    ///   - presence: The presence.
+    ///   - account: The account that received it.
+    ///   - step: The step that counts it.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws
 
     /// Answers a request of somebody else's.
     ///
+    /// - Parameters:
+    ///   - request: An IQ of type `get` or `set`.
+    ///   - account: The account that was asked.
+    ///   - step: The step that counts it; the answer commits with it.
     /// - Returns: The answer; nil when the request is not this module's.
+    /// - Throws: Any error; what it did is undone, and the answer is `internal-server-error`.
     func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer?
 
     /// Adds to the available presence that the account sends.
+    ///
+    /// - Parameters:
+    ///   - presence: The presence, changed in place.
+    ///   - account: The account that sends it.
+    ///   - step: The step in which it is sent.
+    /// - Throws: Any error; its writes are undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws
 
     /// The account is closed in this process. Modules that depend on others are stopped before them.
+    ///
+    /// - Parameter account: The account.
     func stop(_ account: Account)
 }
 
 /// What has ended, or begins.
+///
+/// ```swift
+/// func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+///     guard scope == .session else { return }  // what the server keeps for a session is asked for once
+///     try account.send(IQ(type: .set, id: StanzaID.random(), payload: enable), then: Enabled().durable, in: step)
+/// }
+/// ```
 public enum ModuleScope: Hashable, Sendable {
     /// A stream: the session goes on over another connection.
     case stream
@@ -83,6 +139,11 @@ public enum ModuleScope: Hashable, Sendable {
 }
 
 /// What a module makes of a message that may carry another one.
+///
+/// ```swift
+/// guard message.from == archive else { return .refused("a result of an archive that was not asked") }
+/// return .message(inner, .archive(archive, id: id, storedAt: time))
+/// ```
 public enum UnwrappedMessage: Sendable {
     /// It carries none that this module knows of.
     case untouched
@@ -95,12 +156,23 @@ public enum UnwrappedMessage: Sendable {
 }
 
 /// A module's answer to a request.
+///
+/// ```swift
+/// return request.type == .get ? .result(time) : .error(StanzaError(.notAllowed))
+/// ```
 public enum ModuleAnswer: Sendable {
+    /// Success, with what the result carries; nil for nothing.
     case result(Element?)
+    /// Failure, and why.
     case error(StanzaError)
 }
 
 /// What a module tells the live program once it is committed; see ``Account/events(of:)``.
+///
+/// ```swift
+/// struct Called: ModuleEvent { let by: JID }
+/// account.tell(Called(by: from), after: step)
+/// ```
 public protocol ModuleEvent: Sendable {}
 
 extension AccountModule {
@@ -126,6 +198,8 @@ extension AccountModule {
 extension Account {
     /// A module of this account.
     ///
+    /// - Parameter type: The module; inferred where the context says it.
+    /// - Returns: The module as it was configured.
     /// - Throws: ``AccountError`` `missingModule` when it was not configured.
     public func module<Module: AccountModule>(_ type: Module.Type = Module.self) throws -> Module {
         guard let module = modules.first(of: type) else {
@@ -142,11 +216,19 @@ extension Account {
     /// ```swift
     /// for await change in account.events(of: RosterChange.self) { … }
     /// ```
+    ///
+    /// - Parameter type: The type of what is told.
+    /// - Returns: What is told; it ends when the account is closed.
     public func events<Event: ModuleEvent>(of type: Event.Type) -> AsyncStream<Event> {
         hub.listen { if case .module(let event) = $0 { event as? Event } else { nil } }
     }
 
     /// Tells listeners once this step is committed.
+    ///
+    /// - Parameters:
+    ///   - event: What is told.
+    ///   - step: The step; a kill between its commit and the telling leaves it untold, so it may only repeat what is
+    ///     stored.
     public func tell(_ event: any ModuleEvent, after step: borrowing Step) {
         let hub = hub
         step.afterCommit { hub.send(.module(event)) }

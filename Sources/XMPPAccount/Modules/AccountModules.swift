@@ -1,4 +1,8 @@
 /// The modules of this library.
+///
+/// ```swift
+/// configuration.modules = AccountModules.standard + [MyModule()]
+/// ```
 public enum AccountModules {
     /// All of them; their tables are part of ``Account/schemas``.
     static let all: [any AccountModule.Type] = [

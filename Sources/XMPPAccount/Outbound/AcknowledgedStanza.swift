@@ -16,6 +16,8 @@ public struct AcknowledgedStanza: Hashable, Sendable {
     /// }
     /// ```
     ///
+    /// - Parameter type: The type of the key; inferred where the context says it.
+    /// - Returns: The key.
     /// - Throws: `DecodingError` when it is of another type.
     public func key<Key: Decodable>(as type: Key.Type = Key.self) throws -> Key? {
         try storedKey.map { try JSONDecoder().decode(type, from: Data($0.utf8)) }

@@ -6,21 +6,22 @@ public import XMPPCore
 extension Account {
     /// Sends a request and waits for its answer here.
     ///
-    /// For code that has nothing to do any more once its process has ended: the answer then ends the request all the same,
-    /// and wakes nobody. Cancelling the task cancels the request.
+    /// For code that has nothing to do any more once its process has ended: the answer then ends the request all the
+    /// same,
+    /// and wakes nobody. Canceling the task cancels the request.
     ///
     /// ```swift
     /// let version = try await account.request(
-    ///     IQ(type: .get, to: juliet, payload: Element("query", namespace: "jabber:iq:version")))
+    ///     IQ(type: .get, to: juliet, id: StanzaID.random(), payload: Element("query", namespace: Namespaces.version)))
     /// ```
     ///
     /// - Parameters:
     ///   - iq: An IQ of type `get` or `set`.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
     /// - Returns: The result.
-    /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned` when
-    ///   none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was
-    ///   sent; `CancellationError`; ``HandlerError`` when the store fails.
+    /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned`
+    ///   when none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing
+    ///   was sent; `CancellationError`; ``HandlerError`` when the store fails.
     public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
         let reply = try await reply(to: iq, timeout: timeout)
         if case .error(let error) = reply.outcome { throw error }

@@ -61,6 +61,7 @@ extension Account {
     /// Without a stream it is told once the session is resumed; a new session tells it anyway. An account that is not
     /// available stays so.
     ///
+    /// - Parameter step: The step that it commits with.
     /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
     public func announceFeatures(in step: borrowing Step) throws {
         guard let presence = try ownPresence.current(in: step) else { return }

@@ -123,6 +123,10 @@ final class Ownership {
 }
 
 /// What a process is to an account.
+///
+/// ```swift
+/// configuration.role = .worker
+/// ```
 public enum AccountRole: String, Hashable, Sendable {
     /// The main program: asks a worker to hand the stream over.
     case main

@@ -1,6 +1,14 @@
 /// Why login did not come about.
 ///
 /// `description` is one sentence that says what to do. Decide on `code`.
+///
+/// ```swift
+/// do {
+///     try await account.connect()
+/// } catch let error as SASLError where error.code == .downgradeSuspected {
+///     print(error)  // ask the operator; Account.forgetLogin() accepts the change
+/// }
+/// ```
 public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

@@ -21,6 +21,15 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     /// meanwhile get the same answer. XEP-0198 section 4 recommends 0.
     public var responseDelay: Int64 = 0
 
+    /// Makes a policy; by default the server is asked after each batch of stanzas and told when it asks.
+    ///
+    /// - Parameters:
+    ///   - requestsAfterStanzas: The server is asked after this many stanzas; 0 turns it off.
+    ///   - requestsAfter: The server is asked this long after the first stanza, in milliseconds; 0 turns it off.
+    ///   - acknowledgesAfterStanzas: The server is told after this many handled stanzas; 0 turns it off.
+    ///   - acknowledgesAfter: The server is told this long after the first handled stanza, in milliseconds; 0 turns
+    ///     it off.
+    ///   - responseDelay: How long the answer to the server's question is held back, in milliseconds; 0 or more.
     public init(
         requestsAfterStanzas: Int = 1, requestsAfter: Int64 = 0, acknowledgesAfterStanzas: Int = 0,
         acknowledgesAfter: Int64 = 0, responseDelay: Int64 = 0

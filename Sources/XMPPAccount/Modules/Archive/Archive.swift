@@ -4,6 +4,12 @@ public import XMPPCore
 /// The archives that an account catches up with; see ``ArchiveModule``.
 ///
 /// A value that refers to its account; make one whenever it is needed, through ``Account/archive``.
+///
+/// ```swift
+/// try await account.perform { step in
+///     try account.archive.fetch(with: juliet, .end, limit: 20, then: History.shown(), in: step)
+/// }
+/// ```
 public struct Archive: Sendable {
     let account: Account
 
@@ -19,6 +25,7 @@ public struct Archive: Sendable {
     ///   - archive: The account's bare address, or a room's.
     ///   - since: Where to begin when nothing was ever fetched from it, in milliseconds since 1970; nil for what the
     ///     module was made with.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func catchUp(_ archive: JID, since: Int64? = nil, in step: borrowing Step) throws {
         let module: ArchiveModule = try account.module()
@@ -29,18 +36,28 @@ public struct Archive: Sendable {
     }
 
     /// How far the catch-ups are: one of each archive that was ever asked.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: One for each archive.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func progress(in step: borrowing Step) throws -> [ArchiveProgress] {
         try table.progress(of: nil, in: step)
     }
 
     /// Forgets an archive and how far it was fetched, such as that of a room that was left for good.
+    ///
+    /// - Parameters:
+    ///   - archive: The account's bare address, or a room's.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func forget(_ archive: JID, in step: borrowing Step) throws {
         try table.remove(archive.bare, in: step)
     }
 
     // MARK: Looking back
 
-    /// Asks for one page of an archive, such as for scrolling back. What it brings comes to listeners like everything out of
+    /// Asks for one page of an archive, such as for scrolling back. What it brings comes to listeners like everything
+    /// out of
     /// an archive, and does not count for catching up.
     ///
     /// - Parameters:
@@ -50,6 +67,7 @@ public struct Archive: Sendable {
     ///   - limit: How many messages at most; 1 to 250.
     ///   - then: Called behind the last message of the page.
     ///   - orElse: Called with the reason when the page can never come.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
     ///
     /// Source: XEP-0313 section 4.1, XEP-0059 section 2.3.
@@ -120,6 +138,14 @@ public struct Archive: Sendable {
 
 /// The context of a handler that waits for a page of an archive; see
 /// ``Archive/fetch(of:with:_:limit:then:orElse:in:)``.
+///
+/// ```swift
+/// @Handler("history.shown")
+/// static func shown(_ call: borrowing Call<ArchivePage>) throws {
+///     guard case .page(let isLast, let page) = call.outcome, !isLast, let first = page.first else { return }
+///     try call.account.archive.fetch(.before(first), then: History.shown(), in: call.step)
+/// }
+/// ```
 public struct ArchivePage: Sendable {
     /// How it ended.
     public enum Outcome: Hashable, Sendable {

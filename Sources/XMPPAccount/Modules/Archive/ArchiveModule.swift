@@ -11,8 +11,13 @@ public import XMPPCore
 
 /// Fetches what an archive holds and this account has not seen, in pages, from a stored place on.
 ///
-/// Messages come to listeners as ordinary ones whose ``MessageReceived/source`` is `archive`, in the order of the archive,
+/// Messages come to listeners as ordinary ones whose ``MessageReceived/source`` is `archive`, in the order of the
+/// archive,
 /// each once: what came live, or came before, is recognized. Memory stays within some pages, whatever waits.
+///
+/// ```swift
+/// configuration.modules = [ArchiveModule(history: .seconds(7 * 86_400))]
+/// ```
 ///
 /// Source: XEP-0313, XEP-0059.
 public struct ArchiveModule: AccountModule {
@@ -26,6 +31,12 @@ public struct ArchiveModule: AccountModule {
     /// How many archives are fetched from at the same time, 1 or more; the account's own comes first.
     public let concurrency: Int
 
+    /// Makes the module.
+    ///
+    /// - Parameters:
+    ///   - pageSize: How many messages are asked for at once, 1 to 250; what is beyond is cut off.
+    ///   - history: How far back the first catch-up of an archive goes; nil for everything that is there.
+    ///   - concurrency: How many archives are fetched from at the same time, 1 or more.
     public init(pageSize: Int = 250, history: Duration? = .seconds(14 * 86400), concurrency: Int = 2) {
         self.pageSize = min(max(1, pageSize), 250)
         self.history = history
@@ -80,6 +91,12 @@ public struct ArchiveModule: AccountModule {
 }
 
 /// How far the catch-up with an archive is.
+///
+/// ```swift
+/// for await progress in account.events(of: ArchiveProgress.self) where progress.state == .complete {
+///     print("\(progress.received) messages came out of \(progress.archive)")
+/// }
+/// ```
 public struct ArchiveProgress: ModuleEvent, Hashable {
     /// What becomes of a catch-up.
     public enum State: Int64, Hashable, Sendable {
@@ -100,6 +117,7 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
 
     /// Whose archive: the account's bare address, or a room's.
     public var archive: JID
+    /// What becomes of it.
     public var state: State
     /// How many messages came in this catch-up.
     public var received: Int

@@ -26,10 +26,18 @@ public struct Blocking: Sendable {
 
     /// The blocked addresses as the server last told them, in order.
     ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: Bare addresses, full ones and domains.
     /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func list(in step: borrowing Step) throws -> [JID] { try table.all(in: step) }
 
     /// Whether an address is blocked, by itself or with its account, its domain or its resource there.
+    ///
+    /// - Parameters:
+    ///   - jid: Any address.
+    ///   - step: The step to read in.
+    /// - Returns: Whether the server lets nothing of it through.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     ///
     /// Source: XEP-0191 section 5.
     public func isBlocked(_ jid: JID, in step: borrowing Step) throws -> Bool {
@@ -50,8 +58,11 @@ public struct Blocking: Sendable {
     /// Blocks addresses; the answer calls a stored handler.
     ///
     /// - Parameters:
+    ///   - jids: One at least.
     ///   - then: Called with the server's answer: a result without payload, an error, or nothing in time.
     ///   - orElse: Called with the reason when the answer can never come; the next session tells whether it was done.
+    /// - Throws: ``AccountError`` `invalidStanza` for no address at all, `missingModule`, `outboxFull`;
+    ///   ``HandlerError`` when the store fails.
     public func block(
         _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -59,6 +70,13 @@ public struct Blocking: Sendable {
     }
 
     /// Blocks addresses, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jids: One at least.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``block(_:then:orElse:)``.
     public func block(
         _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws { try change(Self.payload("block", jids), then, orElse, in: step) }
@@ -72,6 +90,12 @@ public struct Blocking: Sendable {
     public func unblock(_ jids: [JID]) async throws { try await change(Self.payload("unblock", jids)) }
 
     /// Unblocks addresses; the answer calls a stored handler, as in ``block(_:then:orElse:)``.
+    ///
+    /// - Parameters:
+    ///   - jids: One at least.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    /// - Throws: As ``block(_:then:orElse:)``.
     public func unblock(
         _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -79,11 +103,20 @@ public struct Blocking: Sendable {
     }
 
     /// Unblocks addresses, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jids: One at least.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``block(_:then:orElse:)``.
     public func unblock(
         _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws { try change(Self.payload("unblock", jids), then, orElse, in: step) }
 
     /// Unblocks everybody, and waits until the server has done so.
+    ///
+    /// - Throws: As ``block(_:)``.
     ///
     /// Source: XEP-0191 section 3.5.
     public func unblockAll() async throws {
@@ -91,11 +124,22 @@ public struct Blocking: Sendable {
     }
 
     /// Unblocks everybody; the answer calls a stored handler, as in ``block(_:then:orElse:)``.
+    ///
+    /// - Parameters:
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
     public func unblockAll(then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil) async throws {
         try await account.perform { step in try self.unblockAll(then: then, orElse: orElse, in: step) }
     }
 
     /// Unblocks everybody, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
     public func unblockAll(
         then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {

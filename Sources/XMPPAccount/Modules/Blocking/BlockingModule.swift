@@ -10,11 +10,16 @@ public import XMPPCore
 ///
 /// It is asked for when a session begins, and never after a resumption: then the server goes on pushing what changes. A
 /// server without blocking has an empty list. ``Account/blocking`` reads and changes it; ``BlockingChange`` tells.
+///
+/// ```swift
+/// configuration.modules = [BlockingModule()]
+/// ```
 public struct BlockingModule: AccountModule {
     public static let name = "blocking"
     public static let schema: Schema? = Schema(
         module: "xmpp-blocking", migrations: [BlockingTable.script], handlers: [BlocklistFetched.self])
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
@@ -63,6 +68,12 @@ public struct BlockingModule: AccountModule {
 }
 
 /// What changed in the list of blocked addresses, once it is stored.
+///
+/// ```swift
+/// for await change in account.events(of: BlockingChange.self) {
+///     if case .blocked(let jids) = change { print("blocked: \(jids)") }
+/// }
+/// ```
 public enum BlockingChange: ModuleEvent, Hashable {
     /// The server told the list; the stored one is the same.
     case loaded

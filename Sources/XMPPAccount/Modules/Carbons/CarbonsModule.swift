@@ -6,6 +6,10 @@ public import XMPPCore
 /// They are asked for in each new session and come as ordinary messages whose ``MessageReceived/source`` is
 /// `carbonReceived` or `carbonSent`. Only the own server's are believed (XEP-0280 section 11).
 ///
+/// ```swift
+/// configuration.modules = [CarbonsModule()]
+/// ```
+///
 /// Source: XEP-0280.
 public struct CarbonsModule: AccountModule {
     public static let name = "carbons"
@@ -13,6 +17,7 @@ public struct CarbonsModule: AccountModule {
     public static let schema: Schema? = Schema(
         module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
@@ -50,6 +55,10 @@ public struct CarbonsModule: AccountModule {
 }
 
 /// What the server says to the wish for copies.
+///
+/// ```swift
+/// for await event in account.events(of: CarbonsEvent.self) { print(event) }
+/// ```
 public enum CarbonsEvent: ModuleEvent, Hashable {
     /// Copies come from now on.
     case enabled

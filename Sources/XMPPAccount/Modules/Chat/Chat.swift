@@ -42,6 +42,16 @@ public struct Chat: Sendable {
     }
 
     /// Sends a message from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - message: Of type `chat` or `normal`, to somebody.
+    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
+    ///     more.
+    ///   - attempts: How often it is sent in all; 1 or more.
+    ///   - then: Called once when the delivery is over.
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: As ``send(_:within:attempts:then:)``.
     @discardableResult
     public func send(
         _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
@@ -98,10 +108,16 @@ public struct Chat: Sendable {
         return element
     }
 
-    /// Tells somebody what one does in a conversation (XEP-0085). It is of no use later: it is not sent again after a lost
+    /// Tells somebody what one does in a conversation (XEP-0085). It is of no use later: it is not sent again after a
+    /// lost
     /// session, and not at all while there is no stream.
     ///
+    /// - Parameters:
+    ///   - state: What one does.
+    ///   - peer: Who is told.
+    ///   - step: The step that it commits with.
     /// - Returns: False when there is no stream.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
     @discardableResult
     public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
         let _: ChatModule = try account.module()
@@ -113,19 +129,35 @@ public struct Chat: Sendable {
     // MARK: What became of it
 
     /// What is known of a message that was sent from here; nil when its delivery was not watched or is forgotten.
+    ///
+    /// - Parameters:
+    ///   - id: The message's id.
+    ///   - step: The step to read in.
+    /// - Returns: The delivery as it stands.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func delivery(of id: String, in step: borrowing Step) throws -> Delivery? {
         try table.row(id, in: step)?.delivery
     }
 
     /// The last messages to somebody whose delivery was watched, the newest first.
+    ///
+    /// - Parameters:
+    ///   - peer: The address to which they were sent.
+    ///   - limit: The most to return, from 1.
+    ///   - step: The step to read in.
+    /// - Returns: The deliveries as they stand.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func deliveries(to peer: JID, limit: Int = 100, in step: borrowing Step) throws -> [Delivery] {
         try table.rows(with: peer, limit: limit, in: step).map(\.delivery)
     }
 
     /// Forgets deliveries that are over.
     ///
-    /// - Parameter time: Those sent before this, in milliseconds since 1970.
+    /// - Parameters:
+    ///   - time: Those sent before this, in milliseconds since 1970.
+    ///   - step: The step that it commits with.
     /// - Returns: How many there were.
+    /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func forget(sentBefore time: Int64, in step: borrowing Step) throws -> Int {
         try table.forget(sentBefore: time, in: step)

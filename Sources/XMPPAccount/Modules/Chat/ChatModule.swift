@@ -12,13 +12,23 @@ public import XMPPCore
 
 /// Messages between two people: whether they arrived, receipts for those that come, and what the other side does.
 ///
+/// ```swift
+/// configuration.modules = [ChatModule(receipts: .nobody)]
+/// ```
+///
 /// Source: XEP-0184, XEP-0085, XEP-0359.
 public struct ChatModule: AccountModule {
     /// Whose wish for a receipt is granted. A receipt shows that this account is online (XEP-0184 section 8).
+    ///
+    /// ```swift
+    /// let module = ChatModule(receipts: .everyone)
+    /// ```
     public enum Receipts: Hashable, Sendable {
         /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:)``.
         case contacts
+        /// Whoever asks.
         case everyone
+        /// No receipt is ever sent.
         case nobody
     }
 
@@ -29,6 +39,9 @@ public struct ChatModule: AccountModule {
     public let receipts: Receipts
     public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
+    /// Makes the module.
+    ///
+    /// - Parameter receipts: Whose wish for a receipt is granted.
     public init(receipts: Receipts = .contacts) { self.receipts = receipts }
 
     public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
@@ -63,6 +76,11 @@ public struct ChatModule: AccountModule {
 }
 
 /// What became of a message that was sent with its delivery watched.
+///
+/// ```swift
+/// let delivery = try account.store.step { try account.chat.delivery(of: id, in: $0) }
+/// print(delivery?.deliveredAt ?? 0)
+/// ```
 public struct Delivery: Hashable, Sendable {
     /// Why a message did not arrive.
     public enum Failure: Hashable, Sendable {
@@ -94,11 +112,24 @@ public struct Delivery: Hashable, Sendable {
 }
 
 /// Tells that what is known of a delivery has changed.
+///
+/// ```swift
+/// for await change in account.events(of: DeliveryChange.self) { print(change.delivery) }
+/// ```
 public struct DeliveryChange: ModuleEvent, Hashable {
+    /// What is known now.
     public let delivery: Delivery
 }
 
 /// The context of a handler that waits for the end of a delivery.
+///
+/// ```swift
+/// @Handler("letters.over")
+/// static func over(_ call: borrowing Call<DeliveryEnded>) throws {
+///     guard let failure = call.delivery.failure else { return }
+///     try call.step.execute("INSERT INTO lost(id, why) VALUES (?, ?)", call.delivery.id, "\(failure)")
+/// }
+/// ```
 public struct DeliveryEnded: Sendable {
     /// The account that sent the message.
     public let account: Account

@@ -2,9 +2,18 @@ public import XMPPCore
 
 /// What an entity is and what it understands.
 ///
+/// ```swift
+/// let info = try await account.disco.info(of: server)
+/// if info.features.contains(Namespaces.mam) { print("it has an archive") }
+/// ```
+///
 /// Source: XEP-0030 section 3.
 public struct DiscoInfo: Hashable, Sendable {
     /// What an entity is.
+    ///
+    /// ```swift
+    /// let identity = DiscoInfo.Identity(category: "client", type: "bot", name: "Echo")
+    /// ```
     public struct Identity: Hashable, Sendable {
         /// Such as `client`, `server` or `conference`; see the registry of XEP-0030 section 15.3.
         public var category: String
@@ -15,6 +24,13 @@ public struct DiscoInfo: Hashable, Sendable {
         /// The language of the name.
         public var language: String?
 
+        /// Makes an identity.
+        ///
+        /// - Parameters:
+        ///   - category: Such as `client`.
+        ///   - type: Such as `bot`.
+        ///   - name: What people call it; nil for nothing.
+        ///   - language: The language of the name, as a tag of BCP 47; nil for that of the stream.
         public init(category: String, type: String, name: String? = nil, language: String? = nil) {
             self.category = category
             self.type = type
@@ -30,6 +46,12 @@ public struct DiscoInfo: Hashable, Sendable {
     /// What else it says of itself (XEP-0128).
     public var forms: [DataForm]
 
+    /// Makes an answer.
+    ///
+    /// - Parameters:
+    ///   - identities: What it is.
+    ///   - features: The namespaces that it understands.
+    ///   - forms: What else it says of itself.
     public init(identities: [Identity], features: Set<String>, forms: [DataForm] = []) {
         self.identities = identities
         self.features = features
@@ -37,6 +59,8 @@ public struct DiscoInfo: Hashable, Sendable {
     }
 
     /// Reads an answer; nil when the element is none.
+    ///
+    /// - Parameter element: `<query/>` in `http://jabber.org/protocol/disco#info`.
     public init?(_ element: Element) {
         guard element.has(name: "query", namespace: Namespaces.discoInfo) else { return nil }
         identities = element.children("identity", Namespaces.discoInfo).map { identity in
@@ -51,6 +75,7 @@ public struct DiscoInfo: Hashable, Sendable {
     /// The answer as XML.
     ///
     /// - Parameter node: The node that was asked for.
+    /// - Returns: `<query/>`, with the features in order.
     public func element(node: String? = nil) -> Element {
         let identities = identities.map { identity in
             Element(
@@ -123,6 +148,10 @@ public struct DiscoInfo: Hashable, Sendable {
 }
 
 /// What an entity consists of.
+///
+/// ```swift
+/// for item in try await account.disco.items(of: server) { print(item.jid, item.name ?? "") }
+/// ```
 public struct DiscoItem: Hashable, Sendable {
     /// Where it is.
     public var jid: JID

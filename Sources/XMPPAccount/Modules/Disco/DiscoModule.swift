@@ -3,6 +3,12 @@ public import XMPPCore
 
 /// What this account is and understands, for those who ask; and what others do, kept over restarts.
 ///
+/// ```swift
+/// configuration.modules = [
+///     DiscoModule(identity: .init(category: "client", type: "bot"), software: (name: "Echo", version: "1.0"))
+/// ]
+/// ```
+///
 /// Source: XEP-0030, XEP-0115, XEP-0092.
 public struct DiscoModule: AccountModule {
     public static let name = "disco"
@@ -20,6 +26,12 @@ public struct DiscoModule: AccountModule {
         Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping, Namespaces.version,
     ]
 
+    /// Makes the module.
+    ///
+    /// - Parameters:
+    ///   - identity: What this account's client is.
+    ///   - software: The program's name and version; nil to say neither.
+    ///   - node: A web address that names the program.
     public init(
         identity: DiscoInfo.Identity = .init(category: "client", type: "pc"),
         software: (name: String, version: String)? = nil, node: String = "urn:durable-handlers"
@@ -120,12 +132,20 @@ extension Account {
 /// What entities are and understand, as an account learns it.
 ///
 /// A value that refers to its account; make one whenever it is needed, through ``Account/disco``.
+///
+/// ```swift
+/// let items = try await account.disco.items(of: try JID("capulet.example"))
+/// ```
 public struct Disco: Sendable {
     let account: Account
 
     /// What the presence of an entity says that it understands; nil while that is not known.
     ///
-    /// - Parameter jid: A full address from which presence came.
+    /// - Parameters:
+    ///   - jid: A full address from which presence came.
+    ///   - step: The step to read in.
+    /// - Returns: What it says of itself, checked against its digest (XEP-0115 section 5.4).
+    /// - Throws: ``HandlerError`` when the store fails.
     public func knownInfo(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
         try CapabilityTable(account: account.id).info(of: jid, in: step)
     }
@@ -135,6 +155,7 @@ public struct Disco: Sendable {
     /// - Parameters:
     ///   - jid: Whom; nil for the own account.
     ///   - node: A part of it.
+    /// - Returns: What it says of itself.
     /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` as
     ///   ``Account/request(_:timeout:)`` does, and `protocolViolation` for an answer that is none.
     ///
@@ -147,6 +168,10 @@ public struct Disco: Sendable {
 
     /// Asks an entity what it consists of. What has no readable address is left out.
     ///
+    /// - Parameters:
+    ///   - jid: Whom; nil for the own account.
+    ///   - node: A part of it; nil for the whole.
+    /// - Returns: The items in the entity's order.
     /// - Throws: As ``info(of:node:)``.
     ///
     /// Source: XEP-0030 section 4.1.

@@ -3,6 +3,13 @@ public import Handlers
 public import XMPPCore
 
 /// The context of a handler that waits for the server to take, or to forget, a registration.
+///
+/// ```swift
+/// @Handler("push.told")
+/// static func told(_ call: borrowing Call<PushAnswer>) throws {
+///     if case .refused(let condition) = call.outcome { print("no push: \(condition)") }
+/// }
+/// ```
 public struct PushAnswer: Sendable {
     /// How it ended.
     public enum Outcome: Hashable, Sendable, Codable {

@@ -11,11 +11,16 @@ import XMPPCore
 ///
 /// A server may forget a registration with the session, so each new session tells it again; a resumed one does not.
 /// ``Account/push`` registers; ``PushChange`` tells.
+///
+/// ```swift
+/// configuration.modules = [PushModule()]
+/// ```
 public struct PushModule: AccountModule {
     public static let name = "push"
     public static let schema: Schema? = Schema(
         module: "xmpp-push", migrations: [PushTable.script], handlers: [PushEnabled.self, PushDisabled.self])
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {

@@ -26,12 +26,21 @@ public struct PushNotifications: Sendable {
 
     /// The registrations that are to be enabled, by service and node.
     ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The registrations; ``state(of:node:in:)`` says what the server thinks of each.
     /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func registrations(in step: borrowing Step) throws -> [PushRegistration] {
         try table.all(in: step).map(\.registration)
     }
 
     /// What the server says about a registration; nil when it is to be disabled, or never was enabled.
+    ///
+    /// - Parameters:
+    ///   - service: The push service.
+    ///   - node: The node there; nil for a registration without one.
+    ///   - step: The step to read in.
+    /// - Returns: The state in this session.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func state(of service: JID, node: String?, in step: borrowing Step) throws -> PushState? {
         try table.find(service, node, in: step)?.state
     }
@@ -43,6 +52,7 @@ public struct PushNotifications: Sendable {
     /// The registration is stored; the server is asked when it does not have it in this session, or has it with other
     /// options. ``PushChange`` tells what came of it.
     ///
+    /// - Parameter registration: Service, node and options; it replaces one of the same service and node.
     /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
     ///
     /// Source: XEP-0357 section 5.
@@ -53,8 +63,10 @@ public struct PushNotifications: Sendable {
     /// Lets the server notify a push service; the answer calls a stored handler.
     ///
     /// - Parameters:
+    ///   - registration: Service, node and options.
     ///   - then: Called with the answer; at once when the server has the registration already.
     ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
+    /// - Throws: As ``enable(_:)``.
     public func enable(
         _ registration: PushRegistration, then: Durable<PushAnswer>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -64,6 +76,13 @@ public struct PushNotifications: Sendable {
     }
 
     /// Lets the server notify a push service, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - registration: Service, node and options.
+    ///   - then: Called with the answer; nil for nobody.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``enable(_:)``.
     public func enable(
         _ registration: PushRegistration, then: Durable<PushAnswer>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -101,6 +120,13 @@ public struct PushNotifications: Sendable {
     }
 
     /// Lets the server notify a push service no more; the answer calls a stored handler.
+    ///
+    /// - Parameters:
+    ///   - service: The push service.
+    ///   - node: The node; nil for all of the service's.
+    ///   - then: Called with the answer.
+    ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
+    /// - Throws: As ``disable(_:node:)``.
     public func disable(
         _ service: JID, node: String?, then: Durable<PushAnswer>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -110,6 +136,14 @@ public struct PushNotifications: Sendable {
     }
 
     /// Lets the server notify a push service no more, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - service: The push service.
+    ///   - node: The node; nil for all of the service's.
+    ///   - then: Called with the answer; nil for nobody.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``disable(_:node:)``.
     public func disable(
         _ service: JID, node: String?, then: Durable<PushAnswer>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step

@@ -15,6 +15,12 @@ public struct PushRegistration: Hashable, Sendable {
     /// What the server passes on to the service with each notification, such as a secret; without `FORM_TYPE`.
     public var options: [DataForm.Field]
 
+    /// Makes a registration; nothing is stored or sent.
+    ///
+    /// - Parameters:
+    ///   - service: The address of the push service.
+    ///   - node: The node there; nil when the service needs none.
+    ///   - options: What the server passes on to the service with each notification.
     public init(service: JID, node: String?, options: [DataForm.Field] = []) {
         self.service = service
         self.node = node
@@ -41,6 +47,10 @@ public struct PushRegistration: Hashable, Sendable {
 }
 
 /// What the server says about a registration.
+///
+/// ```swift
+/// let state = try account.store.step { try account.push.state(of: service, node: token, in: $0) }
+/// ```
 public enum PushState: Hashable, Sendable {
     /// It was not answered in this session, or there is no session.
     case pending
@@ -51,6 +61,10 @@ public enum PushState: Hashable, Sendable {
 }
 
 /// What happened to registrations, once it is stored.
+///
+/// ```swift
+/// for await change in account.events(of: PushChange.self) { print(change) }
+/// ```
 public enum PushChange: ModuleEvent, Hashable {
     /// The server notifies the service from now on.
     case enabled(PushRegistration)

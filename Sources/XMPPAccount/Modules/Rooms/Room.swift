@@ -3,6 +3,11 @@ public import XMPPCore
 
 /// What the store knows about a room.
 ///
+/// ```swift
+/// let rooms = try account.store.step { try account.rooms.all(in: $0) }
+/// for room in rooms where room.state == .joined { print(room.jid, room.subject ?? "") }
+/// ```
+///
 /// Source: XEP-0045.
 public struct Room: Hashable, Sendable {
     /// How it stands between the account and the room.
@@ -21,6 +26,7 @@ public struct Room: Hashable, Sendable {
     public let jid: JID
     /// The account's nickname in it: the one that was asked for, and once joined the one that it has.
     public internal(set) var nick: String
+    /// How it stands between the account and the room.
     public internal(set) var state: State
     /// What the room is about; nil when nobody said so.
     public let subject: String?
@@ -47,12 +53,21 @@ public struct Room: Hashable, Sendable {
 }
 
 /// Up to where a room's messages were received.
+///
+/// ```swift
+/// let time = try account.store.step { try account.rooms.room(council, in: $0)?.cursor?.time }
+/// ```
 public struct RoomCursor: Hashable, Sendable {
     /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
     public let archiveID: String?
     /// When the last message was sent, in milliseconds since 1970, as far as that is known here.
     public let time: Int64
 
+    /// Makes a cursor.
+    ///
+    /// - Parameters:
+    ///   - archiveID: The id of the last message in the room's archive; nil for none.
+    ///   - time: When the last message was sent, in milliseconds since 1970.
     public init(archiveID: String?, time: Int64) {
         self.archiveID = archiveID
         self.time = time
@@ -63,6 +78,10 @@ public struct RoomCursor: Hashable, Sendable {
 ///
 /// It counts for a room of which nothing was seen yet. Of any other the room is asked for what has come since the last
 /// message that was seen, as far as the room keeps it; what it does not keep is in its archive (XEP-0313).
+///
+/// ```swift
+/// try account.rooms.join(council, as: "Juliet", history: .last(20), in: step)
+/// ```
 ///
 /// Source: XEP-0045 section 7.2.14.
 public enum RoomHistory: Hashable, Sendable, Codable {
@@ -77,6 +96,11 @@ public enum RoomHistory: Hashable, Sendable, Codable {
 }
 
 /// Somebody in a room.
+///
+/// ```swift
+/// let occupants = try account.store.step { try account.rooms.occupants(of: council, in: $0) }
+/// let moderators = occupants.filter { $0.role == .moderator }.map(\.nick)
+/// ```
 public struct RoomOccupant: Hashable, Sendable {
     /// The nickname.
     public let nick: String
@@ -87,6 +111,13 @@ public struct RoomOccupant: Hashable, Sendable {
     /// What the occupant may do during this visit.
     public let role: RoomRole
 
+    /// Describes an occupant.
+    ///
+    /// - Parameters:
+    ///   - nick: The nickname.
+    ///   - jid: The real address; nil where the room hides it.
+    ///   - affiliation: The lasting standing in the room.
+    ///   - role: What the occupant may do during this visit.
     public init(nick: String, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
         self.nick = nick
         self.jid = jid
@@ -96,14 +127,24 @@ public struct RoomOccupant: Hashable, Sendable {
 }
 
 /// Somebody's lasting standing in a room (XEP-0045 section 5.2).
+///
+/// ```swift
+/// let bans = try await account.rooms.users(with: .outcast, in: council)
+/// ```
 public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
+    /// May do everything; may do what keeps order; belongs to the room; none of these.
     case owner, admin, member, none
     /// Banned.
     case outcast
 }
 
 /// What an occupant may do during a visit (XEP-0045 section 5.1).
+///
+/// ```swift
+/// let quiet = RoomRequest.setRole(.visitor, of: "Tybalt", reason: "Brawling")
+/// ```
 public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
+    /// May put others out and give them a voice; may speak; may listen.
     case moderator, participant, visitor
     /// In the room no more.
     case none
@@ -111,8 +152,13 @@ public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
 
 /// How somebody came out of a room.
 ///
+/// ```swift
+/// if case .left(let departure) = event.change, departure.reason == .banned { print(departure.text ?? "") }
+/// ```
+///
 /// Source: XEP-0045 sections 7.14, 8.2, 9.1, 10.9 and 17.
 public struct RoomDeparture: Hashable, Sendable {
+    /// Why somebody is in the room no more.
     public enum Reason: Hashable, Sendable {
         /// By leaving.
         case left
@@ -132,12 +178,19 @@ public struct RoomDeparture: Hashable, Sendable {
         case destroyed(alternative: JID?)
     }
 
+    /// Why.
     public let reason: Reason
     /// The nickname of who did it, if the room says so.
     public let by: String?
     /// A sentence for people.
     public let text: String?
 
+    /// Describes a departure.
+    ///
+    /// - Parameters:
+    ///   - reason: Why.
+    ///   - by: The nickname of who did it; nil when nobody says so.
+    ///   - text: A sentence for people; nil for none.
     public init(_ reason: Reason, by: String? = nil, text: String? = nil) {
         self.reason = reason
         self.by = by
@@ -154,6 +207,12 @@ public struct RoomDeparture: Hashable, Sendable {
 }
 
 /// An invitation into a room.
+///
+/// ```swift
+/// for invitation in try account.store.step({ try account.rooms.invitations(in: $0) }) {
+///     print(invitation.room, invitation.reason ?? "")
+/// }
+/// ```
 ///
 /// Source: XEP-0045 section 7.8.2, XEP-0249.
 public struct RoomInvitation: Hashable, Sendable {

@@ -3,6 +3,14 @@ public import Handlers
 public import XMPPCore
 
 /// The context of a handler that waits to be let into a room.
+///
+/// ```swift
+/// @Handler("council.joined")
+/// static func joined(_ call: borrowing Call<RoomJoined>) throws {
+///     guard case .joined = call.outcome else { return }
+///     try call.account.rooms.send("Good morning", to: call.room, in: call.step)
+/// }
+/// ```
 public struct RoomJoined: Sendable {
     /// How it ended.
     public enum Outcome: Hashable, Sendable {
@@ -91,7 +99,14 @@ extension RoomJoined: RestorableContext {
 }
 
 /// What rooms tell the live program; see ``Account/events(of:)``.
+///
+/// ```swift
+/// for await event in account.events(of: RoomEvent.self) {
+///     if case .occupant(let occupant) = event.change { print("\(occupant.nick) is in \(event.room)") }
+/// }
+/// ```
 public struct RoomEvent: ModuleEvent {
+    /// What happened.
     public enum Change: Hashable, Sendable {
         /// The account is in the room, for the first time or again.
         case joined(nick: String, isNew: Bool)
@@ -133,6 +148,7 @@ public struct RoomEvent: ModuleEvent {
 
     /// The room's bare address.
     public let room: JID
+    /// What happened.
     public let change: Change
     /// Which attempt to join, or which check, it is about.
     let ticket: String?
@@ -145,6 +161,10 @@ public struct RoomEvent: ModuleEvent {
 }
 
 /// Whether the account is still in a room.
+///
+/// ```swift
+/// if try await account.rooms.check(council) == .unanswered { print("nobody knows") }
+/// ```
 ///
 /// Source: XEP-0410 section 3.2.
 public enum RoomCheck: Hashable, Sendable {

@@ -27,6 +27,7 @@ public enum RoomRequest: Hashable, Sendable {
     /// The request, with an id of its own.
     ///
     /// - Parameter room: The room's bare address.
+    /// - Returns: An IQ of type `get` or `set`.
     public func iq(to room: JID) -> IQ {
         IQ(type: type, to: room.bare, id: StanzaID.random(), payload: payload)
     }
@@ -88,18 +89,27 @@ public enum RoomRequest: Hashable, Sendable {
     // MARK: Reading answers
 
     /// One entry of a room's list.
+    ///
+    /// ```swift
+    /// for entry in try await account.rooms.users(with: .member, in: council) { print(entry.jid as Any) }
+    /// ```
     public struct Entry: Hashable, Sendable {
         /// The user's address; nil where the room hides it.
         public let jid: JID?
         /// The nickname, for who is in the room or has one registered.
         public let nick: String?
+        /// The lasting standing; nil where the list does not say it.
         public let affiliation: RoomAffiliation?
+        /// What the occupant may do; nil where the list does not say it.
         public let role: RoomRole?
         /// Why, in words for people.
         public let reason: String?
     }
 
     /// The list in an answer to ``affiliations(_:)`` or ``roles(_:)``.
+    ///
+    /// - Parameter payload: The payload of the answer.
+    /// - Returns: The entries in the room's order; none for a payload of another kind.
     public static func entries(in payload: Element?) -> [Entry] {
         guard let payload, payload.has(name: "query", namespace: Namespaces.mucAdmin) else { return [] }
         return payload.children("item", Namespaces.mucAdmin).map { item in
@@ -112,6 +122,9 @@ public enum RoomRequest: Hashable, Sendable {
     }
 
     /// The form in an answer to ``configuration``; nil when there is none.
+    ///
+    /// - Parameter payload: The payload of the answer.
+    /// - Returns: The form.
     public static func configuration(in payload: Element?) -> DataForm? {
         guard let payload, payload.has(name: "query", namespace: Namespaces.mucOwner) else { return nil }
         return payload.child("x", Namespaces.dataForms).flatMap { DataForm($0) }

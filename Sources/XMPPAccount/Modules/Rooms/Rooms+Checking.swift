@@ -3,9 +3,13 @@ public import XMPPCore
 
 // Whether the account is still in a room (XEP-0410): a room, or a link to it, may forget its occupants without a word.
 extension Rooms {
-    /// Asks a room whether the account is still in it; when it is not, it is joined again. ``RoomsModule/silence`` does the
+    /// Asks a room whether the account is still in it; when it is not, it is joined again. ``RoomsModule/silence``
+    /// does the
     /// same for rooms from which nothing comes.
     ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - step: The step that it commits with.
     /// - Returns: Names this check; nil when the account has not been let in, so that there is nothing to check.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
     @discardableResult
@@ -17,6 +21,7 @@ extension Rooms {
 
     /// Asks a room whether the account is still in it, and waits here for what comes of it.
     ///
+    /// - Parameter room: The room's bare address.
     /// - Returns: ``RoomCheck/unanswered`` also when the account has not been let in.
     /// - Throws: What ``check(_:in:)`` throws; ``AccountError`` `closed`; `CancellationError`.
     public func check(_ room: JID) async throws -> RoomCheck {

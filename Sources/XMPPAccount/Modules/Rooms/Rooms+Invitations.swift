@@ -6,9 +6,12 @@ extension Rooms {
     /// Invites somebody into a room that the account is in.
     ///
     /// - Parameters:
-    ///   - directly: Whether to send the invitation to the user instead of letting the room send it. The room then does not
-    ///     make the user a member; but users that take nothing from strangers may get it.
+    ///   - user: Whom.
+    ///   - room: The room's bare address.
+    ///   - directly: Whether to send the invitation to the user instead of letting the room send it. The room then
+    ///     does not make the user a member; but users that take nothing from strangers may get it.
     ///   - reason: Why, in words for people.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`.
     public func invite(
         _ user: JID, into room: JID, directly: Bool = false, reason: String? = nil, in step: borrowing Step
@@ -25,7 +28,12 @@ extension Rooms {
 
     /// Declines an invitation and forgets it. Who sent it is told, unless it came directly (XEP-0249 section 2).
     ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - reason: Why, in words for people; nil for nothing.
+    ///   - step: The step that it commits with.
     /// - Returns: False when there is no invitation into that room.
+    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
     @discardableResult
     public func decline(_ room: JID, reason: String? = nil, in step: borrowing Step) throws -> Bool {
         let invitation = try table.invitations(in: step).first { $0.room == room.bare }

@@ -7,15 +7,17 @@ extension Rooms {
 
     /// Sends a message to everybody in a room.
     ///
-    /// It waits until the account is in the room. What a room has not sent back when a session is lost is sent to it again
+    /// It waits until the account is in the room. What a room has not sent back when a session is lost is sent to it
+    /// again
     /// after it was joined and has shown what it has: so it arrives, and once.
     ///
     /// - Parameters:
     ///   - message: Its type and address are set here, and an id where it has none.
     ///   - room: The room's bare address.
+    ///   - step: The step that it commits with.
     /// - Returns: The message's id, by which ``MessageReceived/isEcho`` and events know it.
-    /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull` when as many messages wait for rooms as the
-    ///   outbox may hold; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull` when as many messages wait for rooms as
+    ///   the outbox may hold; ``HandlerError`` when the store fails.
     @discardableResult
     public func send(_ message: Message, to room: JID, in step: borrowing Step) throws -> String {
         let known = try wanted(room, in: step)
@@ -46,12 +48,27 @@ extension Rooms {
     }
 
     /// Sends a text to everybody in a room; see ``send(_:to:in:)-(Message,_,_)``.
+    ///
+    /// - Parameters:
+    ///   - body: The text.
+    ///   - room: The room's bare address.
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: ``AccountError`` `notInRoom`, `missingModule` or `outboxFull`; ``HandlerError`` when the store
+    ///   fails.
     @discardableResult
     public func send(_ body: String, to room: JID, in step: borrowing Step) throws -> String {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
     /// Sends a text to everybody in a room.
+    ///
+    /// - Parameters:
+    ///   - body: The text.
+    ///   - room: The room's bare address.
+    /// - Returns: The message's id.
+    /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
+    ///   ``HandlerError`` when the store fails.
     @discardableResult
     public func send(_ body: String, to room: JID) async throws -> String {
         try await account.perform { step in try self.send(body, to: room, in: step) }
@@ -59,7 +76,10 @@ extension Rooms {
 
     /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` tells it to everybody, to this account too.
     ///
-    /// - Parameter subject: Nil or nothing removes it.
+    /// - Parameters:
+    ///   - subject: Nil or nothing removes it.
+    ///   - room: The room's bare address.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`.
     public func setSubject(_ subject: String?, of room: JID, in step: borrowing Step) throws {
         let known = try wanted(room, in: step)

@@ -19,6 +19,9 @@ public struct Rooms: Sendable {
     /// The account in whose name it acts.
     public let account: Account
 
+    /// Refers to the rooms of an account; ``Account/rooms`` is short for it.
+    ///
+    /// - Parameter account: The account in whose name it acts.
     public init(account: Account) { self.account = account }
 
     var table: RoomTable { RoomTable(account: account.id) }
@@ -28,14 +31,30 @@ public struct Rooms: Sendable {
     // MARK: What is known
 
     /// Every room that the account is in, wants to be in, or was in.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The rooms by their addresses.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func all(in step: borrowing Step) throws -> [Room] { try table.all(in: step) }
 
     /// What is known about a room; nil when the account never wanted to be in it.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - step: The step to read in.
+    /// - Returns: The room.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func room(_ room: JID, in step: borrowing Step) throws -> Room? {
         try table.room(room.bare, in: step)
     }
 
     /// Who is in a room, by nickname; empty unless the account is in it.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - step: The step to read in.
+    /// - Returns: The occupants, the account among them.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func occupants(of room: JID, in step: borrowing Step) throws -> [RoomOccupant] {
         try table.occupants(of: room.bare, in: step)
     }
@@ -46,6 +65,11 @@ public struct Rooms: Sendable {
     }
 
     /// The invitations that nobody has answered, oldest first; one for each room, and of many only the newest 100.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
+    ///   answers one.
+    /// - Throws: ``HandlerError`` when the store fails.
     public func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
         try table.invitations(in: step)
     }
@@ -55,7 +79,8 @@ public struct Rooms: Sendable {
     /// Wants to be in a room from now on: now, after each lost session, and in every process.
     ///
     /// While the account is not connected it waits; each new session joins the room again. The wish ends with
-    /// ``leave(_:status:in:)``, when the room refuses it the first time, and when somebody puts the account out. An account
+    /// ``leave(_:status:in:)``, when the room refuses it the first time, and when somebody puts the account out. An
+    /// account
     /// that is in the room already has joined at once, under the nickname that it has.
     ///
     /// ```swift
@@ -67,9 +92,10 @@ public struct Rooms: Sendable {
     ///   - nick: The nickname; the service may assign another one (status 210).
     ///   - password: For a room that asks for one. It is kept in the store.
     ///   - history: How much of what was said before is wanted, as long as nothing of the room was seen.
-    ///   - configures: Whether the program sets up a room that did not exist before; otherwise it is taken as the service
-    ///     makes it (an instant room, XEP-0045 section 10.1.2).
+    ///   - configures: Whether the program sets up a room that did not exist before; otherwise it is taken as the
+    ///     service makes it (an instant room, XEP-0045 section 10.1.2).
     ///   - then: Called once with how it ended; the time counts while the account is connected.
+    ///   - step: The step that it commits with.
     /// - Returns: Names this attempt.
     /// - Throws: ``AccountError`` `missingModule`, `invalidStanza` for what is no room's address, `outboxFull`;
     ///   `JIDError` for a nickname that cannot be one; ``HandlerError`` when the store fails.
@@ -106,6 +132,13 @@ public struct Rooms: Sendable {
     /// For code that has nothing to do any more once its process has ended. The wish stays all the same; cancelling the
     /// task only ends the waiting.
     ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - nick: The nickname; the service may assign another one (status 210).
+    ///   - password: For a room that asks for one; nil for none.
+    ///   - history: How much of what was said before is wanted, as long as nothing of the room was seen.
+    ///   - configures: Whether the program sets up a room that did not exist before.
+    /// - Returns: How it ended, a refusal included.
     /// - Throws: What ``join(_:as:password:history:configures:then:in:)`` throws; ``AccountError`` `closed` when the
     ///   account was closed meanwhile; `CancellationError`.
     public func join(
@@ -132,8 +165,12 @@ public struct Rooms: Sendable {
 
     /// Leaves a room, and wants to be in it no longer. Messages that it has not sent back are given up.
     ///
-    /// - Parameter status: A sentence for those who stay.
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - status: A sentence for those who stay.
+    ///   - step: The step that it commits with.
     /// - Returns: False when the account neither is in the room nor wants to be.
+    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
     @discardableResult
     public func leave(_ room: JID, status: String? = nil, in step: borrowing Step) throws -> Bool {
         guard let known = try table.room(room.bare, in: step), known.state != .left else { return false }
@@ -144,6 +181,12 @@ public struct Rooms: Sendable {
     }
 
     /// Leaves a room; see ``leave(_:status:in:)``.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - status: A sentence for those who stay; nil for none.
+    /// - Returns: False when the account neither is in the room nor wants to be.
+    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
     @discardableResult
     public func leave(_ room: JID, status: String? = nil) async throws -> Bool {
         try await account.perform { step in try self.leave(room, status: status, in: step) }
@@ -151,6 +194,10 @@ public struct Rooms: Sendable {
 
     /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.
     ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - nick: 1 to 1023 octets of UTF-8.
+    ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`; `JIDError` for what cannot be a nickname; `outboxFull`.
     public func changeNick(in room: JID, to nick: String, in step: borrowing Step) throws {
         let known = try wanted(room, in: step)

@@ -30,9 +30,12 @@ public struct RoomsModule: AccountModule {
 
     public let features: Set<String> = [Namespaces.muc, Namespaces.conference]
 
-    /// Makes the module.
+    /// Makes the module. A time of less than a second counts as a second.
     ///
-    /// - Parameters: Each at least a second; less counts as that.
+    /// - Parameters:
+    ///   - joinTimeout: How long a room may take to let the account in, in connected time.
+    ///   - silence: After how much silence, in connected time, a room is asked whether the account is still in it.
+    ///   - retryDelay: After how much connected time a room that could not be joined again is asked once more.
     public init(
         joinTimeout: Duration = .seconds(60), silence: Duration = .seconds(900),
         retryDelay: Duration = .seconds(60)

@@ -3,6 +3,11 @@ public import XMPPCore
 
 /// One resource of a contact that is available.
 ///
+/// ```swift
+/// let resources = try account.store.step { try account.roster.presence(of: juliet, in: $0) }
+/// print(resources.first?.show ?? "available")
+/// ```
+///
 /// Source: RFC 6121 section 4.7.2.
 public struct ContactPresence: Hashable, Sendable {
     /// Which resource, as a full address; a service may be available without one.

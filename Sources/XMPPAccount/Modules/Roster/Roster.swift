@@ -29,17 +29,29 @@ public struct Roster: Sendable {
 
     /// All contacts as the server last told them, in the order of their addresses.
     ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The contacts.
     /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func items(in step: borrowing Step) throws -> [RosterItem] {
         try update.roster.items(in: step)
     }
 
     /// One contact; nil when it is not in the roster.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - step: The step to read in.
+    /// - Returns: The contact.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func item(for jid: JID, in step: borrowing Step) throws -> RosterItem? {
         try update.roster.item(for: jid, in: step)
     }
 
     /// The version of the stored roster; nil when the server has none (RFC 6121 section 2.6).
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The version, which only the server understands.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func version(in step: borrowing Step) throws -> String? {
         try update.roster.state(in: step).version
     }
@@ -48,11 +60,21 @@ public struct Roster: Sendable {
     ///
     /// It is what this session was told. Nothing is known before the account has been connected, and while it is not
     /// connected this is the last that was heard.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact; a resource is left out.
+    ///   - step: The step to read in.
+    /// - Returns: The resources; none for a contact that is not available.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func presence(of jid: JID, in step: borrowing Step) throws -> [ContactPresence] {
         try update.presences.presence(of: jid, in: step)
     }
 
     /// Who asks to see the account's presence and is not answered yet, the oldest first.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The requests; ``approve(_:)`` or ``deny(_:)`` answers one.
+    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
     public func requests(in step: borrowing Step) throws -> [SubscriptionRequest] {
         try update.subscriptions.requests(in: step)
     }
@@ -78,9 +100,14 @@ public struct Roster: Sendable {
     /// Adds a contact or gives it another name and other groups; the answer calls a stored handler.
     ///
     /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - name: What to call it; nil for nothing.
+    ///   - groups: Into which groups to put it.
     ///   - then: Called with the server's answer: a result without payload, an error, or nothing in time.
-    ///   - orElse: Called with the reason when the answer can never come; whether the server did it is then unknown until
-    ///     the next session has told the roster.
+    ///   - orElse: Called with the reason when the answer can never come; whether the server did it is then unknown
+    ///     until the next session has told the roster.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when
+    ///   the store fails.
     public func set(
         _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil
@@ -90,7 +117,17 @@ public struct Roster: Sendable {
         }
     }
 
-    /// Adds a contact or gives it another name and other groups, from inside a step: it commits with the rest of the step.
+    /// Adds a contact or gives it another name and other groups, from inside a step: it commits with the rest of the
+    /// step.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - name: What to call it; nil for nothing.
+    ///   - groups: Into which groups to put it.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
     public func set(
         _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -100,6 +137,7 @@ public struct Roster: Sendable {
 
     /// Removes a contact, and with it both subscriptions, and waits until the server has done so.
     ///
+    /// - Parameter jid: The contact's address.
     /// - Throws: `StanzaError`, such as `itemNotFound`, when the server refuses; otherwise what
     ///   ``Account/request(_:timeout:)`` throws; ``AccountError`` `missingModule`.
     ///
@@ -107,6 +145,13 @@ public struct Roster: Sendable {
     public func remove(_ jid: JID) async throws { try await change(RosterWire.remove(jid)) }
 
     /// Removes a contact; the answer calls a stored handler, as in ``set(_:name:groups:then:orElse:)``.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when
+    ///   the store fails.
     public func remove(
         _ jid: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -114,6 +159,13 @@ public struct Roster: Sendable {
     }
 
     /// Removes a contact, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - then: Called with the server's answer.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
     public func remove(
         _ jid: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {

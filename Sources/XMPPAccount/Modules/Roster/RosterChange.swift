@@ -1,6 +1,12 @@
 public import XMPPCore
 
 /// What changed in the roster and around it, once it is stored.
+///
+/// ```swift
+/// for await change in account.events(of: RosterChange.self) {
+///     if case .requested(let request) = change { print("\(request.jid) asks to see the presence") }
+/// }
+/// ```
 public enum RosterChange: ModuleEvent, Hashable {
     /// The server has told what changed since the last session; the stored roster is that of the server.
     case loaded
@@ -23,6 +29,12 @@ public enum RosterChange: ModuleEvent, Hashable {
 }
 
 /// Somebody asks to see the account's presence.
+///
+/// ```swift
+/// for request in try account.store.step({ try account.roster.requests(in: $0) }) {
+///     try await account.roster.approve(request.jid)
+/// }
+/// ```
 ///
 /// Source: RFC 6121 section 3.1.
 public struct SubscriptionRequest: Hashable, Sendable {

@@ -2,6 +2,11 @@ public import XMPPCore
 
 /// One contact in the roster, as the server keeps it.
 ///
+/// ```swift
+/// let item = try account.store.step { try account.roster.item(for: juliet, in: $0) }
+/// print(item?.name ?? "", item?.isSubscribed ?? false)
+/// ```
+///
 /// Source: RFC 6121 section 2.1.2.
 public struct RosterItem: Hashable, Sendable {
     /// Who sees whose presence (RFC 6121 section 2.1.2.5).
@@ -29,6 +34,15 @@ public struct RosterItem: Hashable, Sendable {
     /// The groups into which the user has put the contact, each once, in the server's order.
     public var groups: [String]
 
+    /// Makes an item, for tests and lists of a program's own; ``Roster/set(_:name:groups:)`` changes the roster.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - name: What the user calls the contact; nil for nothing.
+    ///   - subscription: Who sees whose presence.
+    ///   - isAsking: Whether the account has asked to see the contact's presence and is not answered yet.
+    ///   - isApproved: Whether the contact's request is approved in advance.
+    ///   - groups: The groups into which the user has put the contact.
     public init(
         _ jid: JID, name: String? = nil, subscription: Subscription = .none, isAsking: Bool = false,
         isApproved: Bool = false, groups: [String] = []

@@ -26,6 +26,7 @@ public struct RosterModule: AccountModule {
         migrations: [RosterTable.script + ContactPresenceTable.script + SubscriptionTable.script],
         handlers: [RosterFetched.self, SubscriptionSent.self, SubscriptionUnsent.self])
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {

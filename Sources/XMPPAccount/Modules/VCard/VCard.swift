@@ -4,9 +4,17 @@ import XMPPCore
 ///
 /// All of it comes from whoever it is about, so none of it proves anything.
 ///
+/// ```swift
+/// if let card = try await account.vcards.fetch(of: juliet) { print(card.name ?? card.nickname ?? "") }
+/// ```
+///
 /// Source: XEP-0054.
 public struct VCard: Hashable, Sendable {
     /// A picture.
+    ///
+    /// ```swift
+    /// if let photo = card.photo { show(photo.bytes, type: photo.type ?? "image/png") }
+    /// ```
     public struct Photo: Hashable, Sendable {
         /// Its MIME type as its owner states it; nil when it is not stated.
         public let type: String?

@@ -3,6 +3,14 @@ public import Handlers
 public import XMPPCore
 
 /// The context of a handler that waits for somebody's card.
+///
+/// ```swift
+/// @Handler("contacts.card-fetched")
+/// static func cardFetched(_ call: borrowing Call<VCardFetch>) throws {
+///     guard case .card(let card) = call.outcome else { return }
+///     try call.step.execute("UPDATE contact SET name = ? WHERE jid = ?", card.name, call.jid.description)
+/// }
+/// ```
 public struct VCardFetch: Sendable {
     /// How a fetch ended.
     public enum Outcome: Hashable, Sendable {

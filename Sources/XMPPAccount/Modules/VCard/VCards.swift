@@ -38,8 +38,12 @@ public struct VCards: Sendable {
     /// Asks for somebody's card; the answer calls a stored handler.
     ///
     /// - Parameters:
+    ///   - jid: Whose; nil for the own one.
+    ///   - exactly: Whether to ask the address as it is, with its resource.
     ///   - then: Called with the card, or with why there is none.
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
+    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil
@@ -51,6 +55,15 @@ public struct VCards: Sendable {
     }
 
     /// Asks for somebody's card, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jid: Whose; nil for the own one.
+    ///   - exactly: Whether to ask the address as it is, with its resource.
+    ///   - then: Called with the card, or with why there is none.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil, in step: borrowing Step
