@@ -54,6 +54,14 @@ public struct PubSubFetch: PubSubContext {
 }
 
 /// The context of a handler that waits for an item to be published.
+///
+/// ```swift
+/// @Handler("profile.saved")
+/// static func saved(_ call: borrowing Call<PubSubPublication>) throws {
+///     guard case .published(let id) = call.outcome else { return }
+///     try call.step.execute("UPDATE profile SET item = ?", id)
+/// }
+/// ```
 public struct PubSubPublication: PubSubContext {
     /// How publishing ended.
     public enum Outcome: Hashable, Sendable {

@@ -18,6 +18,8 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
     public let stanzaError: StanzaError
 
     /// Reads the PubSub condition out of a stanza's error.
+    ///
+    /// - Parameter error: The error of an answer; it is kept as ``stanzaError``.
     public init(_ error: StanzaError) {
         self.init(error, candidates: error.applicationCondition.map { [$0] } ?? [])
     }

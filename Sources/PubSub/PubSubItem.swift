@@ -13,6 +13,11 @@ public struct PubSubItem: Hashable, Sendable {
     /// What the item holds; nil for an item without content.
     public var payload: Element?
 
+    /// Makes an item.
+    ///
+    /// - Parameters:
+    ///   - id: The id, unique in the node; nil lets the service choose one.
+    ///   - payload: What the item holds; nil for nothing.
     public init(id: String? = nil, payload: Element? = nil) {
         self.id = id
         self.payload = payload
@@ -31,6 +36,10 @@ public struct PubSubItem: Hashable, Sendable {
 }
 
 /// Which items of a node to fetch.
+///
+/// ```swift
+/// try await account.pubsub.fetch(node, from: juliet, .newest(1), then: Profile.fetched())
+/// ```
 public enum PubSubSelection: Hashable, Sendable {
     /// All of them. A service may still leave some out when there are very many; ask for pages then.
     case all

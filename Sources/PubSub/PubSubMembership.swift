@@ -2,6 +2,11 @@ public import XMPPCore
 
 /// Who is subscribed to a node, and how.
 ///
+/// ```swift
+/// let all = try await account.pubsub.request(.subscriptions(to: "club"), to: service)
+/// let waiting = all.filter { $0.state == .pending }
+/// ```
+///
 /// Source: XEP-0060 sections 4.2, 5.6, 6.1 and 8.8.
 public struct PubSubSubscription: Hashable, Sendable {
     /// How far a subscription has come. Open for states of later versions.
@@ -32,6 +37,13 @@ public struct PubSubSubscription: Hashable, Sendable {
     /// What tells it from others of the same address to the same node; keep it where the service gives one.
     public var id: String?
 
+    /// Describes a subscription, as ``PubSubOperation/setSubscriptions(_:to:)`` takes it.
+    ///
+    /// - Parameters:
+    ///   - jid: Who is subscribed.
+    ///   - state: How far it has come; `none` ends it.
+    ///   - id: What tells it from others of the same address; nil where the service gives none.
+    ///   - node: The node; nil where it goes without saying.
     public init(_ jid: JID, _ state: State, id: String? = nil, node: String? = nil) {
         (self.jid, self.state, self.id, self.node) = (jid, state, id, node)
     }
@@ -60,6 +72,10 @@ public struct PubSubSubscription: Hashable, Sendable {
 }
 
 /// What somebody may do with a node.
+///
+/// ```swift
+/// try await account.pubsub.request(.setAffiliations([PubSubAffiliation(juliet, .publisher)], with: "club"), to: service)
+/// ```
 ///
 /// Source: XEP-0060 sections 4.1, 5.7 and 8.9.
 public struct PubSubAffiliation: Hashable, Sendable {
@@ -93,6 +109,12 @@ public struct PubSubAffiliation: Hashable, Sendable {
     /// What it allows.
     public var kind: Kind
 
+    /// Describes an affiliation, as ``PubSubOperation/setAffiliations(_:with:)`` takes it.
+    ///
+    /// - Parameters:
+    ///   - jid: Whose; a resource is left out when it is sent.
+    ///   - kind: What it allows; `none` ends one.
+    ///   - node: The node; nil where it goes without saying.
     public init(_ jid: JID, _ kind: Kind, node: String? = nil) {
         (self.jid, self.kind, self.node) = (jid, kind, node)
     }

@@ -9,6 +9,8 @@ extension PubSubOperation where Context == PubSubFetch {
     ///   - selection: Which items.
     ///   - subscription: The id of the own subscription, where a service demands it.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 6.5.
     public static func items(
         of node: String, _ selection: PubSubSelection = .all, subscription: String? = nil
@@ -28,6 +30,8 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
     ///   - node: The node's name, not empty.
     ///   - position: Where the page is. From `.end` on pages are read backward.
     ///   - limit: How many items it may have, 1 or more; a service may give fewer.
+    ///
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 6.5.4, XEP-0059.
     public static func page(
@@ -49,14 +53,15 @@ extension PubSubOperation where Context == PubSubPublication {
     /// Publishes an item, or notifies without one.
     ///
     /// - Parameters:
-    ///   - item: The item; nil for a node that takes none and only notifies. An item of the same id is replaced; without
-    ///     an id the service chooses one.
+    ///   - item: The item; nil for a node that takes none and only notifies. An item of the same id is replaced;
+    ///     without an id the service chooses one.
     ///   - node: The node's name, not empty.
     ///   - options: What must hold of the node; a node that does not exist yet is created with them. When they do not
     ///     hold nothing is published.
-    ///   - configuring: Whether the node is then configured so that they hold, and the item published again. It is done
-    ///     once; each step is stored with the answer to the one before it, so the death of the process neither stops nor
-    ///     repeats it.
+    ///   - configuring: Whether the node is then configured so that they hold, and the item published again. It is
+    ///     done once; each step is stored with the answer to the one before it, so the death of the process neither
+    ///     stops nor repeats it.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 sections 7.1 and 7.1.5, XEP-0163 section 3.
     public static func publish(
@@ -81,6 +86,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///   - id: The item's id, not empty.
     ///   - node: The node's name, not empty.
     ///   - notifying: Whether the subscribers are told. Without it the node's configuration decides.
+    ///
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 7.2.
     public static func retract(_ id: String, from node: String, notifying: Bool = true) -> PubSubOperation {

@@ -8,6 +8,8 @@ extension PubSubOperation where Context == PubSubAnswer<String> {
     ///   - node: The node's name, not empty; nil lets the service choose one.
     ///   - options: How it is configured; the service's defaults hold for the rest.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 8.1.
     public static func create(_ node: String? = nil, with options: [PubSubOption] = []) -> PubSubOperation {
         PubSubOperation(.set, node, question: { .create(then: $0) }, read: { $0.creation }) { _ in
@@ -19,6 +21,9 @@ extension PubSubOperation where Context == PubSubAnswer<String> {
 extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     /// Asks its owner's view of a node's configuration.
     ///
+    /// - Parameter node: The node's name, not empty.
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 8.2.
     public static func configuration(of node: String) -> PubSubOperation { form(.configuration, of: node) }
 
@@ -28,6 +33,9 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     public static var defaultConfiguration: PubSubOperation { form(.defaultConfiguration, of: nil) }
 
     /// Asks how new subscriptions are configured: to a node, or to any when it is nil.
+    ///
+    /// - Parameter node: The node's name; nil for any node of the service.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 6.4.
     public static func defaultSubscriptionOptions(of node: String? = nil) -> PubSubOperation {
@@ -48,6 +56,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///   - node: The node's name, not empty.
     ///   - options: What changes, at least one; all else stays as it is.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 8.2.4.
     public static func configure(_ node: String, with options: [PubSubOption]) -> PubSubOperation {
         change(node) { _ in try PubSubRequest.configure(node, with: options) }
@@ -59,12 +69,17 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///   - node: The node's name, not empty.
     ///   - redirect: The URI of a node that takes its place, of which the subscribers are told.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 8.4.
     public static func delete(_ node: String, redirect: String? = nil) -> PubSubOperation {
         change(node) { _ in try PubSubRequest.delete(node, redirect: redirect) }
     }
 
     /// Deletes all items of a node.
+    ///
+    /// - Parameter node: The node's name, not empty.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.5.
     public static func purge(_ node: String) -> PubSubOperation {
@@ -78,6 +93,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Parameters:
     ///   - affiliations: What changes, each address once; all others stay as they are.
     ///   - node: The node's name, not empty.
+    ///
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.9.2.
     public static func setAffiliations(
@@ -94,6 +111,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Parameters:
     ///   - subscriptions: What changes, each once; all others stay as they are.
     ///   - node: The node's name, not empty.
+    ///
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.8.2.
     public static func setSubscriptions(

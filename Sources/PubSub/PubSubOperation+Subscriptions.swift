@@ -9,6 +9,8 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubSubscription> {
     ///   - jid: The address to which events go, one of the own account's; nil for its bare address.
     ///   - options: How the subscription is configured; the defaults hold for the rest.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 sections 6.1 and 6.3.7.
     public static func subscribe(
         to node: String, as jid: JID? = nil, with options: [PubSubOption] = []
@@ -30,6 +32,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///   - jid: The subscribed address; nil for the own bare address.
     ///   - id: The subscription's id, where the service gave one.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 6.2.
     public static func unsubscribe(
         from node: String, as jid: JID? = nil, id: String? = nil
@@ -46,6 +50,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///   - options: What changes, at least one; all else stays as it is.
     ///   - jid: The subscribed address; nil for the own bare address.
     ///   - id: The subscription's id, where the service gave one.
+    ///
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 6.3.5.
     public static func setSubscriptionOptions(
@@ -65,6 +71,8 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     ///   - jid: The subscribed address; nil for the own bare address.
     ///   - id: The subscription's id, where the service gave one.
     ///
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 6.3.
     public static func subscriptionOptions(
         of node: String, as jid: JID? = nil, id: String? = nil
@@ -80,10 +88,16 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
 extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
     /// Asks for the own subscriptions: to a node, or to all of the service when it is nil.
     ///
+    /// - Parameter node: The node's name; nil for all nodes of the service.
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 5.6.
     public static func ownSubscriptions(to node: String? = nil) -> PubSubOperation { list(.own, node) }
 
     /// Asks for everybody's subscriptions to a node of one's own.
+    ///
+    /// - Parameter node: The node's name, not empty.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.8.1.
     public static func subscriptions(to node: String) -> PubSubOperation { list(.node, node) }
@@ -100,10 +114,16 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
 extension PubSubOperation where Context == PubSubAnswer<[PubSubAffiliation]> {
     /// Asks what the own account may do: with a node, or with all of the service when it is nil.
     ///
+    /// - Parameter node: The node's name; nil for all nodes of the service.
+    /// - Returns: The operation, to be sent or awaited.
+    ///
     /// Source: XEP-0060 section 5.7.
     public static func ownAffiliations(with node: String? = nil) -> PubSubOperation { list(.own, node) }
 
     /// Asks who may do what with a node of one's own.
+    ///
+    /// - Parameter node: The node's name, not empty.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.9.1.
     public static func affiliations(with node: String) -> PubSubOperation { list(.node, node) }

@@ -58,6 +58,10 @@ extension PubSubOperation where Context == PubSubCompletion {
 }
 
 /// What a handler of a PubSub operation is called with: ``PubSubFetch``, ``PubSubPublication``, ``PubSubAnswer``.
+///
+/// ```swift
+/// let items = try call.context.value  // or throw what went wrong
+/// ```
 public protocol PubSubContext: Sendable {
     /// What a successful operation brings.
     associatedtype Value: Sendable

@@ -15,6 +15,11 @@ public struct PubSubOption: Hashable, Sendable {
     /// Its values, one for most fields.
     public let values: [String]
 
+    /// Makes a field.
+    ///
+    /// - Parameters:
+    ///   - name: Its name, such as `pubsub#notify_retract`.
+    ///   - values: Its values; booleans are `true` or `false`, or `1` or `0`.
     public init(_ name: String, _ values: [String]) {
         self.name = name
         self.values = values
@@ -22,6 +27,7 @@ public struct PubSubOption: Hashable, Sendable {
 
     /// A field of a form that a service sent, to send it back.
     ///
+    /// - Parameter field: The field, its type and label left out.
     /// - Returns: Nil for one without a name, which holds no value.
     public init?(_ field: DataForm.Field) {
         guard let name = field.name else { return nil }
@@ -29,16 +35,25 @@ public struct PubSubOption: Hashable, Sendable {
     }
 
     /// Who may read the node.
+    ///
+    /// - Parameter model: Who may.
+    /// - Returns: The field `pubsub#access_model`.
     public static func accessModel(_ model: PubSubAccessModel) -> PubSubOption {
         PubSubOption(Wire.Option.accessModel, [model.rawValue])
     }
 
     /// Whether items are kept.
+    ///
+    /// - Parameter isOn: Whether they are; without it a node only notifies.
+    /// - Returns: The field `pubsub#persist_items`.
     public static func persistItems(_ isOn: Bool) -> PubSubOption {
         PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
     }
 
     /// How many items are kept, 1 or more.
+    ///
+    /// - Parameter count: 1 or more; the oldest ones go.
+    /// - Returns: The field `pubsub#max_items`.
     public static func maximumItems(_ count: Int) -> PubSubOption {
         PubSubOption(Wire.Option.maxItems, [String(count)])
     }
@@ -48,6 +63,10 @@ public struct PubSubOption: Hashable, Sendable {
 }
 
 /// Who may read a node (XEP-0060 section 4.5). Open for models of later versions.
+///
+/// ```swift
+/// try await account.pubsub.request(.create("club", with: [.accessModel(.authorize)]), to: service)
+/// ```
 public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String
     public init(rawValue: String) { self.rawValue = rawValue }

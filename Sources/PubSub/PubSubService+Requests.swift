@@ -37,6 +37,16 @@ extension PubSubService {
     }
 
     /// Asks something from inside a step, for example from a handler: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - operation: What is asked.
+    ///   - service: Who is asked; nil for the own account.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func send<Context>(
         _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
@@ -49,22 +59,23 @@ extension PubSubService {
             operation.type, payload, to: service, node: operation.node, question, timeout, in: step)
     }
 
-    /// Asks something and waits for the answer here, for code that has nothing to do any more once its process has ended.
+    /// Asks something and waits for the answer here, for code that has nothing to do any more once its process has
+    /// ended.
     ///
     /// ```swift
     /// let form = try await account.pubsub.request(.configuration(of: "princely_musings"), to: service)
     /// ```
     ///
-    /// Cancelling the task cancels the request.
+    /// Canceling the task cancels the request.
     ///
     /// - Parameters:
     ///   - operation: What is asked.
     ///   - service: Who is asked: a PubSub service, or a user's bare address for PEP; nil for the own account.
     ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
     /// - Returns: What the operation brings.
-    /// - Throws: ``PubSubError`` when the service refuses; its ``PubSubError/isNotFound`` tells that what was asked for
-    ///   does not exist. ``XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer came, `closed`
-    ///   when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was sent;
+    /// - Throws: ``PubSubError`` when the service refuses; its ``PubSubError/isNotFound`` tells that what was asked
+    ///   for does not exist. ``XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer came,
+    ///   `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was sent;
     ///   `CancellationError`; ``Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func request<Context>(
@@ -88,6 +99,13 @@ extension PubSubService {
     /// try await account.pubsub.fetch("urn:xmpp:avatar:metadata", from: juliet, .newest(1), then: Avatar.fetched())
     /// ```
     ///
+    /// - Parameters:
+    ///   - node: The node's name, not empty.
+    ///   - service: Who is asked: a PubSub service, or a user's bare address for PEP; nil for the own account.
+    ///   - selection: Which items.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
     /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
@@ -100,6 +118,17 @@ extension PubSubService {
     }
 
     /// Asks for the items of a node from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - node: The node's name, not empty.
+    ///   - service: Who is asked; nil for the own account.
+    ///   - selection: Which items.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
         _ node: String, from service: JID? = nil, _ selection: PubSubSelection = .all,
@@ -118,6 +147,15 @@ extension PubSubService {
     ///     then: Profile.saved())
     /// ```
     ///
+    /// - Parameters:
+    ///   - item: The item; nil for a node that takes none and only notifies.
+    ///   - node: The node's name, not empty.
+    ///   - service: Where the node is: a PubSub service; nil for the own account's PEP.
+    ///   - options: What must hold of the node; a node that does not exist yet is created with them.
+    ///   - configuring: Whether the node is configured, and the item published again, when they do not hold.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
     /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
@@ -132,6 +170,19 @@ extension PubSubService {
     }
 
     /// Publishes an item from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - item: The item; nil for a node that takes none and only notifies.
+    ///   - node: The node's name, not empty.
+    ///   - service: Where the node is; nil for the own account's PEP.
+    ///   - options: What must hold of the node.
+    ///   - configuring: Whether the node is configured, and the item published again, when they do not hold.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func publish(
         _ item: PubSubItem?, on node: String, at service: JID? = nil, requiring options: [PubSubOption] = [],

@@ -53,6 +53,12 @@ public struct PubSubEvent: Sendable {
         /// ``PubSubEvent/service``.
         public var publisher: JID?
 
+        /// Describes an item, for tests.
+        ///
+        /// - Parameters:
+        ///   - id: The id; nil where items are not kept.
+        ///   - payload: What the item holds; nil when only its being there is told.
+        ///   - publisher: Who published it; nil where the service does not say.
         public init(id: String? = nil, payload: Element? = nil, publisher: JID? = nil) {
             (self.id, self.payload, self.publisher) = (id, payload, publisher)
         }
@@ -69,6 +75,13 @@ public struct PubSubEvent: Sendable {
         /// When it ends, in milliseconds since 1970; nil for never, or unknown.
         public var expiry: Int64?
 
+        /// Describes a subscription, for tests.
+        ///
+        /// - Parameters:
+        ///   - jid: Who is subscribed.
+        ///   - state: How far it has come; nil when the event does not say.
+        ///   - id: What tells it from others of the same address; nil for none.
+        ///   - expiry: When it ends, in milliseconds since 1970; nil for never.
         public init(jid: JID, state: PubSubSubscription.State?, id: String? = nil, expiry: Int64? = nil) {
             (self.jid, self.state, self.id, self.expiry) = (jid, state, id, expiry)
         }

@@ -19,9 +19,10 @@ import XMPPCore
 ///     path: "app.db", registry: .discovered(and: PubSubService.handlers), schemas: Account.schemas + PubSubEvents.schemas)
 /// ```
 ///
-/// An event counts as one of the address that it came from, whatever it says of itself. Handlers of a node of everybody are
-/// called for the account itself and, when the account has a roster, for contacts; others need a handler that names them. An
-/// event with a handler is no message to listeners; one without is left to them.
+/// An event counts as one of the address that it came from, whatever it says of itself. A handler that names no
+/// publisher
+/// is called for the account itself and, when the account has a roster, for contacts alone; without `RosterModule` for
+/// everybody. An event with a handler is no message to listeners; one without is left to them.
 ///
 /// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
 public struct PubSubEvents: AccountModule {
@@ -33,6 +34,7 @@ public struct PubSubEvents: AccountModule {
     /// The module's tables; pass them to the store beside `Account.schemas`.
     public static let schemas: [Schema] = [SeenItemTable.schema]
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func features(of account: Account, in step: borrowing Step) throws -> Set<String> {

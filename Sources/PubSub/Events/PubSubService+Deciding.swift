@@ -31,6 +31,13 @@ extension PubSubService {
     }
 
     /// Lets a stored handler decide who may subscribe, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - service: The service whose nodes the account owns, or its own bare address.
+    ///   - key: Names this handler among those of the service.
+    ///   - handler: Called with each request.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
     public func decideSubscriptions(
         at service: JID, as key: String, _ handler: Durable<PubSubSubscriptionRequested>,
         in step: borrowing Step
@@ -40,7 +47,11 @@ extension PubSubService {
 
     /// Ends what ``decideSubscriptions(at:as:_:)`` began.
     ///
+    /// - Parameters:
+    ///   - service: The service.
+    ///   - key: The handler's name.
     /// - Returns: False when nobody decided under that key.
+    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
     @discardableResult
     public func stopDecidingSubscriptions(at service: JID, as key: String) async throws -> Bool {
         try await account.perform { step in
@@ -49,6 +60,13 @@ extension PubSubService {
     }
 
     /// Ends what ``decideSubscriptions(at:as:_:)`` began, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - service: The service.
+    ///   - key: The handler's name.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when nobody decided under that key.
+    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
     @discardableResult
     public func stopDecidingSubscriptions(
         at service: JID, as key: String, in step: borrowing Step
@@ -72,6 +90,12 @@ extension PubSubService {
     }
 
     /// Says whether somebody may subscribe, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - request: What the service asked.
+    ///   - isAllowed: Whether events may go to the subscriber.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``answer(_:allowing:)``.
     public func answer(
         _ request: PubSubSubscriptionRequest, allowing isAllowed: Bool, in step: borrowing Step
     ) throws {

@@ -33,6 +33,14 @@ extension PubSubService {
     }
 
     /// Lets a stored handler receive the events of a node, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - node: The node's name, not empty.
+    ///   - publisher: Whose node; nil for the account itself and its contacts.
+    ///   - key: Names this listener among those of the node and the publisher.
+    ///   - handler: Called with each event.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``listen(to:of:as:_:)``.
     public func listen(
         to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>,
         in step: borrowing Step
@@ -43,7 +51,12 @@ extension PubSubService {
 
     /// Ends what ``listen(to:of:as:_:)`` began. What was set aside for the handler stays.
     ///
+    /// - Parameters:
+    ///   - node: The node's name.
+    ///   - publisher: The publisher that was named; nil for none.
+    ///   - key: The listener's name.
     /// - Returns: False when nobody listened so.
+    /// - Throws: As ``listen(to:of:as:_:)``.
     @discardableResult
     public func stopListening(
         to node: String, of publisher: JID? = nil, as key: String
@@ -54,6 +67,14 @@ extension PubSubService {
     }
 
     /// Ends what ``listen(to:of:as:_:)`` began, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - node: The node's name.
+    ///   - publisher: The publisher that was named; nil for none.
+    ///   - key: The listener's name.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when nobody listened so.
+    /// - Throws: As ``listen(to:of:as:_:)``.
     @discardableResult
     public func stopListening(
         to node: String, of publisher: JID? = nil, as key: String, in step: borrowing Step

@@ -7,6 +7,10 @@ public import XMPPCore
 /// It can be stored and answered later, by whatever process:
 /// ``PubSubService/answer(_:allowing:)``.
 ///
+/// ```swift
+/// try await account.pubsub.answer(request, allowing: true)
+/// ```
+///
 /// Source: XEP-0060 section 8.6.
 public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
     /// Where the node is: the address that the request came from.

@@ -2,6 +2,11 @@ public import XMPPCore
 
 /// Which picture a user shows; the picture itself is on another node, or on the web.
 ///
+/// ```swift
+/// let avatar = AvatarMetadata([.init(id: sha1, bytes: 4096, width: 64, height: 64)])
+/// try await account.pubsub.publish(avatar)
+/// ```
+///
 /// Source: XEP-0084 section 4.2.
 public struct AvatarMetadata: PubSubPayload, Hashable {
     public static let node = "urn:xmpp:avatar:metadata"
@@ -21,6 +26,15 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         /// Where it is on the web; nil for the data node.
         public var url: String?
 
+        /// Describes one form of the picture.
+        ///
+        /// - Parameters:
+        ///   - id: The SHA-1 of the data, in hexadecimal digits.
+        ///   - bytes: How many bytes it has, 1 or more.
+        ///   - type: Its media type.
+        ///   - width: In pixels; nil when that is not known.
+        ///   - height: In pixels; nil when that is not known.
+        ///   - url: Where it is on the web; nil for the data node.
         public init(
             id: String, bytes: Int, type: String = "image/png", width: Int? = nil, height: Int? = nil,
             url: String? = nil
@@ -33,12 +47,20 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
     /// The forms of the picture; none: the user shows none any more.
     public var infos: [Info]
 
+    /// Makes the metadata of a picture.
+    ///
+    /// - Parameter infos: The forms of the picture, of the same picture each; none to show none any more.
     public init(_ infos: [Info]) { self.infos = infos }
 
     /// The id of the picture's first form, as XEP-0084 section 3.2 shows it.
     public var itemID: String? { infos.first?.id ?? "current" }
 
     /// Forms that lack what they must have are left out.
+    ///
+    /// - Parameters:
+    ///   - element: What the item holds.
+    ///   - itemID: The item's id, which is not looked at.
+    /// - Throws: ``PubSubPayloadError`` `unreadable` when it holds something else.
     public init(_ element: Element, itemID: String?) throws {
         guard element.has(name: "metadata", namespace: Self.node) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)

@@ -41,6 +41,8 @@ extension PubSubEvent {
         public let unreadable: [PubSubItem]
 
         /// Reads the items of an event.
+        ///
+        /// - Parameter event: The event as it came.
         public init(_ event: PubSubEvent) {
             self.event = event
             var unreadable: [PubSubItem] = []
@@ -79,6 +81,10 @@ extension PubSubEvent {
 }
 
 /// One item of a node as a value.
+///
+/// ```swift
+/// let nick = try await account.pubsub.fetch(UserNick.self, from: juliet, .newest(1)).last?.value.name
+/// ```
 public struct PubSubValue<Payload: PubSubPayload>: Sendable {
     /// The item's id; nil where items are not kept.
     public let id: String?

@@ -36,6 +36,8 @@ extension PubSubFetch {
         public let unreadable: [PubSubItem]
 
         /// Reads the items of a fetch.
+        ///
+        /// - Parameter fetch: The fetch as it ended.
         public init(_ fetch: PubSubFetch) {
             self.fetch = fetch
             var unreadable: [PubSubItem] = []

@@ -68,6 +68,11 @@ extension PubSubPayload where Self: Codable {
     }
 
     /// Reads JSON out of its container (XEP-0335).
+    ///
+    /// - Parameters:
+    ///   - element: What the item holds.
+    ///   - itemID: The item's id, which is not looked at.
+    /// - Throws: ``PubSubPayloadError`` `unreadable` when it holds something else, or other JSON.
     public init(_ element: Element, itemID: String?) throws {
         guard element.has(name: JSONContainer.name, namespace: JSONContainer.namespace) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
@@ -91,6 +96,12 @@ enum JSONContainer {
 // MARK: - Errors
 
 /// Why a value cannot be published, or an item is none.
+///
+/// ```swift
+/// guard element.has(name: "mood", namespace: Self.node) else {
+///     throw PubSubPayloadError.unexpected(element, on: Self.node)
+/// }
+/// ```
 public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What kind of error it is. Open: later versions may add codes.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
@@ -109,6 +120,11 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
     /// What happened and what to do, in one sentence.
     public let message: String
 
+    /// Makes an error, for payloads of a program's own.
+    ///
+    /// - Parameters:
+    ///   - code: What kind of error it is.
+    ///   - message: What happened and what to do, in one sentence.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
@@ -117,6 +133,11 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
     public var description: String { message }
 
     /// An item that holds something else than its node is for.
+    ///
+    /// - Parameters:
+    ///   - element: What the item holds.
+    ///   - node: The node's name.
+    /// - Returns: An error `unreadable` that names both.
     public static func unexpected(_ element: Element, on node: String) -> PubSubPayloadError {
         PubSubPayloadError(
             .unreadable,

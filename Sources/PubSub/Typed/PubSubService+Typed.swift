@@ -33,6 +33,17 @@ extension PubSubService {
     }
 
     /// Publishes a value from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - value: The value, under the id ``PubSubPayload/itemID``.
+    ///   - service: Where the node is; nil for the own account's PEP.
+    ///   - configuring: Whether a node of which the type's options do not hold is configured so.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: What ``PubSubPayload/element`` throws; else as publishing an item does.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
         _ value: Payload, at service: JID? = nil, configuring: Bool = false,
@@ -96,6 +107,17 @@ extension PubSubService {
     }
 
     /// Asks for the values on a node from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - type: The values' type, which names the node.
+    ///   - service: Whom to ask; nil for the own account.
+    ///   - selection: Which items.
+    ///   - then: Called with the outcome.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: As fetching items does.
     @discardableResult
     public func fetch<Payload: PubSubPayload>(
         _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
@@ -158,6 +180,14 @@ extension PubSubService {
     }
 
     /// Lets a stored handler receive the values that are published on a node, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - type: The values' type, which names the node.
+    ///   - publisher: Whose node; nil for the account itself and its contacts.
+    ///   - key: Names this listener among those of the node and the publisher.
+    ///   - handler: Called with each event.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``listen(to:of:as:_:)``.
     public func listen<Payload: PubSubPayload>(
         to type: Payload.Type, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent.Of<Payload>>, in step: borrowing Step

@@ -2,6 +2,10 @@ public import XMPPCore
 
 /// A room that a user keeps, one item for each.
 ///
+/// ```swift
+/// try await account.pubsub.publish(RoomBookmark(council, name: "Council", joinsByItself: true), configuring: true)
+/// ```
+///
 /// Source: XEP-0402 section 2.
 public struct RoomBookmark: PubSubPayload, Hashable {
     public static let node = "urn:xmpp:bookmarks:1"
@@ -24,6 +28,15 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     /// What other clients have put there and must find again (section 3.4): elements of any kind.
     public var others: [Element]
 
+    /// Makes a bookmark.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - name: What the user calls it; nil for nothing.
+    ///   - joinsByItself: Whether clients join it by themselves.
+    ///   - nick: The user's name in the room; nil for none.
+    ///   - password: The room's password; nil for none.
+    ///   - others: What other clients have put there and must find again.
     public init(
         _ room: JID, name: String? = nil, joinsByItself: Bool = false, nick: String? = nil,
         password: String? = nil, others: [Element] = []

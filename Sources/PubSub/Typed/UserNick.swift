@@ -2,6 +2,10 @@ public import XMPPCore
 
 /// The name that a user gives himself.
 ///
+/// ```swift
+/// try await account.pubsub.publish(UserNick("Juliet"))
+/// ```
+///
 /// Source: XEP-0172 section 4.3.
 public struct UserNick: PubSubPayload, Hashable {
     public static let node = Namespaces.nick
@@ -9,6 +13,9 @@ public struct UserNick: PubSubPayload, Hashable {
     /// The name. It is not unique and proves nothing about its bearer.
     public var name: String
 
+    /// Makes a name.
+    ///
+    /// - Parameter name: The name, as the user writes it.
     public init(_ name: String) { self.name = name }
 
     public init(_ element: Element, itemID: String?) throws {

@@ -129,7 +129,7 @@ public struct Rooms: Sendable {
 
     /// Wants to be in a room from now on, and waits here for how joining ends.
     ///
-    /// For code that has nothing to do any more once its process has ended. The wish stays all the same; cancelling the
+    /// For code that has nothing to do any more once its process has ended. The wish stays all the same; canceling the
     /// task only ends the waiting.
     ///
     /// - Parameters:
