@@ -2,6 +2,11 @@ public import Handlers
 public import XMPPCore
 
 /// A device of a user as far as it is known: what a person looks at before trusting it.
+///
+/// ```swift
+/// let devices = try account.store.step { try account.omemo.devices(of: juliet, in: $0) }
+/// let unknown = devices.filter { $0.trust == .undecided }
+/// ```
 public struct OmemoDevice: Hashable, Sendable {
     /// Its user's bare address.
     public let jid: JID
@@ -18,7 +23,8 @@ public struct OmemoDevice: Hashable, Sendable {
 }
 
 extension OmemoService {
-    /// The devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key that it
+    /// The devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key
+    /// that it
     /// had last.
     ///
     /// ```swift
@@ -29,6 +35,8 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - jid: The user, or the own address; its resource is ignored.
+    ///   - step: The step to read in.
+    /// - Returns: The devices, those that are listed no more among them.
     /// - Throws: `HandlerError` when the store fails.
     public func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
         try OmemoKeyring(account: account.id).devices(of: jid, in: step)

@@ -1,4 +1,8 @@
 /// Why something of OMEMO could not be done, with a sentence that says what to do.
+///
+/// ```swift
+/// if case .failed(let error) = call.outcome, error.code == .notForThisDevice { return }
+/// ```
 public struct OmemoError: Error, Sendable, CustomStringConvertible {
     /// What went wrong, open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
@@ -37,6 +41,11 @@ public struct OmemoError: Error, Sendable, CustomStringConvertible {
     /// A sentence that says what happened and what to do. It holds no key and no plaintext.
     public let message: String
 
+    /// Makes an error, for tests of a handler.
+    ///
+    /// - Parameters:
+    ///   - code: What went wrong.
+    ///   - message: A sentence that says what happened and what to do, without keys and plaintext.
     public init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message

@@ -22,6 +22,7 @@ public struct OmemoModule: AccountModule {
     /// Whoever says so gets the device lists of contacts pushed.
     public let features = Set(OmemoService.versions.map { $0.deviceListNode + "+notify" })
 
+    /// Makes the module, which has no options.
     public init() {}
 
     public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {

@@ -1,6 +1,10 @@
 public import XMPPCore
 
 /// What the user has decided about an identity key.
+///
+/// ```swift
+/// try account.omemo.setTrust(.untrusted, in: key, of: juliet, in: step)
+/// ```
 public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// Nothing yet: messages are shown as such, and none is encrypted for it.
     case undecided = 0
@@ -31,6 +35,12 @@ public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, Custom
 }
 
 /// An identity key of a user and what is known about it.
+///
+/// ```swift
+/// for identity in try account.omemo.identities(of: juliet, in: step) {
+///     print(identity.key.fingerprint, identity.trust)
+/// }
+/// ```
 public struct OmemoIdentity: Hashable, Sendable {
     /// The user's bare address.
     public let jid: JID

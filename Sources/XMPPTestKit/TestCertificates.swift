@@ -14,6 +14,10 @@ import Glibc
 /// Keys are P-256 and are written with mode 0600. Certificates are valid for one day.
 public struct TestCertificates: Sendable {
     /// What is wrong with a server's certificate.
+    ///
+    /// ```swift
+    /// let old = try certificates.makeServerCertificate(for: ["localhost"], flaw: .expired)
+    /// ```
     public enum Flaw: String, CaseIterable, Sendable {
         /// Nothing.
         case none
@@ -50,6 +54,7 @@ public struct TestCertificates: Sendable {
 
     /// Makes the authority in `folder`, which must exist. Files of an earlier one are overwritten.
     ///
+    /// - Parameter folder: The folder; its files are the caller's to remove.
     /// - Throws: ``Failure`` when a file cannot be written.
     public init(in folder: String) throws {
         self.folder = folder
@@ -63,6 +68,7 @@ public struct TestCertificates: Sendable {
     ///   - flaw: What shall be wrong with it.
     ///   - commonName: The subject's common name, which clients ignore; the first domain when nil.
     ///   - name: How the files are named, without extension; from the first domain and the flaw when nil.
+    /// - Returns: Where the certificate and its key are.
     /// - Throws: ``Failure`` when a file cannot be written.
     public func makeServerCertificate(
         for domains: [String], flaw: Flaw = .none, commonName: String? = nil, name: String? = nil
@@ -107,6 +113,7 @@ public struct TestCertificates: Sendable {
     /// - Parameters:
     ///   - address: The account's bare address, which stands in the certificate as id-on-xmppAddr.
     ///   - name: How the files are named, without extension.
+    /// - Returns: Where the certificate and its key are.
     /// - Throws: ``Failure`` when a file cannot be written.
     public func makeClientCertificate(for address: String, name: String = "client") throws
         -> ServerCertificate

@@ -59,6 +59,8 @@ public final class VirtualClock: Sendable {
     }
 
     /// Sets the wall alone, forwards or backwards.
+    ///
+    /// - Parameter milliseconds: What it shows then, in milliseconds since 1970, UTC.
     public func setWall(milliseconds: Int64) {
         turn { $0.wall = milliseconds }
     }
@@ -66,6 +68,8 @@ public final class VirtualClock: Sendable {
     /// Registers something to run after every turn, on the thread that turns the clock.
     ///
     /// It stays registered as long as the clock lives, so it should hold what it wakes weakly.
+    ///
+    /// - Parameter action: Runs on that thread, and should return soon.
     public func onTurn(_ action: @escaping @Sendable () -> Void) {
         state.withLock { $0.observers.append(action) }
     }

@@ -6,6 +6,11 @@ import XMPPAccount
 /// Both versions of OMEMO use the same key in different forms; this is the Curve25519 form, which other clients
 /// show as the fingerprint.
 ///
+/// ```swift
+/// let key = IdentityKey(fingerprint: scanned)
+/// if key == device.key { try account.omemo.setTrust(.verified, in: device.key!, of: juliet, in: step) }
+/// ```
+///
 /// Source: XEP-0384 section 8 (fingerprints), RFC 7748 section 4.1 (the map between the forms).
 public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
     /// 32 bytes.
@@ -15,7 +20,9 @@ public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
     static let curveType: UInt8 = 5
     static let size = 32
 
-    /// Nil unless there are 32 bytes.
+    /// Takes the bytes of a key; nil unless there are 32.
+    ///
+    /// - Parameter bytes: The Curve25519 form.
     public init?(bytes: [UInt8]) {
         guard bytes.count == Self.size else { return nil }
         self.bytes = bytes
@@ -32,6 +39,8 @@ public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// Reads a fingerprint, with or without spaces, in lower or upper case. Nil for anything else.
+    ///
+    /// - Parameter fingerprint: 64 hexadecimal digits.
     public init?(fingerprint: String) {
         let digits = fingerprint.utf8.filter { $0 != UInt8(ascii: " ") }
         guard digits.count == Self.size * 2 else { return nil }

@@ -4,6 +4,14 @@ public import XMPPAccount
 public import XMPPCore
 
 /// The context of a handler that waits for a device list to be refreshed.
+///
+/// ```swift
+/// @Handler("devices.refreshed")
+/// static func refreshed(_ call: borrowing Call<OmemoRefresh>) throws {
+///     guard case .merged(let change) = call.outcome, !change.added.isEmpty else { return }
+///     try call.step.execute("INSERT INTO notice(jid, devices) VALUES (?, ?)", call.jid.description, change.added.count)
+/// }
+/// ```
 public struct OmemoRefresh: Sendable {
     /// How a refresh ended.
     public enum Outcome: Hashable, Sendable {

@@ -1,19 +1,27 @@
 public import XMPPCore
 
 /// The number of a device, unique in its user's account: 1 to 2^31 - 1 (XEP-0384 section 5.1).
+///
+/// ```swift
+/// let device = OmemoDeviceID("31415926")
+/// ```
 public struct OmemoDeviceID:
     RawRepresentable, Hashable, Comparable, Sendable, Codable, CustomStringConvertible
 {
     /// 1 to 2 147 483 647.
     public let rawValue: UInt32
 
-    /// Nil for 0 and for numbers of 2^31 and more.
+    /// Takes a number; nil for 0 and for those of 2^31 and more.
+    ///
+    /// - Parameter rawValue: 1 to 2 147 483 647.
     public init?(rawValue: UInt32) {
         guard (1...UInt32(Int32.max)).contains(rawValue) else { return nil }
         self.rawValue = rawValue
     }
 
     /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
+    ///
+    /// - Parameter text: What stands in an attribute; nil when there is none.
     public init?(_ text: String?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)
@@ -38,12 +46,21 @@ public struct OmemoDeviceID:
 /// Source: XEP-0384 section 5.3.1; for ``OmemoVersion/legacy`` section 4.2 of its version 0.3.
 public struct OmemoDeviceList: Hashable, Sendable {
     /// What a device is called. Show it only after the signature was verified with the device's identity key.
+    ///
+    /// ```swift
+    /// let name = device.label?.text ?? "device \(device.id)"
+    /// ```
     public struct Label: Hashable, Sendable {
         /// The name, up to ``OmemoDeviceList/maximumLabelLength`` Unicode scalars.
         public let text: String
         /// The signature of the name, in Base64 as it came.
         public let signature: String
 
+        /// Takes a name with its signature; neither is verified.
+        ///
+        /// - Parameters:
+        ///   - text: The name.
+        ///   - signature: The signature, in Base64.
         public init(_ text: String, signature: String) {
             self.text = text
             self.signature = signature
@@ -51,12 +68,21 @@ public struct OmemoDeviceList: Hashable, Sendable {
     }
 
     /// One device of the list.
+    ///
+    /// ```swift
+    /// let phone = OmemoDeviceList.Device(id)
+    /// ```
     public struct Device: Hashable, Sendable {
         /// Its number.
         public let id: OmemoDeviceID
         /// Its name, not verified; nil when it has none or none that is signed. Always nil in a legacy list.
         public let label: Label?
 
+        /// Describes a device.
+        ///
+        /// - Parameters:
+        ///   - id: Its number.
+        ///   - label: Its name; nil for none.
         public init(_ id: OmemoDeviceID, label: Label? = nil) {
             self.id = id
             self.label = label
@@ -74,6 +100,10 @@ public struct OmemoDeviceList: Hashable, Sendable {
     public let devices: [Device]
 
     /// Makes a list. Of devices with the same number the first one stays.
+    ///
+    /// - Parameters:
+    ///   - version: Whose form the list has.
+    ///   - devices: The devices, in order.
     public init(_ version: OmemoVersion, devices: [Device]) {
         self.version = version
         var seen: Set<OmemoDeviceID> = []
@@ -85,6 +115,8 @@ public struct OmemoDeviceList: Hashable, Sendable {
     /// Entries without a valid number and elements that are unknown are passed over. Nil when the element is no
     /// device list, when it has more than ``maximumDevices`` entries, and when it has entries of which none is valid:
     /// such a list must not be taken for an empty one, which would remove all devices.
+    ///
+    /// - Parameter element: What the item holds.
     public init?(_ element: Element) {
         let version = OmemoVersion.allCases.first {
             element.has(name: $0.deviceListElement, namespace: $0.namespace)

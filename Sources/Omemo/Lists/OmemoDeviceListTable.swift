@@ -6,6 +6,10 @@ public import XMPPCore
 /// A device that leaves its list is marked and not deleted: messages of its may still arrive, and trust in it must
 /// not begin anew when it comes back. Every operation works inside a step, so that what a list changes commits
 /// together with the answer that brought it.
+///
+/// ```swift
+/// let devices = try account.store.step { try account.omemo.deviceLists.devices(of: juliet, .omemo2, in: $0) }
+/// ```
 public struct OmemoDeviceListTable: Sendable {
     /// The tables behind it.
     public static let schema = Schema(
@@ -61,6 +65,12 @@ public struct OmemoDeviceListTable: Sendable {
         /// Devices that are no longer listed.
         public var removed: [OmemoDeviceID] = []
 
+        /// Describes a change.
+        ///
+        /// - Parameters:
+        ///   - added: Devices that no list had named before.
+        ///   - returned: Devices that are listed again.
+        ///   - removed: Devices that are no longer listed.
         public init(
             added: [OmemoDeviceID] = [], returned: [OmemoDeviceID] = [], removed: [OmemoDeviceID] = []
         ) {
@@ -79,6 +89,8 @@ public struct OmemoDeviceListTable: Sendable {
     ///
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
+    ///   - version: Which of the two lists.
+    ///   - step: The step to read in.
     /// - Returns: Nil when nothing is known about the list; empty when the user is known to have none.
     /// - Throws: ``Handlers/HandlerError`` when the store fails or holds a broken row.
     public func devices(
@@ -93,6 +105,13 @@ public struct OmemoDeviceListTable: Sendable {
     }
 
     /// When a user's list was last known for certain, in milliseconds since 1970; nil when it never was.
+    ///
+    /// - Parameters:
+    ///   - jid: The user; its resource is ignored.
+    ///   - version: Which of the two lists.
+    ///   - step: The step to read in.
+    /// - Returns: The time.
+    /// - Throws: ``Handlers/HandlerError`` when the store fails.
     public func learnedAt(
         _ jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) -> Int64? {
@@ -126,6 +145,7 @@ public struct OmemoDeviceListTable: Sendable {
     /// - Parameters:
     ///   - list: The whole list; an empty one when the user has none.
     ///   - jid: The user; its resource is ignored.
+    ///   - step: The step that it commits with.
     /// - Returns: What it changed.
     /// - Throws: ``Handlers/HandlerError`` when the store fails.
     @discardableResult

@@ -1,4 +1,8 @@
 /// Which OMEMO: the two do not understand each other, and a user may be reachable by both.
+///
+/// ```swift
+/// try await account.omemo.refresh(juliet, .omemo2)
+/// ```
 public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// As most clients speak it (XEP-0384 version 0.3).
     case legacy = "eu.siacs.conversations.axolotl"

@@ -12,7 +12,9 @@ public import XMPPCore
 public struct OmemoReceived: Sendable {
     /// What became of the message.
     public enum Outcome: Sendable {
+        /// It was decrypted.
         case content(OmemoContent)
+        /// It could not be read, and why.
         case failed(OmemoError)
     }
 

@@ -2,6 +2,15 @@ public import XMPPAccount
 public import XMPPCore
 
 /// The context of a handler that waits for a message to be encrypted and handed to the outbox, or given up.
+///
+/// ```swift
+/// @Handler("secret.sent")
+/// static func sent(_ call: borrowing Call<OmemoSending>) throws {
+///     for device in call.failures {
+///         try call.step.execute("INSERT INTO unread VALUES (?, ?)", device.jid.description, "\(device.failure!)")
+///     }
+/// }
+/// ```
 public struct OmemoSending: Sendable {
     /// A device and why the message was not encrypted for it.
     public struct Device: Hashable, Sendable {

@@ -6,12 +6,14 @@ import XMPPCore
 extension OmemoService {
     /// Lets a stored handler receive every decrypted message, in whatever process receives it.
     ///
-    /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's handled count commit
+    /// It runs inside the step that decrypts: the ratchet, what the handler writes and the account's handled count
+    /// commit
     /// together. If it throws, all of that is undone; the message is kept, still encrypted, and taken again later.
     ///
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message.
+    /// - Throws: `AccountError` `ownershipLost` or `closed`; `HandlerError` when the store fails.
     public func listen(as key: String, _ handler: Durable<OmemoReceived>) async throws {
         try await account.listen(as: MessageTaken.id, MessageTaken().durable)
         try await account.perform { step in try self.listen(as: key, handler, in: step) }

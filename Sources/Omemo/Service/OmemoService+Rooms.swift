@@ -7,9 +7,11 @@ extension OmemoService {
     /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
     ///
     /// - Parameters:
-    ///   - members: The members' addresses, each with the name in the room while it is known. In a room that the account is in
-    ///     by `account.rooms`, the names that the room shows count instead.
+    ///   - members: The members' addresses, each with the name in the room while it is known. In a room that the
+    ///     account is in by `account.rooms`, the names that the room shows count instead.
     ///   - room: The room's address.
+    ///   - step: The step that it commits with.
+    /// - Throws: `HandlerError` when the store fails.
     ///
     /// Source: XEP-0384 section 5.8.
     public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {

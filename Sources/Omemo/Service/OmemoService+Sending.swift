@@ -36,6 +36,15 @@ extension OmemoService {
     }
 
     /// Encrypts and sends a message from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - content: What to say.
+    ///   - jid: The user; a resource is ignored.
+    ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
+    ///   - then: Called once it was handed to the outbox, or given up.
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: As ``send(_:to:acknowledged:then:)``.
     @discardableResult
     public func send(
         _ content: OmemoContent, to jid: JID, acknowledged: Durable<StanzaAcknowledged>? = nil,
@@ -47,12 +56,17 @@ extension OmemoService {
     /// Encrypts a message for all members of a room and sends it there.
     ///
     /// - Parameters:
-    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be for members only and must
-    ///     show their addresses. If the account is in it, or wants to be (`account.rooms`), the ciphertext waits until it
-    ///     is, and is sent again until the room has it.
-    ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once, and
-    ///     lost if the account is not in the room.
-    /// - Throws: As ``send(_:to:acknowledged:then:in:)``; ``OmemoError`` `unknownRoom` when its members are not known.
+    ///   - content: What to say.
+    ///   - room: A room whose members were told with ``setMembers(_:of:in:)`` or ``updateMembers(of:)``. It should be
+    ///     for members only and must show their addresses. If the account is in it, or wants to be (`account.rooms`),
+    ///     the ciphertext waits until it is, and is sent again until the room has it.
+    ///   - acknowledged: Called once the server has taken responsibility for it; the message is then written at once,
+    ///     and lost if the account is not in the room.
+    ///   - then: Called once it was handed to the outbox, or given up, with what became of it for each device.
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: As ``send(_:to:acknowledged:then:in:)``; ``OmemoError`` `unknownRoom` when its members are not
+    ///   known.
     ///
     /// Source: XEP-0384 section 5.8.
     @discardableResult

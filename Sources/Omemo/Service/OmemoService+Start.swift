@@ -63,6 +63,10 @@ extension OmemoService {
     // MARK: The own device
 
     /// The own device's number and identity key; nil before ``start()``.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: Number and key; the private part never leaves the library.
+    /// - Throws: `HandlerError` when the store fails.
     public func own(in step: borrowing Step) throws(HandlerError) -> (
         device: OmemoDeviceID, key: IdentityKey
     )? {
@@ -70,6 +74,12 @@ extension OmemoService {
     }
 
     /// Why the own keys are not on the server, in words; nil when nothing failed.
+    ///
+    /// - Parameters:
+    ///   - version: Which of the two.
+    ///   - step: The step to read in.
+    /// - Returns: The reason; the next session tries again.
+    /// - Throws: `HandlerError` when the store fails.
     public func publicationFailure(
         _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) -> String? {

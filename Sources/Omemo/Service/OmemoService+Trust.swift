@@ -8,6 +8,9 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - jid: The user, or the own address for the own other devices; its resource is ignored.
+    ///   - step: The step to read in.
+    /// - Returns: The keys, those that were replaced among them.
+    /// - Throws: `HandlerError` when the store fails.
     public func identities(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoIdentity] {
         try identities.identities(of: jid, in: step)
     }
@@ -16,7 +19,13 @@ extension OmemoService {
     ///
     /// Once a key of a user is ``OmemoTrust/verified``, every key of that user that is seen later waits for a decision.
     ///
-    /// - Throws: ``OmemoError`` `unknownIdentity` when that user never had this key; `HandlerError` when the store fails.
+    /// - Parameters:
+    ///   - trust: What was decided.
+    ///   - key: The key, as ``devices(of:in:)`` shows it.
+    ///   - jid: The user; its resource is ignored.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``OmemoError`` `unknownIdentity` when that user never had this key; `HandlerError` when the store
+    ///   fails.
     public func setTrust(_ trust: OmemoTrust, in key: IdentityKey, of jid: JID, in step: borrowing Step)
         throws
     {
@@ -28,6 +37,11 @@ extension OmemoService {
     }
 
     /// Gives up a session that the user holds for broken; the next message begins a new one.
+    ///
+    /// - Parameters:
+    ///   - jid: The user, all of whose devices are meant; its resource is ignored.
+    ///   - step: The step that it commits with.
+    /// - Throws: `HandlerError` when the store fails.
     ///
     /// Source: XEP-0384 section 6: clients must offer a way to replace broken sessions.
     public func replaceSessions(with jid: JID, in step: borrowing Step) throws(HandlerError) {

@@ -30,6 +30,9 @@ public struct OmemoService: Sendable {
     /// The account in whose name it works.
     public let account: Account
 
+    /// Refers to OMEMO of an account; ``XMPPAccount/Account/omemo`` is short for it.
+    ///
+    /// - Parameter account: The account in whose name it works.
     public init(_ account: Account) { self.account = account }
 
     /// The handlers that this module and PubSub store; whoever opens a store with ``schemas`` has them registered.
@@ -87,6 +90,15 @@ public struct OmemoService: Sendable {
     }
 
     /// Asks for a device list from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jid: The user, or the own address; its resource is ignored.
+    ///   - version: Which of the two lists.
+    ///   - then: Called in the step that merges, with what changed.
+    ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
+    /// - Returns: The request's id.
+    /// - Throws: As ``refresh(_:_:then:orElse:)``.
     @discardableResult
     public func refresh(
         _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,

@@ -25,8 +25,11 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     private static let scheme = "aesgcm://"
     private static let keySize = 32
 
-    /// Reads a link. Nil when it is none, when its fragment holds no key of 32 bytes with an IV of 12 (or, as older clients
+    /// Reads a link. Nil when it is none, when its fragment holds no key of 32 bytes with an IV of 12 (or, as older
+    /// clients
     /// write it, 16) in hexadecimal digits, or when it is longer than ``maximumLength``.
+    ///
+    /// - Parameter text: The link, such as the whole text of a message.
     public init?(_ text: String) {
         guard text.utf8.count <= Self.maximumLength, text.hasPrefix(Self.scheme),
             let mark = text.firstIndex(of: "#")
@@ -56,12 +59,18 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
 
     /// Begins to decrypt the file.
     ///
+    /// - Returns: What decrypts, from the first byte on.
     /// - Throws: ``OmemoError`` `cryptoFailed`.
     public func decrypting() throws(OmemoError) -> Decryptor {
         Decryptor(cipher: try AESGCM(encrypting: false, key: key, iv: iv))
     }
 
     /// Encrypts a file piece by piece.
+    ///
+    /// ```swift
+    /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
+    /// upload(try file.update(bytes) + file.finish())
+    /// ```
     public struct Encryptor: ~Copyable {
         /// The link to the file, with its key.
         public let link: AesgcmLink
@@ -87,7 +96,9 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
 
         /// Encrypts the next piece.
         ///
+        /// - Parameter piece: Any number of bytes.
         /// - Returns: What to upload next, as long as the piece.
+        /// - Throws: ``OmemoError`` `cryptoFailed`.
         public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
             try cipher.update(piece)
         }
@@ -95,10 +106,17 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         /// Ends the file.
         ///
         /// - Returns: What to upload last: the tag, 16 bytes.
+        /// - Throws: ``OmemoError`` `cryptoFailed`.
         public consuming func finish() throws(OmemoError) -> [UInt8] { try cipher.finish() }
     }
 
     /// Decrypts a file piece by piece.
+    ///
+    /// ```swift
+    /// var file = try link.decrypting()
+    /// for piece in pieces { write(try file.update(piece)) }
+    /// try file.finish()  // or delete what was written
+    /// ```
     public struct Decryptor: ~Copyable {
         let cipher: AESGCM
         /// The end of what has come, which may be the tag.
@@ -106,10 +124,13 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
 
         init(cipher: AESGCM) { self.cipher = cipher }
 
-        /// Decrypts the next piece. What it returns may not be used before ``finish()`` has agreed: write it into a file
+        /// Decrypts the next piece. What it returns may not be used before ``finish()`` has agreed: write it into a
+        /// file
         /// that is deleted otherwise.
         ///
+        /// - Parameter piece: Any number of bytes.
         /// - Returns: What is certain not to belong to the tag; may be empty.
+        /// - Throws: ``OmemoError`` `cryptoFailed`.
         public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
             tail += piece
             guard tail.count > AESGCM.tagSize else { return [] }

@@ -2,12 +2,21 @@ import XMPPAccount
 public import XMPPCore
 
 /// What is said in secret: the text, and other elements where the version can carry them.
+///
+/// ```swift
+/// try await account.omemo.send(OmemoContent(body: "Good night"), to: juliet)
+/// ```
 public struct OmemoContent: Hashable, Sendable {
     /// The text; nil when there is none.
     public var body: String?
     /// Other elements, such as a reply or a reaction. The legacy version cannot carry them.
     public var elements: [Element]
 
+    /// Says something.
+    ///
+    /// - Parameters:
+    ///   - body: The text; nil for none.
+    ///   - elements: Other elements; a device that speaks the legacy version only cannot read content that has them.
     public init(body: String?, elements: [Element] = []) {
         self.body = body
         self.elements = elements

@@ -19,6 +19,10 @@ public final class ArchiveService: Sendable {
     }
 
     /// A query that was answered.
+    ///
+    /// ```swift
+    /// #expect(archive.queries.map(\.after) == [nil, 249, 499])
+    /// ```
     public struct Query: Hashable, Sendable {
         /// The id behind which was asked; nil for the beginning.
         public var after: Int?
@@ -33,8 +37,13 @@ public final class ArchiveService: Sendable {
     private let pageLimit: Int
 
     /// When the message of that number was stored: a second after the one before, in milliseconds since 1970.
+    ///
+    /// - Parameter number: The message's number, from 0.
+    /// - Returns: The time.
     public static func time(of number: Int) -> Int64 { 1_700_000_000_000 + Int64(number) * 1000 }
 
+    /// Makes an archive.
+    ///
     /// - Parameters:
     ///   - count: How many messages it holds.
     ///   - pageLimit: How many it sends at once at most.
@@ -49,12 +58,20 @@ public final class ArchiveService: Sendable {
     public var queries: [Query] { state.withLock { $0.queries } }
 
     /// Adds messages behind the others.
+    ///
+    /// - Parameter count: How many, 0 or more.
     public func grow(by count: Int) { state.withLock { $0.count += count } }
 
     /// Removes the oldest messages: their ids are not known any more.
+    ///
+    /// - Parameter count: How many, 0 or more.
     public func drop(first count: Int) { state.withLock { $0.firstKept += count } }
 
     /// Answers for an address.
+    ///
+    /// - Parameters:
+    ///   - jid: An account's bare address, or one that the test answers for, such as a room's.
+    ///   - server: The server, running or not.
     public func serve(at jid: JID, on server: ScriptedServer) {
         let isAccount = jid.domain == server.configuration.domain
         server.addService(at: jid, for: isAccount ? [Namespaces.mam] : nil) { stanza, service in
@@ -63,6 +80,10 @@ public final class ArchiveService: Sendable {
     }
 
     /// Answers a query; anything else that is a request is refused.
+    ///
+    /// - Parameters:
+    ///   - stanza: What was sent to the archive's address.
+    ///   - service: The service that answers.
     public func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
         guard let request = try? IQ(element: stanza), request.type.isRequest else { return }
         guard let query = request.payload, query.has(name: "query", namespace: Namespaces.mam) else {
@@ -89,6 +110,12 @@ public final class ArchiveService: Sendable {
     }
 
     /// The message of a number, as the archive sends it.
+    ///
+    /// - Parameters:
+    ///   - number: The message's number.
+    ///   - query: The id of the query; nil for a result that nobody asked for.
+    ///   - recipient: Whom it is for, as text; nil for nobody.
+    /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
     public func result(_ number: Int, _ query: String?, to recipient: String?) -> Element {
         let delay = Element(
             "delay", namespace: Namespaces.delay, attributes: ["stamp": DateTime.text(Self.time(of: number))])

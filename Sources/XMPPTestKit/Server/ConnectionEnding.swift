@@ -1,4 +1,8 @@
 /// How a ``ScriptedServer`` breaks a connection.
+///
+/// ```swift
+/// server.dropConnections(of: .jid(alice), .finish)
+/// ```
 public enum ConnectionEnding: String, Hashable, Sendable {
     /// A TCP reset: what is under way in either direction may be lost.
     case reset

@@ -4,6 +4,10 @@ extension ScriptedServer {
     /// An account that lives in the server: the independent peer of a test.
     ///
     /// Its messages pass through the same routing as those of clients, but it has no connection to lose.
+    ///
+    /// ```swift
+    /// let peer = server.addBot(jid: try JID("peer@localhost/bot")) { stanza, bot in bot.answer(stanza) }
+    /// ```
     public struct Bot: Sendable {
         /// Its full address.
         public let jid: JID
@@ -12,15 +16,25 @@ extension ScriptedServer {
         /// Sends a stanza from this address, now or later, from any thread, without waiting.
         ///
         /// Stanzas that one thread sends keep their order. The server puts in `from`.
+        ///
+        /// - Parameter stanza: The stanza, with its `to`.
         public func send(_ stanza: Element) { server.submit(.stanza(stanza, from: jid)) }
 
         /// Answers a request with success; does nothing with a result, an error or anything else.
+        ///
+        /// - Parameters:
+        ///   - request: What was received.
+        ///   - payload: What the answer carries; nil for nothing.
         public func answer(_ request: Element, payload: Element? = nil) {
             guard let answer = (try? IQ(element: request))?.result(payload: payload) else { return }
             send(answer.element)
         }
 
         /// Answers a request with an error; does nothing with a result, an error or anything else.
+        ///
+        /// - Parameters:
+        ///   - request: What was received.
+        ///   - error: What the answer says.
         public func refuse(_ request: Element, _ error: StanzaError) {
             guard let answer = (try? IQ(element: request))?.errorReply(error) else { return }
             send(answer.element)
@@ -79,6 +93,8 @@ extension ScriptedServer {
     }
 
     /// Removes a bot; requests to it are answered with `service-unavailable` from now on.
+    ///
+    /// - Parameter jid: Its full address.
     public func removeBot(jid: JID) {
         core.perform { loop in
             loop.lasting.bots[jid] = nil
@@ -90,5 +106,9 @@ extension ScriptedServer {
     ///
     /// It is routed as usual: by its `to`, through offline store and queue. To put an element on a connection as it is,
     /// use ``send(_:to:)``.
+    ///
+    /// - Parameters:
+    ///   - stanza: The stanza, with its `to`.
+    ///   - sender: The address that the server puts in as `from`.
     public func send(_ stanza: Element, from sender: JID) { core.submit(.stanza(stanza, from: sender)) }
 }

@@ -4,6 +4,10 @@ extension ScriptedServer {
     // MARK: Connections
 
     /// Breaks connections now.
+    ///
+    /// - Parameters:
+    ///   - target: Whose.
+    ///   - ending: How they break.
     public func dropConnections(of target: ServerTarget = .everyone, _ ending: ConnectionEnding = .reset) {
         core.perform { loop in
             for connection in loop.connections(of: target) { loop.lose(connection, ending) }
@@ -13,6 +17,7 @@ extension ScriptedServer {
     /// Breaks connections as soon as this many more bytes of the stream were sent on each.
     ///
     /// - Parameters:
+    ///   - target: Whose.
     ///   - count: Bytes of XML, not of TLS; 0 or more. What is sent ends exactly there, in the midst of an element if
     ///     need be.
     ///   - ending: With `.finish` all of these bytes arrive; with `.reset` some may be lost.
@@ -30,7 +35,10 @@ extension ScriptedServer {
     ///
     /// What was complete in these bytes is handled and counted, but answers to the last of them are not sent any more.
     ///
-    /// - Parameter count: Bytes of XML, not of TLS; 0 or more.
+    /// - Parameters:
+    ///   - target: Whose.
+    ///   - count: Bytes of XML, not of TLS; 0 or more.
+    ///   - ending: How they break.
     public func dropConnections(
         of target: ServerTarget = .everyone, afterReceiving count: Int, _ ending: ConnectionEnding = .reset
     ) {
@@ -43,6 +51,11 @@ extension ScriptedServer {
 
     /// Breaks the next connection that comes, after so many bytes of XML in one of the directions. Called several
     /// times, it concerns as many connections, one after the other.
+    ///
+    /// - Parameters:
+    ///   - sent: How many bytes are sent before; nil for any number.
+    ///   - received: How many bytes are received before; nil for any number.
+    ///   - ending: How it breaks.
     public func dropNextConnection(
         afterSending sent: Int? = nil, afterReceiving received: Int? = nil,
         _ ending: ConnectionEnding = .finish
@@ -54,11 +67,17 @@ extension ScriptedServer {
     }
 
     /// Whether connections that come from now on are reset at once.
+    ///
+    /// - Parameter isRefusing: False lets clients in again.
     public func refuseConnections(_ isRefusing: Bool = true) {
         core.perform { $0.refusesConnections = isRefusing }
     }
 
     /// Directions of a connection, seen from the server.
+    ///
+    /// ```swift
+    /// server.pause(.writing)  // half-open: what clients send still arrives
+    /// ```
     public struct Directions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
@@ -69,17 +88,27 @@ extension ScriptedServer {
     }
 
     /// Holds connections that exist now, as a network that lost its link does: nothing is closed.
+    ///
+    /// - Parameters:
+    ///   - directions: Which directions.
+    ///   - target: Whose.
     public func pause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone) {
         setPaused(true, directions, target)
     }
 
     /// Lets held connections go on; what was held back follows.
+    ///
+    /// - Parameters:
+    ///   - directions: Which directions.
+    ///   - target: Whose.
     public func unpause(_ directions: Directions = [.reading, .writing], of target: ServerTarget = .everyone)
     {
         setPaused(false, directions, target)
     }
 
     /// Sends nothing any more on the connections that exist now, while what they send is still handled.
+    ///
+    /// - Parameter target: Whose.
     public func freezeWrites(of target: ServerTarget = .everyone) { pause(.writing, of: target) }
 
     private func setPaused(_ isPaused: Bool, _ directions: Directions, _ target: ServerTarget) {
@@ -93,8 +122,11 @@ extension ScriptedServer {
 
     // MARK: Sessions
 
-    /// Ends sessions as if their time were over: they can be resumed no longer, and what was not acknowledged goes to the
+    /// Ends sessions as if their time were over: they can be resumed no longer, and what was not acknowledged goes to
+    /// the
     /// offline store. A session that has a connection gets the stream error `conflict`.
+    ///
+    /// - Parameter target: Whose.
     public func expireSessions(of target: ServerTarget = .everyone) {
         core.perform { $0.lasting.domain.expire(target) }
     }
@@ -109,6 +141,10 @@ extension ScriptedServer {
     }
 
     /// Changes how `<r/>` is answered in the sessions that exist now. For later ones see ``update(_:)``.
+    ///
+    /// - Parameters:
+    ///   - acknowledgements: How it is answered from now on.
+    ///   - target: Whose.
     public func setAcknowledgements(
         _ acknowledgements: ServerBehavior.Acknowledgements, of target: ServerTarget = .everyone
     ) {
@@ -116,6 +152,8 @@ extension ScriptedServer {
     }
 
     /// Changes how the server behaves towards streams and sessions that begin after this call.
+    ///
+    /// - Parameter change: Changes the behavior in place, on the server's thread.
     public func update(_ change: @escaping @Sendable (inout ServerBehavior) -> Void) {
         core.perform { loop in
             change(&loop.lasting.domain.behavior)
@@ -133,6 +171,10 @@ extension ScriptedServer {
 
     /// Puts an element on connections as it is, without any check. A stanza is counted and kept until acknowledged, as
     /// all are, also for a session that has no connection at the moment.
+    ///
+    /// - Parameters:
+    ///   - element: The element.
+    ///   - target: To whom.
     public func send(_ element: Element, to target: ServerTarget) {
         core.perform { loop in
             loop.lasting.domain.send(element, to: target)
@@ -140,6 +182,10 @@ extension ScriptedServer {
     }
 
     /// Puts text on connections as it is: half an element, or no XML at all. Nothing is counted or logged.
+    ///
+    /// - Parameters:
+    ///   - text: The text, as UTF-8.
+    ///   - target: To whom.
     public func send(raw text: String, to target: ServerTarget) {
         core.perform { loop in
             for connection in loop.connections(of: target) { connection.output += text.utf8 }
@@ -147,6 +193,8 @@ extension ScriptedServer {
     }
 
     /// Gives every element of a client to a script first; nil ends that.
+    ///
+    /// - Parameter script: Decides about each element; nil to treat all as usual.
     public func setScript(_ script: Script?) {
         core.perform { $0.lasting.script = script }
     }
@@ -154,6 +202,9 @@ extension ScriptedServer {
     // MARK: Looking inside
 
     /// The messages that wait for an account's next presence, oldest first. Empty while the server does not run.
+    ///
+    /// - Parameter account: Its localpart.
+    /// - Returns: The messages as they will be delivered.
     public func offlineMessages(of account: String) -> [Element] {
         core.ask { $0.lasting.domain.offlineMessages(of: account) } ?? []
     }

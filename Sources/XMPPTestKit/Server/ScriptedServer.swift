@@ -23,6 +23,12 @@ import XMPPAccount
 /// has happened; called from a bot or a script, it happens right after that returns.
 public final class ScriptedServer: Sendable {
     /// How a server is set up.
+    ///
+    /// ```swift
+    /// var configuration = ScriptedServer.Configuration(accounts: ["alice": "secret"], certificate: certificate)
+    /// configuration.behavior.offersResumption = false
+    /// configuration.logsXML = true
+    /// ```
     public struct Configuration: Sendable {
         /// The domain that is served.
         public var domain: String
@@ -68,6 +74,13 @@ public final class ScriptedServer: Sendable {
         }
 
         /// Makes a configuration with a certificate of ``TestCertificates``.
+        ///
+        /// - Parameters:
+        ///   - domain: The domain that is served; the certificate must be for it.
+        ///   - accounts: The password of each account, by localpart.
+        ///   - certificate: The certificate and its key.
+        ///   - resumptionWindow: How long a broken session can be resumed, in whole seconds.
+        ///   - scramIterations: How often SCRAM hashes a password, 1 or more.
         public init(
             domain: String = "localhost", accounts: [String: String],
             certificate: TestCertificates.ServerCertificate, resumptionWindow: Duration = .seconds(600),
@@ -89,6 +102,7 @@ public final class ScriptedServer: Sendable {
 
     /// Makes a server and reserves its ports; ``start()`` lets clients in.
     ///
+    /// - Parameter configuration: How it is set up.
     /// - Throws: ``ScriptedServerError`` with `invalidAddress`, `password`, `logFile` or `port`.
     public init(_ configuration: Configuration) throws(ScriptedServerError) {
         core = try Core(configuration)

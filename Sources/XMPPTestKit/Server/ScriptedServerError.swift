@@ -1,4 +1,12 @@
 /// Why a ``ScriptedServer`` could not be made or started.
+///
+/// ```swift
+/// do {
+///     try server.start()
+/// } catch {
+///     Issue.record("\(error.code): \(error)")
+/// }
+/// ```
 public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
     /// What went wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {

@@ -2,8 +2,16 @@
 ///
 /// It may be changed while the server runs, see ``ScriptedServer/update(_:)``; a change concerns streams and sessions
 /// that begin after it.
+///
+/// ```swift
+/// server.update { $0.offersStreamManagement = false }
+/// ```
 public struct ServerBehavior: Hashable, Sendable {
     /// How the server answers `<r/>`.
+    ///
+    /// ```swift
+    /// server.setAcknowledgements(.offset(1))  // a count that is too high
+    /// ```
     public enum Acknowledgements: Hashable, Sendable {
         /// At once, with the true count.
         case prompt

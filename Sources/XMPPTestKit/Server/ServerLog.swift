@@ -50,6 +50,9 @@ public final class ServerLog: Sendable {
     public var entries: [ServerLogEntry] { entries(from: 0) }
 
     /// The entries from an index on, oldest first.
+    ///
+    /// - Parameter index: The first entry, from 0; one beyond the end gives none.
+    /// - Returns: The entries.
     public func entries(from index: Int) -> [ServerLogEntry] {
         // The rows are taken under the lock, which copies nothing, and spelled out outside of it.
         let (rows, addresses) = state.withLock { ($0.rows, $0.addresses) }
@@ -150,6 +153,9 @@ extension Sequence<ServerLogEntry> {
     public var repeatedDeliveries: [ServerLogEntry] { repeated(.delivered) { $0.isStanza } }
 
     /// The sessions in which a stanza with this id came from a client, in order of arrival, one for each time.
+    ///
+    /// - Parameter id: The stanza's id.
+    /// - Returns: The numbers of the sessions, counted from 1.
     public func sessions(thatSent id: String) -> [Int] {
         filter { $0.event == .received && $0.isStanza && $0.id == id }.map(\.session)
     }

@@ -1,6 +1,10 @@
 public import XMPPCore
 
 /// One line of a ``ServerLog``: what a client sent, what it was sent, or what became of its session.
+///
+/// ```swift
+/// let bodies = server.log.entries.filter { $0.event == .received && $0.name == "message" }
+/// ```
 public struct ServerLogEntry: Hashable, Sendable {
     /// What happened.
     public enum Event: String, Hashable, Sendable {

@@ -1,6 +1,10 @@
 public import XMPPCore
 
 /// Whom a fault concerns.
+///
+/// ```swift
+/// server.expireSessions(of: .jid(alice))
+/// ```
 public enum ServerTarget: Hashable, Sendable {
     /// Every connection and session there is now.
     case everyone

@@ -1,6 +1,10 @@
 public import XMPPCore
 
 /// What a script says about an element that a client sent.
+///
+/// ```swift
+/// server.setScript { element, session in element.name == "presence" ? .drop : .pass }
+/// ```
 public enum ServerVerdict: Hashable, Sendable {
     /// Treat it as usual.
     case pass
@@ -16,6 +20,10 @@ public enum ServerVerdict: Hashable, Sendable {
 }
 
 /// Who sent an element.
+///
+/// ```swift
+/// server.setScript { _, session in session.count == 3 ? .closeConnection : .pass }
+/// ```
 public struct ServerSessionInfo: Hashable, Sendable {
     /// The connection, counted from 1.
     public var connection: Int
