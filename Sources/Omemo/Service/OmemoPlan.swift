@@ -34,9 +34,9 @@ struct OmemoPlan {
     ///
     /// - Parameters:
     ///   - preference: The versions, the preferred one first. A device that speaks several gets one only.
-    ///   - content: Whether the legacy version can carry the content.
+    ///   - legacyCarries: Whether the legacy version can carry the content.
     ///   - session: The number of this session of the account.
-    ///   - except: A device to leave out: the own one.
+    ///   - own: A device to leave out: the own one.
     mutating func add(
         _ user: User, preference: [OmemoVersion], legacyCarries: Bool, session: Int64, now: Int64,
         except own: OmemoDeviceID?

@@ -84,7 +84,7 @@ extension ServerDomain {
 
     /// To every available resource of the account, or else to its offline store.
     ///
-    /// - Parameter time: When the message came if that was earlier, in milliseconds since 1970.
+    /// - Parameter earlier: When the message came if that was earlier, in milliseconds since 1970.
     private mutating func messageAccount(_ account: String, _ stanza: Element, time earlier: Int64?) {
         let stanza = earlier.map { delayed(stanza, since: $0) } ?? stanza
         let recipients = accounts[account]?.resources.filter { isAvailable($0.endpoint) } ?? []
