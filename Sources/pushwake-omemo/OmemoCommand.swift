@@ -30,6 +30,8 @@ struct OmemoCommand {
           --store FILE                  the store of the program whose devices these are; it may be running
           --jid USER@DOMAIN             which account, where the store has several
           --json                        one JSON object a line
+
+        exit status: 0 all went well; 1 something failed; 64 wrong usage
         """
 
     init(_ words: [String]) throws {

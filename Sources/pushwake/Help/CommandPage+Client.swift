@@ -7,14 +7,14 @@ extension CommandPage {
 
     /// What every command that connects takes.
     static let connection: [Option] = [
-        Option("--jid", "USER@DOMAIN", "The account."),
+        Option("--jid", "USER@DOMAIN", "The account.", isRequired: true),
         Option(
             "--password-file", "FILE",
             "A file whose first line is the password; passwords are no arguments, which others see.",
             .file),
         Option("--host", "HOST", "The server, where DNS does not lead to it."),
-        Option("--port", "PORT", "Its port (default 5222, with --direct-tls 5223)."),
-        Option("--direct-tls", "TLS from the first byte instead of STARTTLS."),
+        Option("--port", "PORT", "With --host: its port, 1 to 65535 (default 5222, with --direct-tls 5223)."),
+        Option("--direct-tls", "With --host: TLS from the first byte instead of STARTTLS."),
         Option(
             "--ca", "FILE", "PEM file with the certificate authority to trust instead of the system's.", .file
         ),
@@ -49,7 +49,7 @@ extension CommandPage {
             ],
             options: connection + [
                 state, Option("--receipt", "Done when the recipient has it."),
-                Option("--wait", "S", "How many seconds at most (default 30)."),
+                Option("--wait", "S", "How many seconds at most, 1 to 86400 (default 30)."),
             ], environment: [password],
             examples: [
                 (
@@ -60,12 +60,32 @@ extension CommandPage {
         CommandPage(
             name: "listen", group: .client,
             summary: "show messages as they come, each once, whoever is killed",
-            options: connection + [state, json], environment: [password]),
+            description: [
+                "It runs until it is killed. What comes while nothing runs on this store is shown the next time, and what standard output did not take is not counted as shown."
+            ],
+            options: connection + [state, json], environment: [password],
+            examples: [
+                (
+                    "pushwake listen --jid romeo@montague.example --json | jq -r .body",
+                    "The texts of all messages, for a program."
+                )
+            ]),
         CommandPage(
             name: "roster", group: .client, words: "[add|remove|accept|refuse USER@DOMAIN]",
-            summary: "show contacts and changes of them, or change one",
-            options: connection + [state, Option("--name", "NAME", "What to call who is added."), json],
-            environment: [password]),
+            summary: "show contacts and who asks to be one, or change one",
+            description: [
+                "Without words it shows the contacts, those that are there with a full circle, and who asks to see the account's presence. 'add' also asks to see the contact's presence; 'accept' and 'refuse' answer who asks to see the account's."
+            ],
+            options: connection + [
+                state, Option("--name", "NAME", "With 'add': what to call who is added."),
+                Option("--json", "The contacts, one JSON object a line."),
+            ], environment: [password],
+            examples: [
+                (
+                    "pushwake roster add juliet@capulet.example --name Juliet --jid romeo@montague.example",
+                    "Add a contact, and ask to see its presence."
+                )
+            ]),
         CommandPage(
             name: "join", group: .client, words: "ROOM",
             summary: "show what is said in a room, and say there what is typed",
@@ -74,6 +94,12 @@ extension CommandPage {
             ],
             options: connection + [
                 state, Option("--nick", "NAME", "The name there (default: that of the account)."), json,
-            ], environment: [password]),
+            ], environment: [password],
+            examples: [
+                (
+                    "pushwake join council@rooms.capulet.example --nick Romeo --jid romeo@montague.example",
+                    "Be in a room, with the last 20 messages of it."
+                )
+            ]),
     ]
 }

@@ -3,15 +3,16 @@ extension CommandPage {
         name: "PUSHWAKE_PASSWORD", text: "the account's password, where no --password-file is named"
     )
     private static let seed = Option(
-        "--seed", "N", "Repeats a run's choices, not the timing of the machine (default: random, printed).")
+        "--seed", "N",
+        "Repeats a run's choices, not the timing of the machine; 0 or more (default: random, printed).")
     private static let keep = Option("--keep", "FOLDER", "Leave the store and all logs in FOLDER.", .folder)
     private static let asJSON = Option("--json", "One JSON object on standard output instead of a summary.")
 
     /// What `main` and `worker` share.
     private static let process: [Option] =
         connection + [
-            Option("--store", "FILE", "The database that main and worker share.", .file),
-            Option("--peer", "FULLJID", "Whom to write to and ask."),
+            Option("--store", "FILE", "The database that main and worker share.", .file, isRequired: true),
+            Option("--peer", "FULLJID", "Whom to write to and ask.", isRequired: true),
         ]
 
     static let proof: [CommandPage] = [
@@ -33,11 +34,11 @@ extension CommandPage {
                     "Let lines break, sessions expire and the server restart, too. Not with ejabberd; docs/servers.md says why."
                 ),
                 Option("--push", "With prosody or ejabberd: the server wakes the worker, by an app server."),
-                Option("--rounds", "N", "How many times main and worker take turns (default 20)."),
-                Option("--kills", "N", "How many SIGKILLs in all (default: one a round)."), seed,
+                Option("--rounds", "N", "How many times main and worker take turns, 1 or more (default 20)."),
+                Option("--kills", "N", "How many SIGKILLs in all, 0 or more (default: one a round)."), seed,
                 Option(
                     "--worker-memory", "MIB",
-                    "Kill a worker that has had more physical memory than that; a phone allows 24 (default: any)."
+                    "Kill a worker that has had more physical memory than that, in MiB; a phone allows 24 (default: any)."
                 ),
                 Option(
                     "--worker-time", "S",
@@ -70,25 +71,45 @@ extension CommandPage {
                 Option(
                     "--server", "NAME", "Embedded (the default), prosody or ejabberd.",
                     .choice(["embedded", "prosody", "ejabberd"])),
-                Option("--messages", "N", "How many messages wait (default 10000)."),
-                Option("--answers", "N", "How many answered requests wait (default 1000)."),
-                Option("--pending", "N", "How many requests of others wait in the store (default 1000000)."),
+                Option("--messages", "N", "How many messages wait, 1 to 1000000 (default 10000)."),
+                Option("--answers", "N", "How many answered requests wait, 1 to 50000 (default 1000)."),
+                Option(
+                    "--pending", "N",
+                    "How many requests to others wait in the store, 0 or more (default 1000000)."),
                 Option(
                     "--lose-session",
                     "At the end the embedded server forgets the session, which ends all that is pending."),
-                Option("--worker-memory", "MIB", "Kill a worker that has had more memory (default 24)."),
-                Option("--worker-time", "S", "Kill a worker that takes longer, 1 to 30 (default 30)."),
+                Option(
+                    "--worker-memory", "MIB",
+                    "Kill a worker that has had more physical memory, in MiB (default 24)."),
+                Option(
+                    "--worker-time", "S", "Kill a worker that takes longer, 1 to 30 seconds (default 30)."),
                 seed, asJSON, keep,
+            ],
+            examples: [
+                (
+                    "pushwake backlog --messages 1000 --answers 100 --pending 100000 --lose-session",
+                    "A smaller one, at whose end a session with 100000 requests is lost."
+                )
             ]),
         CommandPage(
             name: "storm", group: .proof,
             summary: "log in after a long absence, killed on the way, and prove that nothing was lost",
+            description: [
+                "What was said meanwhile waits in the account's archive and in those of its rooms, on an embedded server; the user goes on writing while it is fetched. Printed are what was lost, repeated or out of order, how long the user's own messages took, and the peak of memory."
+            ],
             options: [
-                Option("--messages", "N", "How many wait in the account's archive (default 100000)."),
-                Option("--rooms", "N", "How many rooms (default 20)."),
-                Option("--room-messages", "N", "How many wait in them together (default 50000)."),
+                Option(
+                    "--messages", "N", "How many wait in the account's archive, 0 or more (default 100000)."),
+                Option("--rooms", "N", "How many rooms, 0 to 1000 (default 20)."),
+                Option(
+                    "--room-messages", "N", "How many wait in them together, 0 or more (default 50000)."),
                 Option("--page-size", "N", "How many are asked for at once, 1 to 250 (default 250)."),
-                Option("--kills", "N", "How many SIGKILLs on the way (default 10)."), seed, asJSON, keep,
+                Option("--kills", "N", "How many SIGKILLs on the way, 0 or more (default 10)."), seed, asJSON,
+                keep,
+            ],
+            examples: [
+                ("pushwake storm --messages 10000 --room-messages 5000 --kills 3", "A smaller one.")
             ]),
         CommandPage(
             name: "main", group: .proof, summary: "the main program of the simulation: connect, send, listen",
@@ -96,7 +117,9 @@ extension CommandPage {
                 "Lines on standard input steer it: 'background' closes the connection and keeps the session, 'foreground' takes the stream again, from a worker if need be; 'settle' ends the sending and waits until nothing is pending, 'go on' sends again; 'freeze' stops the process in the middle of a transaction; 'tell' is answered with 'here' when the stream is here; 'ask N' sends N requests that the peer answers when it is told to; 'quit' ends the process, as the end of the input does."
             ],
             options: process + [
-                Option("--interval", "MS", "How long from one message to the next, 1 to 60000 (default 5)."),
+                Option(
+                    "--interval", "MS",
+                    "How many milliseconds from one message to the next, 1 to 60000 (default 5)."),
                 Option("--quiet", "Send nothing unless a line asks for it."),
                 Option(
                     "--stay",
@@ -107,6 +130,12 @@ extension CommandPage {
             ],
             environment: [
                 password, ("PUSHWAKE_PUSH_SECRET", "what the app server expects beside the node"),
+            ],
+            examples: [
+                (
+                    "pushwake main --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --interval 1000",
+                    "Write to a peer every second until standard input ends."
+                )
             ]),
         CommandPage(
             name: "worker", group: .proof,
@@ -117,13 +146,21 @@ extension CommandPage {
             ],
             options: process + [
                 Option(
-                    "--linger", "MS", "How long to wait for more once nothing waits, 0 to 25000 (default 0)."),
-                Option("--time", "S", "How many seconds the platform lets it live (default 30)."),
+                    "--linger", "MS",
+                    "How many milliseconds to wait for more once nothing waits, 0 to 25000 (default 0)."),
+                Option(
+                    "--time", "S", "How many seconds the platform lets it live, 1 to 3600 (default 30)."),
                 Option(
                     "--timings",
                     "Say at the end when it got how far: one JSON object with nanoseconds of the monotonic clock."
                 ),
-            ], environment: [password]),
+            ], environment: [password],
+            examples: [
+                (
+                    "pushwake worker --store app.db --jid romeo@example.org --peer juliet@example.org/balcony --timings",
+                    "Do what waits, and say what it took."
+                )
+            ]),
         CommandPage(
             name: "app-server", group: .proof, words: "-- COMMAND [ARGUMENT...]",
             summary: "receive a server's pushes and start COMMAND, a worker, for each",
@@ -132,15 +169,16 @@ extension CommandPage {
                 "The stream to the server is not encrypted: run it on the server's machine, or on a network of your own.",
             ],
             options: [
-                Option("--component", "DOMAIN", "The component's domain."),
+                Option("--component", "DOMAIN", "The component's domain.", isRequired: true),
                 Option("--secret-file", "FILE", "A file whose first line is the component's secret.", .file),
                 Option("--host", "HOST", "Where the server takes components (default 127.0.0.1)."),
-                Option("--port", "PORT", "The port there (default 5347)."),
+                Option("--port", "PORT", "The port there, 1 to 65535 (default 5347)."),
                 Option(
                     "--devices", "FILE",
                     "Who may be woken: a JSON list of objects with account, node and secret, readable by its owner alone.",
-                    .file),
-                Option("--time-limit", "S", "After how many seconds a worker is killed (default 30)."),
+                    .file, isRequired: true),
+                Option(
+                    "--time-limit", "S", "After how many seconds a worker is killed, 1 to 3600 (default 30)."),
                 Option("--json", "One JSON object a line."),
             ],
             environment: [
@@ -154,7 +192,16 @@ extension CommandPage {
             ]),
         CommandPage(
             name: "failpoints", group: .proof, summary: "list the places at which a test can kill a process",
-            options: []),
+            description: [
+                "One name a line. A debug build of any program that uses the library, or one with the package trait Failpoints, reads HANDLERS_FAILPOINT=NAME[:ACTION[:NTH]] from its environment, where ACTION is kill (the default), stop or error, and NTH counts from 1."
+            ],
+            options: [],
+            examples: [
+                (
+                    "HANDLERS_FAILPOINT=after-commit pushwake login --jid romeo@example.org",
+                    "A login that is killed behind its first commit."
+                )
+            ]),
         CommandPage(
             name: "storm-client", group: .hidden, summary: "the program that storm kills",
             options: process + [

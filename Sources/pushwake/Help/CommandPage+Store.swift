@@ -8,8 +8,9 @@ extension CommandPage {
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
             ],
             options: [
-                Option("--store", "FILE", "The database to look at.", .file),
-                Option("--limit", "N", "How many rows of each list (default 20; with --json 1000)."),
+                Option("--store", "FILE", "The database to look at.", .file, isRequired: true),
+                Option(
+                    "--limit", "N", "How many rows of each list, 1 or more (default 20; with --json 1000)."),
                 Option("--json", "One JSON object; times in milliseconds."),
                 Option(
                     "--requeue", "ROW|all",
@@ -40,12 +41,18 @@ extension CommandPage {
                 "KEY is a fingerprint, or the number of a device that has the key now; DECISION is verified, untrusted, blind or undecided.",
             ],
             options: [
-                Option("--store", "FILE", "The store of the program whose devices these are.", .file),
+                Option(
+                    "--store", "FILE", "The store of the program whose devices these are; it may be running.",
+                    .file, isRequired: true),
                 Option("--jid", "USER@DOMAIN", "Which account, where the store has several."),
                 Option("--json", "One JSON object a line."),
             ],
             examples: [
-                ("pushwake omemo --store app.db", "Whose devices are known, and which are trusted?")
+                ("pushwake omemo --store app.db", "Whose devices are known, and which are trusted?"),
+                (
+                    "pushwake omemo trust juliet@capulet.example 31415926 verified --store app.db",
+                    "Her fingerprint was compared."
+                ),
             ]),
     ]
 
@@ -53,7 +60,8 @@ extension CommandPage {
         CommandPage(
             name: "help", group: .shell, words: "[COMMAND]",
             summary: "say what there is, or all about one command",
-            options: []),
+            options: [],
+            examples: [("pushwake help worker", "All about the worker.")]),
         CommandPage(
             name: "completion", group: .shell, words: "bash|zsh|fish",
             summary: "print what a shell needs to complete commands and options",

@@ -14,6 +14,8 @@ struct CommandPage: Sendable {
         var placeholder: String?
         var text: String
         var value = Value.other
+        /// Whether the command refuses to do without it.
+        var isRequired = false
 
         /// A flag.
         init(_ name: String, _ text: String) {
@@ -22,11 +24,15 @@ struct CommandPage: Sendable {
         }
 
         /// An option with a value.
-        init(_ name: String, _ placeholder: String, _ text: String, _ value: Value = .other) {
+        init(
+            _ name: String, _ placeholder: String, _ text: String, _ value: Value = .other,
+            isRequired: Bool = false
+        ) {
             self.name = name
             self.placeholder = placeholder
             self.text = text
             self.value = value
+            self.isRequired = isRequired
         }
     }
 

@@ -38,10 +38,12 @@ enum HelpText {
         return lines.joined(separator: "\n")
     }
 
+    /// What must be there, and behind it what may be.
     private static func synopsis(_ page: CommandPage) -> String {
-        (["pushwake", page.name]
-            + [page.options.isEmpty ? "" : "[OPTIONS]", page.words].filter { !$0.isEmpty })
-            .joined(separator: " ")
+        let required = page.options.filter(\.isRequired).map { "\($0.name) \($0.placeholder ?? "")" }
+        let isOptional = page.options.contains { !$0.isRequired }
+        let words = ["pushwake", page.name] + required + [isOptional ? "[OPTIONS]" : "", page.words]
+        return words.filter { !$0.isEmpty }.joined(separator: " ")
     }
 
     private static func options(_ page: CommandPage, _ width: Int) -> [String] {
