@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// ```swift
 /// let registry = HandlerRegistry([Greet.self, Carbons.Enabled.self])   // explicit
-/// let registry = HandlerRegistry.discovered()                          // every @Handler in this program (ELF)
+/// let everything = HandlerRegistry.discovered()                        // every @Handler in this program (ELF)
 /// ```
 public final class HandlerRegistry: Sendable {
     private let definitions = Mutex<[String: Definition]>([:])

@@ -5,7 +5,11 @@ import Glibc
 /// `description` is one sentence that names the host and the domain and says what to do. Decide on `code`:
 ///
 /// ```swift
-/// catch let error as TransportError where error.code == .certificateExpired { … }
+/// do {
+///     try await account.connect()
+/// } catch let error as TransportError where error.code == .certificateExpired {
+///     print(error)
+/// }
 /// ```
 public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
