@@ -23,7 +23,9 @@ graphs=$(sed -n 's/^Files written to //p' "$work/log")
     exit 1
 }
 
+# In this order each module can link to those before it.
 archives=()
+dependencies=()
 for module in "${modules[@]}"; do
     mkdir "$work/$module"
     # A module's own graph, and those of what it adds to others ("Module@Other").
@@ -32,8 +34,10 @@ for module in "${modules[@]}"; do
     catalog=()
     [ ! -d "Sources/$module/$module.docc" ] || catalog=("Sources/$module/$module.docc")
     "$docc" convert "${catalog[@]}" --additional-symbol-graph-dir "$work/$module" --output-path "$work/$module.doccarchive" \
-        --fallback-display-name "$module" --fallback-bundle-identifier "$module" | sed '/^$/d'
+        --fallback-display-name "$module" --fallback-bundle-identifier "$module" \
+        --enable-experimental-external-link-support "${dependencies[@]}" | sed '/^$/d'
     archives+=("$work/$module.doccarchive")
+    dependencies+=(--dependency "$work/$module.doccarchive")
 done
 "$docc" merge "${archives[@]}" --synthesized-landing-page-name "Durable Handlers" --output-path .build/docs
 rm -rf "$work"

@@ -24,8 +24,9 @@
 /// first one left out binds the others and gives a `Durable<X>`. An optional or defaulted argument may be missing
 /// where the handler is read again.
 ///
-/// A function that is not `async` runs inside the step, exactly once; see ``Handlers/Handler`` for what that promises.
-/// One that waits is `async`, takes an ``AsyncCall`` and runs outside, at least once, as an ``Handlers/AsyncHandler``:
+/// A function that is not `async` runs inside the step, exactly once; see ``/Handlers/Handler`` for what that promises.
+/// One that waits is `async`, takes an ``/Handlers/AsyncCall`` and runs outside, at least once, as an
+/// ``/Handlers/AsyncHandler``:
 ///
 /// ```swift
 /// @Handler("upload.slot-given", retry: .init(attempts: 10), availability: .mainOnly)
@@ -41,20 +42,21 @@
 /// on its actor.
 ///
 /// Beside the function `f` this adds
-/// - `struct Handler_f: Handler` or `AsyncHandler`, the plain form with the same access level, to be listed in a ``HandlerRegistry``;
+/// - `struct Handler_f: Handler` or `AsyncHandler`, the plain form with the same access level, to be listed in a ``/Handlers/HandlerRegistry``;
 /// - `static func f(…) throws(HandlerError) -> Durable<X>`, which binds it;
-/// - on ELF platforms, a record in the program file, through which ``HandlerRegistry/discovered(and:file:line:)``
+/// - on ELF platforms, a record in the program file, through which ``/Handlers/HandlerRegistry/discovered(and:file:line:)``
 ///   finds it.
 ///
 /// - Parameters:
 ///   - id: The name that is stored: a plain string literal, unique in the program. It must never change.
 ///   - version: The version of the argument list, from 1. Raise it when the arguments change incompatibly.
 ///   - aliases: Former ids, as plain string literals: rows that wait under them still find the handler.
-///   - path: For a function of an instance: how the call finds that instance, as source relative to ``Call/context``,
-///     such as `"account.omemo"` or `"account?.omemo"`. It is looked up when the handler is called; nil is then a
-///     ``HandlerError`` with code `missingInstance`.
-///   - upcast: Turns arguments stored by an older version into those of the next one, as ``Handler/upcast(_:from:)``
-///     does: `{ arguments, version in arguments.rename("deviceid", to: "device") }`.
+///   - path: For a function of an instance: how the call finds that instance, as source relative to
+///     ``/Handlers/Call/context``, such as `"account.omemo"` or `"account?.omemo"`. It is looked up when the handler
+///     is called; nil is then a ``/Handlers/HandlerError`` with code `missingInstance`.
+///   - upcast: Turns arguments stored by an older version into those of the next one, as
+///     ``/Handlers/DurableHandler/upcast(_:from:)`` does: `{ arguments, version in arguments.rename("deviceid", to:
+///     "device") }`.
 ///   - retry: How often and how long it is tried again when it fails.
 ///   - availability: In which processes it runs: `.mainOnly` for what is too much for a short-lived worker.
 @attached(peer, names: overloaded, prefixed(Handler_), prefixed(__handlerRecord_))

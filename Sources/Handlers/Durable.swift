@@ -10,7 +10,7 @@ import FoundationEssentials
 /// let then = try Durable(Greet(name: "Juliet"))
 /// ```
 public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConvertible {
-    /// The stored name, ``Handler/id``.
+    /// The stored name, ``DurableHandler/id``.
     public let name: String
     /// The version of the argument list.
     public let version: Int

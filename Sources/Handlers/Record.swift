@@ -2,7 +2,8 @@ import FoundationEssentials
 
 /// The arguments of a handler by name, as they are stored: one JSON object.
 ///
-/// Used by ``Handler/upcast(_:from:)`` to change old arguments, and for call-time arguments that override bound ones.
+/// Used by ``DurableHandler/upcast(_:from:)`` to change old arguments, and for call-time arguments that override
+/// bound ones.
 ///
 /// ```swift
 /// var overrides = Record()

@@ -63,7 +63,7 @@ package protocol ConvertibleContext: Sendable {
 /// A live object in whose service handlers are bound, such as one account.
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
-/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:)``.
+/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:isLive:)``.
 ///
 /// ```swift
 /// final class Shop: HandlerEnvironment {

@@ -3,7 +3,8 @@ public import XMPPCore
 
 /// The requests that wait for an answer, one row each, for one account.
 ///
-/// Every operation works inside a ``Step``, so a request, its stanza and its handler commit together, and so do an
+/// Every operation works inside a ``/Handlers/Step``, so a request, its stanza and its handler commit together, and
+/// so do an
 /// answer, the handler's effects and the account's handled count.
 ///
 /// An `Account` keeps one by itself; a program needs it only to look.
@@ -86,7 +87,7 @@ public struct PendingIQTable: Sendable {
     ///   - deadline: When it times out, in milliseconds of the account's live time.
     ///   - timeoutPolicy: What becomes of the handler then.
     ///   - step: The step.
-    /// - Throws: ``HandlerError`` when the store fails or a request of that id waits already.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
         stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
         timeoutPolicy: TimeoutPolicy = .call, in step: borrowing Step
@@ -105,7 +106,7 @@ public struct PendingIQTable: Sendable {
     ///   - own: The account's own address, full once a resource is bound.
     ///   - step: The step.
     /// - Returns: The request with its handler, or why there is none.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step) else { return .unknown }
         guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
@@ -122,7 +123,7 @@ public struct PendingIQTable: Sendable {
     ///   - id: The id under which the first request of its kind was sent.
     ///   - step: The step.
     /// - Returns: The request; nil when none waits.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
@@ -151,7 +152,7 @@ public struct PendingIQTable: Sendable {
     ///   - limit: The most to return, so that a step stays short.
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to end.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     /// - Complexity: In the number returned, not in the number that waits.
     public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
@@ -172,7 +173,7 @@ public struct PendingIQTable: Sendable {
     ///   - limit: The most to return, so that a step stays short.
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
@@ -193,7 +194,7 @@ public struct PendingIQTable: Sendable {
     ///   - limit: The most to return, so that a step stays short.
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func takeAny(
         boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
         in step: borrowing Step
@@ -213,7 +214,7 @@ public struct PendingIQTable: Sendable {
     /// - Parameters:
     ///   - session: The number of the session.
     ///   - step: The step.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
@@ -223,7 +224,7 @@ public struct PendingIQTable: Sendable {
     ///
     /// - Parameter step: The step.
     /// - Returns: The deadline, to be compared with the account's live time.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in

@@ -37,7 +37,7 @@ extension OmemoService {
     ///   - jid: The user, or the own address; its resource is ignored.
     ///   - step: The step to read in.
     /// - Returns: The devices, those that are listed no more among them.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
         try OmemoKeyring(account: account.id).devices(of: jid, in: step)
     }

@@ -73,7 +73,7 @@ public protocol PubSubContext: Sendable {
 
     /// What the operation brought, for code that treats all else as an error.
     ///
-    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked for
-    ///   does not exist. ``XMPPAccount/AccountError`` `timedOut` when no answer came in time.
+    /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked
+    ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.
     var value: Value { get throws }
 }

@@ -21,11 +21,11 @@ extension PubSubService {
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
     ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
-    /// - Returns: The request's id, which ``XMPPAccount/Account/cancelRequest(id:in:)`` takes. With `configuring` it reaches
-    ///   whichever step is under way.
-    /// - Throws: ``XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
-    ///   `outboxFull`; ``Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the store
-    ///   fails.
+    /// - Returns: The request's id, which ``/XMPPAccount/Account/cancelRequest(id:in:)`` takes. With `configuring` it
+    ///   reaches whichever step is under way.
+    /// - Throws: ``/XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
+    ///   `outboxFull`; ``/Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the
+    ///   store fails.
     @discardableResult
     public func send<Context>(
         _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
@@ -74,9 +74,9 @@ extension PubSubService {
     ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
     /// - Returns: What the operation brings.
     /// - Throws: ``PubSubError`` when the service refuses; its ``PubSubError/isNotFound`` tells that what was asked
-    ///   for does not exist. ``XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer came,
-    ///   `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was sent;
-    ///   `CancellationError`; ``Handlers/HandlerError`` when the store fails.
+    ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer
+    ///   came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing was sent;
+    ///   `CancellationError`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func request<Context>(
         _ operation: PubSubOperation<Context>, to service: JID? = nil, timeout: Int64? = nil

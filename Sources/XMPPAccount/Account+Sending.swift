@@ -20,8 +20,8 @@ extension Account {
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
-    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store
-    ///   fails.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``/Handlers/HandlerError`` when
+    ///   the store fails.
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
         timeoutPolicy: PendingIQTable.TimeoutPolicy = .call
@@ -43,8 +43,8 @@ extension Account {
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     ///   - step: The step that it commits with.
     /// - Returns: The row of the handler that waits.
-    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``HandlerError`` when the store
-    ///   fails.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``/Handlers/HandlerError`` when
+    ///   the store fails.
     @discardableResult
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
@@ -78,7 +78,7 @@ extension Account {
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     /// - Returns: The message's id.
     /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ message: Message, key: (any Encodable & Sendable)? = nil,
@@ -96,7 +96,7 @@ extension Account {
     ///   - step: The step that it commits with.
     /// - Returns: The message's id.
     /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ message: Message, key: (any Encodable & Sendable)? = nil,
@@ -128,7 +128,7 @@ extension Account {
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `stanzaTooLarge` or `outboxFull`; `EncodingError` for a key that cannot be encoded;
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     public func send(
         _ presence: Presence, key: (any Encodable & Sendable)? = nil,
         acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
@@ -152,7 +152,7 @@ extension Account {
     ///   - id: The id under which the request was sent.
     ///   - step: The step that it commits with.
     /// - Returns: False when no such request waits.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
         guard let request = try requests.take(id: id, in: step) else { return false }
@@ -194,7 +194,7 @@ extension Account {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message, inside the step that counts it.
-    /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(as key: String, _ handler: Durable<MessageReceived>) async throws {
         try await perform { step in try self.listen(as: key, handler, in: step) }
     }
@@ -205,7 +205,7 @@ extension Account {
     ///   - key: Names this listener; the same key replaces it.
     ///   - handler: Called once for each message, inside the step that counts it.
     ///   - step: The step that it commits with.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func listen(as key: String, _ handler: Durable<MessageReceived>, in step: borrowing Step) throws {
         try listeners.set(ListenerTable.messages, key: key, to: handler, in: step)
     }
@@ -216,7 +216,7 @@ extension Account {
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
     /// - Returns: False when nobody listened under that key.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func stopListening(as key: String, in step: borrowing Step) throws -> Bool {
         try listeners.remove(ListenerTable.messages, key: key, in: step)

@@ -58,7 +58,7 @@ public final class Account: Sendable {
     /// - Parameters:
     ///   - configuration: Address, password and where to connect.
     ///   - store: A store opened with ``schemas``.
-    /// - Throws: ``HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
     public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
         try configuration.validate()
         OpenSSL.start
@@ -115,11 +115,12 @@ public final class Account: Sendable {
 
     /// Takes the stream over, connects, and resumes the session or begins a new one.
     ///
-    /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile tries at
+    /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile
+    /// tries at
     /// once. Call ``listen(as:_:)`` before: a message that arrives while nobody listens is acknowledged and gone.
     ///
     /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
-    ///   tried again); ``HandlerError`` when the store fails.
+    ///   tried again); ``/Handlers/HandlerError`` when the store fails.
     public func connect() async throws {
         try await ask { .connect($0) }
         try runner.start()
@@ -127,7 +128,7 @@ public final class Account: Sendable {
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
     ///
-    /// - Throws: ``HandlerError`` when the store fails; the connection is closed all the same.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails; the connection is closed all the same.
     public func suspend() async throws { try await ask { .suspend($0) } }
 
     /// Waits until everything that the server sent before this call has been committed (a round trip of `<r/>`, `<a/>`).
@@ -139,8 +140,8 @@ public final class Account: Sendable {
 
     /// Ends the session for good: what waits is invalidated with reason `logout` and the outbox is emptied.
     ///
-    /// - Throws: ``AccountError`` `ownershipHeld` or `ownershipLost` when another process owns the stream, and nothing
-    ///   is changed; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `ownershipHeld` or `ownershipLost` when another process owns the stream, and
+    ///   nothing is changed; ``/Handlers/HandlerError`` when the store fails.
     public func logOut() async throws { try await ask { .logOut($0) } }
 
     /// Suspends and ends the account's threads. The account cannot be used afterwards.
@@ -155,11 +156,12 @@ public final class Account: Sendable {
 
     /// Waits until no handler is due and no async handler runs any more, or until the time is over.
     ///
-    /// What a short-lived worker does after ``caughtUp()``. Timers whose time has not come are left to the next process.
+    /// What a short-lived worker does after ``caughtUp()``. Timers whose time has not come are left to the next
+    /// process.
     ///
     /// - Parameter time: How long at most.
     /// - Returns: Whether everything was done; what was not is left to the next process.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
 
     /// What happens to the stream from now on. Every listener has its own sequence.
@@ -187,7 +189,7 @@ public final class Account: Sendable {
     /// For a server whose operator confirms that it offers less than before; until then a weaker login is refused as a
     /// suspected downgrade.
     ///
-    /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
     public func forgetLogin() async throws { try await perform { step in try self.logins.forget(in: step) } }
 
     // MARK: Acknowledgements
@@ -219,7 +221,7 @@ public final class Account: Sendable {
     ///
     /// - Returns: Whether it is worth telling the user that nothing was missed; a clock that was set back says
     ///   nothing.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func canResume() throws -> Bool {
         try store.step { step in try self.sessions.load(in: step).canResume(now: step.now) }
     }
@@ -238,7 +240,7 @@ public final class Account: Sendable {
     /// - Parameter body: The work, on the account's thread; short and synchronous, because the stream waits for it.
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost` or `closed`,
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws
         -> R
     {

@@ -2,7 +2,7 @@ public import Handlers
 import IQTracker
 
 extension Account {
-    /// The tables of an account; pass them to ``HandlerStore`` together with the application's own.
+    /// The tables of an account; pass them to ``/Handlers/HandlerStore`` together with the application's own.
     public static let schemas: [Schema] =
         [
             PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, VCards.schema,

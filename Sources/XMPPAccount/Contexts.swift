@@ -240,14 +240,15 @@ extension InvalidationReason {
 extension TimerFired {
     /// The account in whose service the timer was bound.
     ///
-    /// - Throws: ``HandlerError`` with code `missingInstance` when it was scheduled without an account's scope.
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was scheduled without an account's
+    ///   scope.
     public var account: Account { get throws(HandlerError) { try .serving(environment) } }
 }
 
 extension Invalidation {
     /// The account in whose service the handler was bound.
     ///
-    /// - Throws: ``HandlerError`` with code `missingInstance` when it was invalidated without an account.
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was invalidated without an account.
     public var account: Account {
         get throws(HandlerError) {
             guard let account = environment as? Account else {

@@ -43,7 +43,7 @@ public struct OmemoDeviceID:
 /// PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element)
 /// ```
 ///
-/// Source: XEP-0384 section 5.3.1; for ``OmemoVersion/legacy`` section 4.2 of its version 0.3.
+/// Source: XEP-0384 section 5.3.1; for `OmemoVersion.legacy` section 4.2 of its version 0.3.
 public struct OmemoDeviceList: Hashable, Sendable {
     /// What a device is called. Show it only after the signature was verified with the device's identity key.
     ///

@@ -92,7 +92,7 @@ public struct OmemoDeviceListTable: Sendable {
     ///   - version: Which of the two lists.
     ///   - step: The step to read in.
     /// - Returns: Nil when nothing is known about the list; empty when the user is known to have none.
-    /// - Throws: ``Handlers/HandlerError`` when the store fails or holds a broken row.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails or holds a broken row.
     public func devices(
         of jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) -> [KnownDevice]? {
@@ -111,7 +111,7 @@ public struct OmemoDeviceListTable: Sendable {
     ///   - version: Which of the two lists.
     ///   - step: The step to read in.
     /// - Returns: The time.
-    /// - Throws: ``Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func learnedAt(
         _ jid: JID, _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) -> Int64? {
@@ -147,7 +147,7 @@ public struct OmemoDeviceListTable: Sendable {
     ///   - jid: The user; its resource is ignored.
     ///   - step: The step that it commits with.
     /// - Returns: What it changed.
-    /// - Throws: ``Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func merge(
         _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step

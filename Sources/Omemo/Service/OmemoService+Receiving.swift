@@ -13,7 +13,8 @@ extension OmemoService {
     /// - Parameters:
     ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
     ///   - handler: Called once for each message.
-    /// - Throws: `AccountError` `ownershipLost` or `closed`; `HandlerError` when the store fails.
+    /// - Throws: ``/XMPPAccount/AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store
+    ///   fails.
     public func listen(as key: String, _ handler: Durable<OmemoReceived>) async throws {
         try await account.listen(as: MessageTaken.id, MessageTaken().durable)
         try await account.perform { step in try self.listen(as: key, handler, in: step) }

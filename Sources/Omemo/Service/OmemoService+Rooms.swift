@@ -11,7 +11,7 @@ extension OmemoService {
     ///     account is in by `account.rooms`, the names that the room shows count instead.
     ///   - room: The room's address.
     ///   - step: The step that it commits with.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 section 5.8.
     public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {
@@ -19,13 +19,15 @@ extension OmemoService {
         try advance(in: step)
     }
 
-    /// Asks a room who its owners, admins and members are, and takes that over as ``setMembers(_:of:in:)`` does, with the
-    /// names of those who are in it. Call it once the account is in the room, and again when somebody comes, became a member
+    /// Asks a room who its owners, admins and members are, and takes that over as ``setMembers(_:of:in:)`` does, with
+    /// the
+    /// names of those who are in it. Call it once the account is in the room, and again when somebody comes, became a
+    /// member
     /// or is none any more (`RoomEvent` tells).
     ///
     /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
-    /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names nobody; `AccountError`
-    ///   without an answer. What was known stays then.
+    /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names nobody;
+    ///   ``/XMPPAccount/AccountError`` without an answer. What was known stays then.
     ///
     /// Source: XEP-0045 sections 9.5, 10.5 and 10.8; XEP-0384 section 5.8.
     public func updateMembers(of room: JID) async throws {

@@ -21,8 +21,8 @@ extension OmemoService {
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     ///   - then: Called once it was handed to the outbox, or given up, with what became of it for each device.
     /// - Returns: The message's id.
-    /// - Throws: ``OmemoError`` `noDevice` before ``start()``; `AccountError` `outboxFull`, also when too many messages
-    ///   wait; `HandlerError` when the store fails.
+    /// - Throws: ``OmemoError`` `noDevice` before ``start()``; ``/XMPPAccount/AccountError`` `outboxFull`, also when
+    ///   too many messages wait; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 section 5.5.
     @discardableResult

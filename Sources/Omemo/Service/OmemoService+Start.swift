@@ -11,13 +11,15 @@ extension OmemoService {
     /// How long a prekey that was used stays readable at most, in milliseconds.
     static let usedPreKeyLife: Int64 = 30 * 24 * 60 * 60 * 1000
 
-    /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from now on.
+    /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from
+    /// now on.
     ///
-    /// Call it at every start of a main program, before or after connecting. It returns once everything that can be done
+    /// Call it at every start of a main program, before or after connecting. It returns once everything that can be
+    /// done
     /// without an answer is committed; the answers finish it in whatever process receives them.
     ///
-    /// - Throws: ``OmemoError`` `cryptoFailed`; `AccountError` `missingModule` without ``OmemoModule``, `outboxFull`,
-    ///   `closed`; `HandlerError` when the store fails.
+    /// - Throws: ``OmemoError`` `cryptoFailed`; ``/XMPPAccount/AccountError`` `missingModule` without
+    ///   ``OmemoModule``, `outboxFull`, `closed`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 sections 4.2 and 5.3.
     public func start() async throws {
@@ -66,7 +68,7 @@ extension OmemoService {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: Number and key; the private part never leaves the library.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func own(in step: borrowing Step) throws(HandlerError) -> (
         device: OmemoDeviceID, key: IdentityKey
     )? {
@@ -79,7 +81,7 @@ extension OmemoService {
     ///   - version: Which of the two.
     ///   - step: The step to read in.
     /// - Returns: The reason; the next session tries again.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func publicationFailure(
         _ version: OmemoVersion, in step: borrowing Step
     ) throws(HandlerError) -> String? {

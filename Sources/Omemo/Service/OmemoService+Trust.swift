@@ -10,7 +10,7 @@ extension OmemoService {
     ///   - jid: The user, or the own address for the own other devices; its resource is ignored.
     ///   - step: The step to read in.
     /// - Returns: The keys, those that were replaced among them.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func identities(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoIdentity] {
         try identities.identities(of: jid, in: step)
     }
@@ -24,8 +24,8 @@ extension OmemoService {
     ///   - key: The key, as ``devices(of:in:)`` shows it.
     ///   - jid: The user; its resource is ignored.
     ///   - step: The step that it commits with.
-    /// - Throws: ``OmemoError`` `unknownIdentity` when that user never had this key; `HandlerError` when the store
-    ///   fails.
+    /// - Throws: ``OmemoError`` `unknownIdentity` when that user never had this key; ``/Handlers/HandlerError`` when
+    ///   the store fails.
     public func setTrust(_ trust: OmemoTrust, in key: IdentityKey, of jid: JID, in step: borrowing Step)
         throws
     {
@@ -41,7 +41,7 @@ extension OmemoService {
     /// - Parameters:
     ///   - jid: The user, all of whose devices are meant; its resource is ignored.
     ///   - step: The step that it commits with.
-    /// - Throws: `HandlerError` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 section 6: clients must offer a way to replace broken sessions.
     public func replaceSessions(with jid: JID, in step: borrowing Step) throws(HandlerError) {

@@ -76,7 +76,7 @@ public struct OmemoService: Sendable {
     ///   - then: Called in the step that merges, with what changed.
     ///   - orElse: Called with the reason when the answer can never come.
     /// - Returns: The request's id, which `Account.cancelRequest(id:in:)` takes.
-    /// - Throws: `AccountError` `outboxFull`; `HandlerError` when the store fails.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 sections 5.2 and 5.3.1.
     @discardableResult

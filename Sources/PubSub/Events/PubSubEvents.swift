@@ -11,7 +11,8 @@ public import Handlers
 public import XMPPAccount
 import XMPPCore
 
-/// Takes the events of nodes and calls the standing handlers that ``PubSubService/listen(to:of:as:_:)`` has stored.
+/// Takes the events of nodes and calls the standing handlers that
+/// ``PubSubService/listen(to:of:as:_:)-(String,_,_,_)`` has stored.
 ///
 /// ```swift
 /// configuration.modules = .standard + [PubSubEvents()]

@@ -9,17 +9,19 @@ extension PubSubService {
     /// try await account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked())
     /// ```
     ///
-    /// It is called inside the step that counts the service's message, in whatever process receives it. A service may ask
-    /// again until it has an answer. Who waits is also among ``PubSubOperation/subscriptions(to:)``, as `pending`, and can
+    /// It is called inside the step that counts the service's message, in whatever process receives it. A service may
+    /// ask
+    /// again until it has an answer. Who waits is also among ``PubSubOperation/subscriptions(to:)``, as `pending`,
+    /// and can
     /// be let in with ``PubSubOperation/setSubscriptions(_:to:)``.
     ///
     /// - Parameters:
     ///   - service: The service whose nodes the account owns, or its own bare address. Nobody else can ask.
-    ///   - key: Names this handler among those of the service; the same key replaces it, so a program may call this at every
-    ///     start.
+    ///   - key: Names this handler among those of the service; the same key replaces it, so a program may call this
+    ///     at every start.
     ///   - handler: Called with each request. One that throws is tried again as its `retry` says.
-    /// - Throws: ``XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for a service with a
-    ///   resource; ``Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for a
+    ///   service with a resource; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0060 section 8.6.
     public func decideSubscriptions(
@@ -76,13 +78,14 @@ extension PubSubService {
 
     /// Says whether somebody may subscribe.
     ///
-    /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber, not the
+    /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber,
+    /// not the
     /// owner, is told what became of it; to be sure ask for ``PubSubOperation/subscriptions(to:)``.
     ///
     /// - Parameters:
     ///   - request: What the service asked.
     ///   - isAllowed: Whether events may go to the subscriber.
-    /// - Throws: ``XMPPAccount/AccountError`` `outboxFull`; ``Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func answer(_ request: PubSubSubscriptionRequest, allowing isAllowed: Bool) async throws {
         try await account.perform { step in
             try self.answer(request, allowing: isAllowed, in: step)

@@ -10,20 +10,21 @@ extension PubSubService {
     /// ```
     ///
     /// It is called inside the step that counts the event, once. For nodes of users (PEP) nothing else is needed: the
-    /// account's presence says that it wants them (XEP-0163 section 4.2), and servers send the last item of each contact's
+    /// account's presence says that it wants them (XEP-0163 section 4.2), and servers send the last item of each
+    /// contact's
     /// node and of the own one when a session begins. The node of a PubSub service must be subscribed to.
     ///
     /// - Parameters:
     ///   - node: The node's name, not empty.
-    ///   - publisher: Whose node: a user's bare address or a PubSub service. Nil for the account itself and its contacts, or
-    ///     everybody when the account has no `RosterModule`.
-    ///   - key: Names this listener among those of the node and the publisher; the same key replaces it, so a program may
-    ///     call this at every start. The same handler with the same arguments stays what it is; another one is called with
-    ///     what is shown again.
+    ///   - publisher: Whose node: a user's bare address or a PubSub service. Nil for the account itself and its
+    ///     contacts, or everybody when the account has no `RosterModule`.
+    ///   - key: Names this listener among those of the node and the publisher; the same key replaces it, so a program
+    ///     may call this at every start. The same handler with the same arguments stays what it is; another one is
+    ///     called with what is shown again.
     ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
-    /// - Throws: ``XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty node or
-    ///   a publisher with a resource, `invalidConfiguration` when the store lacks ``PubSubEvents/schemas``, `outboxFull`;
-    ///   ``Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
+    ///   node or a publisher with a resource, `invalidConfiguration` when the store lacks ``PubSubEvents/schemas``,
+    ///   `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>
     ) async throws {
@@ -40,7 +41,7 @@ extension PubSubService {
     ///   - key: Names this listener among those of the node and the publisher.
     ///   - handler: Called with each event.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``listen(to:of:as:_:)``.
+    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     public func listen(
         to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>,
         in step: borrowing Step
@@ -49,14 +50,14 @@ extension PubSubService {
             node, of: publisher, key: key, to: handler, in: step)
     }
 
-    /// Ends what ``listen(to:of:as:_:)`` began. What was set aside for the handler stays.
+    /// Ends what ``listen(to:of:as:_:)-(String,_,_,_)`` began. What was set aside for the handler stays.
     ///
     /// - Parameters:
     ///   - node: The node's name.
     ///   - publisher: The publisher that was named; nil for none.
     ///   - key: The listener's name.
     /// - Returns: False when nobody listened so.
-    /// - Throws: As ``listen(to:of:as:_:)``.
+    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     @discardableResult
     public func stopListening(
         to node: String, of publisher: JID? = nil, as key: String
@@ -66,7 +67,7 @@ extension PubSubService {
         }
     }
 
-    /// Ends what ``listen(to:of:as:_:)`` began, from inside a step.
+    /// Ends what ``listen(to:of:as:_:)-(String,_,_,_)`` began, from inside a step.
     ///
     /// - Parameters:
     ///   - node: The node's name.
@@ -74,7 +75,7 @@ extension PubSubService {
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
     /// - Returns: False when nobody listened so.
-    /// - Throws: As ``listen(to:of:as:_:)``.
+    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     @discardableResult
     public func stopListening(
         to node: String, of publisher: JID? = nil, as key: String, in step: borrowing Step

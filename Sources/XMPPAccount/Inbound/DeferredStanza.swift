@@ -41,7 +41,7 @@ extension MessageReceived {
     /// - Parameter step: The step of the handler that the message is being delivered to.
     /// - Returns: What marks it, also after a restart.
     /// - Throws: ``AccountError`` `notDeferrable` when the message is not being delivered just now, or the server has
-    ///   no stream management; ``HandlerError`` when the store fails.
+    ///   no stream management; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func deferHandled(in step: borrowing Step) throws -> DeferredStanza {
         guard let delivery else {
@@ -63,7 +63,7 @@ extension Account {
     ///
     /// - Parameter stanza: What ``MessageReceived/deferHandled(in:)`` gave.
     /// - Returns: False when it was marked before, or its session is lost and the message comes again another way.
-    /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func markHandled(_ stanza: DeferredStanza) async throws -> Bool {
         try await perform { step in try self.markHandled(stanza, in: step) }
@@ -75,7 +75,7 @@ extension Account {
     ///   - stanza: What ``MessageReceived/deferHandled(in:)`` gave.
     ///   - step: The step that it commits with.
     /// - Returns: False when it was marked before, or its session is lost and the message comes again another way.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func markHandled(_ stanza: DeferredStanza, in step: borrowing Step) throws -> Bool {
         guard try sessions.settle(stanza, in: step) else { return false }

@@ -21,7 +21,7 @@ public struct IQRequest: Sendable {
     /// - Parameters:
     ///   - payload: What the result carries; nil for nothing.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `alreadyAnswered`; ``/Handlers/HandlerError`` when the store fails.
     public func reply(_ payload: Element? = nil, in step: borrowing Step) throws {
         try close(with: IQ(type: .result, to: iq.from, id: iq.id, payload: payload), in: step)
     }
@@ -31,7 +31,7 @@ public struct IQRequest: Sendable {
     /// - Parameters:
     ///   - error: What the answer says.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `alreadyAnswered`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `alreadyAnswered`; ``/Handlers/HandlerError`` when the store fails.
     public func refuse(_ error: StanzaError, in step: borrowing Step) throws {
         try close(with: InboundRequestTable.refusal(to: iq.from, id: iq.id, error), in: step)
     }
@@ -76,7 +76,7 @@ extension Account {
     ///   - name: The payload's name.
     ///   - namespace: The payload's namespace.
     ///   - handler: Takes the place of the one that answered such requests before.
-    /// - Throws: ``AccountError`` `ownershipLost`, ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `ownershipLost`, ``/Handlers/HandlerError`` when the store fails.
     public func answer(
         _ name: String, in namespace: String, with handler: Durable<IQRequest>
     ) async throws {
@@ -90,7 +90,7 @@ extension Account {
     ///   - namespace: The payload's namespace.
     ///   - handler: Takes the place of the one that answered such requests before.
     ///   - step: The step that it commits with.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func answer(
         _ name: String, in namespace: String, with handler: Durable<IQRequest>, in step: borrowing Step
     ) throws {

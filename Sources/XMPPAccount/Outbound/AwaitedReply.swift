@@ -21,7 +21,7 @@ extension Account {
     /// - Returns: The result.
     /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned`
     ///   when none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing
-    ///   was sent; `CancellationError`; ``HandlerError`` when the store fails.
+    ///   was sent; `CancellationError`; ``/Handlers/HandlerError`` when the store fails.
     public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
         let reply = try await reply(to: iq, timeout: timeout)
         if case .error(let error) = reply.outcome { throw error }

@@ -62,7 +62,7 @@ extension Account {
     /// available stays so.
     ///
     /// - Parameter step: The step that it commits with.
-    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func announceFeatures(in step: borrowing Step) throws {
         guard let presence = try ownPresence.current(in: step) else { return }
         guard try sessions.live(in: step) != nil else { return try ownPresence.setLate(in: step) }

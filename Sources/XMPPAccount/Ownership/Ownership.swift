@@ -28,10 +28,11 @@ final class Ownership {
     /// - Parameters:
     ///   - store: The database.
     ///   - role: Whether this process leaves a live owner alone (`worker`) or asks it to hand over (`main`).
-    ///   - handOver: Called on another thread when a main program asks a worker for the stream.
     ///   - silence: How long an owner may take to answer before it counts as frozen, in milliseconds.
-    /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream; ``HandlerError`` when
-    ///   the store fails, `databaseLocked` when a frozen process sits inside a write transaction.
+    ///   - handOver: Called on another thread when a main program asks a worker for the stream.
+    /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream;
+    ///   ``/Handlers/HandlerError`` when the store fails, `databaseLocked` when a frozen process sits inside a write
+    ///   transaction.
     static func take(
         _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64,
         handOver: @escaping @Sendable () -> Void

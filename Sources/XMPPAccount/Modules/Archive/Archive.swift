@@ -26,7 +26,7 @@ public struct Archive: Sendable {
     ///   - since: Where to begin when nothing was ever fetched from it, in milliseconds since 1970; nil for what the
     ///     module was made with.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func catchUp(_ archive: JID, since: Int64? = nil, in step: borrowing Step) throws {
         let module: ArchiveModule = try account.module()
         let now = step.now
@@ -39,7 +39,7 @@ public struct Archive: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: One for each archive.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func progress(in step: borrowing Step) throws -> [ArchiveProgress] {
         try table.progress(of: nil, in: step)
     }
@@ -49,7 +49,7 @@ public struct Archive: Sendable {
     /// - Parameters:
     ///   - archive: The account's bare address, or a room's.
     ///   - step: The step that it commits with.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func forget(_ archive: JID, in step: borrowing Step) throws {
         try table.remove(archive.bare, in: step)
     }
@@ -68,7 +68,7 @@ public struct Archive: Sendable {
     ///   - then: Called behind the last message of the page.
     ///   - orElse: Called with the reason when the page can never come.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0313 section 4.1, XEP-0059 section 2.3.
     public func fetch(

@@ -28,7 +28,7 @@ public struct Blocking: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: Bare addresses, full ones and domains.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func list(in step: borrowing Step) throws -> [JID] { try table.all(in: step) }
 
     /// Whether an address is blocked, by itself or with its account, its domain or its resource there.
@@ -37,7 +37,7 @@ public struct Blocking: Sendable {
     ///   - jid: Any address.
     ///   - step: The step to read in.
     /// - Returns: Whether the server lets nothing of it through.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0191 section 5.
     public func isBlocked(_ jid: JID, in step: borrowing Step) throws -> Bool {
@@ -62,7 +62,7 @@ public struct Blocking: Sendable {
     ///   - then: Called with the server's answer: a result without payload, an error, or nothing in time.
     ///   - orElse: Called with the reason when the answer can never come; the next session tells whether it was done.
     /// - Throws: ``AccountError`` `invalidStanza` for no address at all, `missingModule`, `outboxFull`;
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     public func block(
         _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -128,7 +128,7 @@ public struct Blocking: Sendable {
     /// - Parameters:
     ///   - then: Called with the server's answer.
     ///   - orElse: Called with the reason when the answer can never come.
-    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func unblockAll(then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil) async throws {
         try await account.perform { step in try self.unblockAll(then: then, orElse: orElse, in: step) }
     }
@@ -139,7 +139,7 @@ public struct Blocking: Sendable {
     ///   - then: Called with the server's answer.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func unblockAll(
         then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {

@@ -22,15 +22,16 @@ public struct Chat: Sendable {
     /// Sends a message and watches its delivery: the server has it, the recipient's client has it.
     ///
     /// - Parameters:
-    ///   - message: Of type `chat` or `normal`, to somebody. It gets a random id when it has none, an origin id, and the
-    ///     wish for a receipt.
-    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or more.
+    ///   - message: Of type `chat` or `normal`, to somebody. It gets a random id when it has none, an origin id, and
+    ///     the wish for a receipt.
+    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
+    ///     more.
     ///   - attempts: How often it is sent in all; 1 or more. Again means the same message with the same id, which the
     ///     recipient's client recognizes; XEP-0184 section 4 says when that is worth the trouble.
     ///   - then: Called once when the delivery is over: delivered, or failed.
     /// - Returns: The message's id.
-    /// - Throws: ``AccountError`` `missingModule`, `invalidStanza` for a message without a recipient, to a room, or with
-    ///   an id that is being watched, `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `invalidStanza` for a message without a recipient, to a room, or
+    ///   with an id that is being watched, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
@@ -117,7 +118,7 @@ public struct Chat: Sendable {
     ///   - peer: Who is told.
     ///   - step: The step that it commits with.
     /// - Returns: False when there is no stream.
-    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
         let _: ChatModule = try account.module()
@@ -134,7 +135,7 @@ public struct Chat: Sendable {
     ///   - id: The message's id.
     ///   - step: The step to read in.
     /// - Returns: The delivery as it stands.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func delivery(of id: String, in step: borrowing Step) throws -> Delivery? {
         try table.row(id, in: step)?.delivery
     }
@@ -146,7 +147,7 @@ public struct Chat: Sendable {
     ///   - limit: The most to return, from 1.
     ///   - step: The step to read in.
     /// - Returns: The deliveries as they stand.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func deliveries(to peer: JID, limit: Int = 100, in step: borrowing Step) throws -> [Delivery] {
         try table.rows(with: peer, limit: limit, in: step).map(\.delivery)
     }
@@ -157,7 +158,7 @@ public struct Chat: Sendable {
     ///   - time: Those sent before this, in milliseconds since 1970.
     ///   - step: The step that it commits with.
     /// - Returns: How many there were.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func forget(sentBefore time: Int64, in step: borrowing Step) throws -> Int {
         try table.forget(sentBefore: time, in: step)

@@ -145,7 +145,7 @@ public struct Disco: Sendable {
     ///   - jid: A full address from which presence came.
     ///   - step: The step to read in.
     /// - Returns: What it says of itself, checked against its digest (XEP-0115 section 5.4).
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func knownInfo(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
         try CapabilityTable(account: account.id).info(of: jid, in: step)
     }

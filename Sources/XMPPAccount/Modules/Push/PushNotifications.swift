@@ -28,7 +28,7 @@ public struct PushNotifications: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: The registrations; ``state(of:node:in:)`` says what the server thinks of each.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func registrations(in step: borrowing Step) throws -> [PushRegistration] {
         try table.all(in: step).map(\.registration)
     }
@@ -40,7 +40,7 @@ public struct PushNotifications: Sendable {
     ///   - node: The node there; nil for a registration without one.
     ///   - step: The step to read in.
     /// - Returns: The state in this session.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func state(of service: JID, node: String?, in step: borrowing Step) throws -> PushState? {
         try table.find(service, node, in: step)?.state
     }
@@ -53,7 +53,7 @@ public struct PushNotifications: Sendable {
     /// options. ``PushChange`` tells what came of it.
     ///
     /// - Parameter registration: Service, node and options; it replaces one of the same service and node.
-    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0357 section 5.
     public func enable(_ registration: PushRegistration) async throws {
@@ -112,7 +112,7 @@ public struct PushNotifications: Sendable {
     /// - Parameters:
     ///   - service: The push service.
     ///   - node: The node; nil for all of the service's, those of other clients of the account included.
-    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0357 section 6.
     public func disable(_ service: JID, node: String?) async throws {

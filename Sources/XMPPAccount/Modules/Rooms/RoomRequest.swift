@@ -10,7 +10,8 @@ public import XMPPCore
 public enum RoomRequest: Hashable, Sendable {
     /// The form with which the room is set up; read it with ``configuration(in:)``.
     case configuration
-    /// Sets the room up. A form of the kind ``DataForm/Kind/submit`` without fields takes it as the service makes it; one
+    /// Sets the room up. A form of the kind ``/XMPPCore/DataForm/Kind/submit`` without fields takes it as the service
+    /// makes it; one
     /// of the kind `cancel` keeps what is, and ends a room that is new.
     case configure(DataForm)
     /// Who has an affiliation; read it with ``entries(in:)``.

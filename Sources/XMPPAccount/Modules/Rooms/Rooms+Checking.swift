@@ -11,7 +11,8 @@ extension Rooms {
     ///   - room: The room's bare address.
     ///   - step: The step that it commits with.
     /// - Returns: Names this check; nil when the account has not been let in, so that there is nothing to check.
-    /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
     @discardableResult
     public func check(_ room: JID, in step: borrowing Step) throws -> String? {
         let known = try wanted(room, in: step)

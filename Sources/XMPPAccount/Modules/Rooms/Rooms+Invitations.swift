@@ -33,7 +33,7 @@ extension Rooms {
     ///   - reason: Why, in words for people; nil for nothing.
     ///   - step: The step that it commits with.
     /// - Returns: False when there is no invitation into that room.
-    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func decline(_ room: JID, reason: String? = nil, in step: borrowing Step) throws -> Bool {
         let invitation = try table.invitations(in: step).first { $0.room == room.bare }

@@ -17,7 +17,7 @@ extension Rooms {
     ///   - step: The step that it commits with.
     /// - Returns: The message's id, by which ``MessageReceived/isEcho`` and events know it.
     /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull` when as many messages wait for rooms as
-    ///   the outbox may hold; ``HandlerError`` when the store fails.
+    ///   the outbox may hold; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(_ message: Message, to room: JID, in step: borrowing Step) throws -> String {
         let known = try wanted(room, in: step)
@@ -54,8 +54,8 @@ extension Rooms {
     ///   - room: The room's bare address.
     ///   - step: The step that it commits with.
     /// - Returns: The message's id.
-    /// - Throws: ``AccountError`` `notInRoom`, `missingModule` or `outboxFull`; ``HandlerError`` when the store
-    ///   fails.
+    /// - Throws: ``AccountError`` `notInRoom`, `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
     @discardableResult
     public func send(_ body: String, to room: JID, in step: borrowing Step) throws -> String {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
@@ -68,7 +68,7 @@ extension Rooms {
     ///   - room: The room's bare address.
     /// - Returns: The message's id.
     /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
-    ///   ``HandlerError`` when the store fails.
+    ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(_ body: String, to room: JID) async throws -> String {
         try await account.perform { step in try self.send(body, to: room, in: step) }

@@ -14,7 +14,7 @@ extension Rooms {
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
     /// - Returns: The row of the handler that waits.
-    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func send(
         _ request: RoomRequest, to room: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil,

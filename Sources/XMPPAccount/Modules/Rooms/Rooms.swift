@@ -34,7 +34,7 @@ public struct Rooms: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: The rooms by their addresses.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func all(in step: borrowing Step) throws -> [Room] { try table.all(in: step) }
 
     /// What is known about a room; nil when the account never wanted to be in it.
@@ -43,7 +43,7 @@ public struct Rooms: Sendable {
     ///   - room: The room's address; a nickname is left out.
     ///   - step: The step to read in.
     /// - Returns: The room.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func room(_ room: JID, in step: borrowing Step) throws -> Room? {
         try table.room(room.bare, in: step)
     }
@@ -54,7 +54,7 @@ public struct Rooms: Sendable {
     ///   - room: The room's address; a nickname is left out.
     ///   - step: The step to read in.
     /// - Returns: The occupants, the account among them.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func occupants(of room: JID, in step: borrowing Step) throws -> [RoomOccupant] {
         try table.occupants(of: room.bare, in: step)
     }
@@ -69,7 +69,7 @@ public struct Rooms: Sendable {
     /// - Parameter step: The step to read in.
     /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
     ///   answers one.
-    /// - Throws: ``HandlerError`` when the store fails.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
         try table.invitations(in: step)
     }
@@ -98,7 +98,7 @@ public struct Rooms: Sendable {
     ///   - step: The step that it commits with.
     /// - Returns: Names this attempt.
     /// - Throws: ``AccountError`` `missingModule`, `invalidStanza` for what is no room's address, `outboxFull`;
-    ///   `JIDError` for a nickname that cannot be one; ``HandlerError`` when the store fails.
+    ///   `JIDError` for a nickname that cannot be one; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func join(
         _ room: JID, as nick: String, password: String? = nil, history: RoomHistory = .usual,
@@ -170,7 +170,7 @@ public struct Rooms: Sendable {
     ///   - status: A sentence for those who stay.
     ///   - step: The step that it commits with.
     /// - Returns: False when the account neither is in the room nor wants to be.
-    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func leave(_ room: JID, status: String? = nil, in step: borrowing Step) throws -> Bool {
         guard let known = try table.room(room.bare, in: step), known.state != .left else { return false }
@@ -186,7 +186,8 @@ public struct Rooms: Sendable {
     ///   - room: The room's address; a nickname is left out.
     ///   - status: A sentence for those who stay; nil for none.
     /// - Returns: False when the account neither is in the room nor wants to be.
-    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
     @discardableResult
     public func leave(_ room: JID, status: String? = nil) async throws -> Bool {
         try await account.perform { step in try self.leave(room, status: status, in: step) }

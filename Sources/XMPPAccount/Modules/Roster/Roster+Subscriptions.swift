@@ -11,7 +11,7 @@ extension Roster {
     /// - Parameters:
     ///   - jid: The contact.
     ///   - status: What to say with it; nil for nothing.
-    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: RFC 6121 section 3.1.
     public func subscribe(to jid: JID, status: String? = nil) async throws {

@@ -31,7 +31,7 @@ public struct Roster: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: The contacts.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func items(in step: borrowing Step) throws -> [RosterItem] {
         try update.roster.items(in: step)
     }
@@ -42,7 +42,7 @@ public struct Roster: Sendable {
     ///   - jid: The contact's address.
     ///   - step: The step to read in.
     /// - Returns: The contact.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func item(for jid: JID, in step: borrowing Step) throws -> RosterItem? {
         try update.roster.item(for: jid, in: step)
     }
@@ -51,7 +51,7 @@ public struct Roster: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: The version, which only the server understands.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func version(in step: borrowing Step) throws -> String? {
         try update.roster.state(in: step).version
     }
@@ -65,7 +65,7 @@ public struct Roster: Sendable {
     ///   - jid: The contact; a resource is left out.
     ///   - step: The step to read in.
     /// - Returns: The resources; none for a contact that is not available.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func presence(of jid: JID, in step: borrowing Step) throws -> [ContactPresence] {
         try update.presences.presence(of: jid, in: step)
     }
@@ -74,7 +74,7 @@ public struct Roster: Sendable {
     ///
     /// - Parameter step: The step to read in.
     /// - Returns: The requests; ``approve(_:)`` or ``deny(_:)`` answers one.
-    /// - Throws: ``AccountError`` `missingModule`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func requests(in step: borrowing Step) throws -> [SubscriptionRequest] {
         try update.subscriptions.requests(in: step)
     }
@@ -106,8 +106,8 @@ public struct Roster: Sendable {
     ///   - then: Called with the server's answer: a result without payload, an error, or nothing in time.
     ///   - orElse: Called with the reason when the answer can never come; whether the server did it is then unknown
     ///     until the next session has told the roster.
-    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when
-    ///   the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
+    ///   ``/Handlers/HandlerError`` when the store fails.
     public func set(
         _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil
@@ -127,7 +127,7 @@ public struct Roster: Sendable {
     ///   - then: Called with the server's answer.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func set(
         _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -150,8 +150,8 @@ public struct Roster: Sendable {
     ///   - jid: The contact's address.
     ///   - then: Called with the server's answer.
     ///   - orElse: Called with the reason when the answer can never come.
-    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when
-    ///   the store fails.
+    /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
+    ///   ``/Handlers/HandlerError`` when the store fails.
     public func remove(
         _ jid: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
     ) async throws {
@@ -165,7 +165,7 @@ public struct Roster: Sendable {
     ///   - then: Called with the server's answer.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func remove(
         _ jid: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {

@@ -43,7 +43,8 @@ public struct VCards: Sendable {
     ///   - then: Called with the card, or with why there is none.
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
-    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil
@@ -63,7 +64,7 @@ public struct VCards: Sendable {
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
     ///   - step: The step that it commits with.
-    /// - Throws: ``AccountError`` `outboxFull`; ``HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil, in step: borrowing Step
