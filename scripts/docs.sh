@@ -16,7 +16,7 @@ rm -rf "$work" .build/docs
 mkdir -p "$work"
 # The command also tries the macro's own modules and the tests, fails for those and says so in its status; a graph that
 # is needed and missing is noticed below.
-swift package dump-symbol-graph --skip-synthesized-members >"$work/log" 2>&1 || true
+swift package dump-symbol-graph --skip-synthesized-members --emit-extension-block-symbols >"$work/log" 2>&1 || true
 graphs=$(sed -n 's/^Files written to //p' "$work/log")
 [ -n "$graphs" ] || {
     cat "$work/log" >&2
