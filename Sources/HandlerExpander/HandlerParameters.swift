@@ -108,7 +108,7 @@ struct HandlerParameters {
     }
 }
 
-/// A labelled parameter: stored with the handler under its label.
+/// A labeled parameter: stored with the handler under its label.
 struct HandlerArgument {
     /// As stored, without backticks.
     var label: String

@@ -93,7 +93,7 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
     public init(rawValue: String) { self.rawValue = rawValue }
     public var description: String { rawValue }
 
-    /// The program cancelled what the handler waited for.
+    /// The program canceled what the handler waited for.
     public static let cancelled = InvalidationReason(rawValue: "cancelled")
     /// The account was logged out.
     public static let logout = InvalidationReason(rawValue: "logout")

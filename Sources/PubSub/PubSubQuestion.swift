@@ -90,6 +90,6 @@ extension PubSubReply {
             .set, remedy.publication, to: asked, node: node, question, remedy.timeout, id: nextID, in: step)
     }
 
-    /// The id of the step that follows this answer, so that cancelling the first step reaches it.
+    /// The id of the step that follows this answer, so that canceling the first step reaches it.
     private var nextID: String { PendingIQTable.nextID(after: reply.iq.id) }
 }

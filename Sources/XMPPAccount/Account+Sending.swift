@@ -146,7 +146,7 @@ extension Account {
 
     /// Cancels a request: its handler ends as invalidated with reason `cancelled`. A late answer is ignored. An
     /// operation of
-    /// several requests is cancelled by the id of the first one, whichever of them waits.
+    /// several requests is canceled by the id of the first one, whichever of them waits.
     ///
     /// - Parameters:
     ///   - id: The id under which the request was sent.

@@ -44,7 +44,7 @@ import XMPPCore
         return try store.step { step in try table.take(answer: iq, own: own, in: step) }
     }
 
-    @Test("Q2 what goes on for a request is cancelled by the first one's id, and nothing else is")
+    @Test("Q2 what goes on for a request is canceled by the first one's id, and nothing else is")
     func successors() throws {
         defer { clean() }
         #expect(PendingIQTable.nextID(after: "q") == "q/2")

@@ -114,7 +114,7 @@ import XMPPCore
         await offline.close()
     }
 
-    @Test("P7 an awaited operation whose task is cancelled is cancelled with it")
+    @Test("P7 an awaited operation whose task is canceled is canceled with it")
     func cancelled() async throws {
         let offline = try OfflineAccount()
         let pubsub = offline.pubsub

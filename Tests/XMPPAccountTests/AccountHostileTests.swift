@@ -168,7 +168,7 @@ struct AccountHostileTests {
         }
     }
 
-    @Test("Q3 a cancelled request that was not yet written is never sent")
+    @Test("Q3 a canceled request that was not yet written is never sent")
     func cancelledUnsent() async throws {
         try await withRig { rig in
             let account = try rig.account()

@@ -93,7 +93,7 @@ import XMPPTestKit
         }
     }
 
-    @Test("Q3 a cancelled request is invalidated once, and its late answer is ignored")
+    @Test("Q3 a canceled request is invalidated once, and its late answer is ignored")
     func cancelled() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
