@@ -142,6 +142,28 @@ struct ClientTests {
         }
     }
 
+    @Test("W6 what others write while join shows a room is shown by the next listen")
+    func joinLeavesTheRest() throws {
+        let room = "padua@conference.localhost"
+        let alice = try home.start("join", as: "alice", [room])
+        try alice.complains(until: "in \(room) as alice")
+        #expect(try home.run("send", as: "bob", ["alice@localhost", "psst"]).status == 0)
+        let bob = try home.start("join", as: "bob", [room, "--nick", "Robert"])
+        try bob.complains(until: "in \(room) as Robert")
+        try bob.process.write("good morning\n")
+        // It comes behind what was written to Alice alone.
+        #expect(try alice.shown().hasSuffix("\(room) Robert: good morning"))
+        for person in [alice, bob] {
+            person.process.closeInput()
+            #expect(try person.process.waitUntilExit(deadline: .now + .seconds(30)).status == 0)
+        }
+        #expect(try home.run("login", as: "alice").output.contains("1 messages wait to be shown"))
+        let listener = try home.listen("alice")
+        #expect(try listener.shown().hasSuffix("bob@localhost: psst"))
+        listener.process.signal(15)
+        #expect(try listener.rest().isEmpty)
+    }
+
     @Test("X14 who is put out of a room is told why, and join ends")
     func kicked() async throws {
         let room = try JID("mantua@conference.localhost")

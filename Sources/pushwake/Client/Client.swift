@@ -70,10 +70,16 @@ enum ClientApp {
                 own INTEGER NOT NULL,
                 sent_at INTEGER NOT NULL,
                 body TEXT NOT NULL);
+            """,
+            // A row stays until it was shown; before, the event said that alone.
             """
+            DELETE FROM message WHERE row NOT IN
+                (SELECT json_extract(CAST(payload AS TEXT), '$.row') FROM event WHERE name = 'client-stored');
+            CREATE INDEX message_peer ON message(peer, row);
+            """,
         ], handlers: [Received.self])
 
-    /// A message that was stored and not shown yet. It is a row until it was shown, also by a later process.
+    /// Tells that a message was stored, which may be for another command to show.
     struct Stored: DurableEvent {
         static let id = "client-stored"
         var row: Int64
@@ -118,13 +124,22 @@ enum ClientApp {
         }
     }
 
-    static func line(_ row: Int64, in step: borrowing Step) throws -> Line? {
-        try step.first("SELECT peer, nick, own, sent_at, body FROM message WHERE row = ?", row) {
-            (row) throws(HandlerError) in
-            Line(
-                peer: row.text(0), nick: row.optionalText(1), own: row.integer(2) != 0,
-                time: DateTime.text(row.integer(3)), body: row.text(4))
+    /// The oldest message that was not shown, of one address or of all.
+    static func next(of peer: JID?, in step: borrowing Step) throws -> (row: Int64, line: Line)? {
+        let condition = peer == nil ? "" : "WHERE peer = ?"
+        let sql = "SELECT row, peer, nick, own, sent_at, body FROM message \(condition) ORDER BY row LIMIT 1"
+        func read(_ row: borrowing Row) -> (row: Int64, line: Line) {
+            let line = Line(
+                peer: row.text(1), nick: row.optionalText(2), own: row.integer(3) != 0,
+                time: DateTime.text(row.integer(4)), body: row.text(5))
+            return (row.integer(0), line)
         }
+        guard let peer else { return try step.first(sql) { (row) throws(HandlerError) in read(row) } }
+        return try step.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
+    }
+
+    static func noteShown(_ row: Int64, in step: borrowing Step) throws {
+        try step.execute("DELETE FROM message WHERE row = ?", row)
     }
 }
 
@@ -135,17 +150,19 @@ extension Client {
     ///   - peer: Only those of this address; others stay to be shown later.
     ///   - isJSON: Whether as JSON, one object a line.
     func showMessages(of peer: JID? = nil, isJSON: Bool) async throws {
-        for try await delivery in store.events(ClientApp.Stored.self) {
-            let line = try store.step { try ClientApp.line(delivery.event.row, in: $0) }
-            guard let line else { continue }
-            if let peer, line.peer != peer.bare.description { continue }
+        try showStored(of: peer, isJSON)
+        for try await _ in store.events(ClientApp.Stored.self) { try showStored(of: peer, isJSON) }
+    }
+
+    private func showStored(of peer: JID?, _ isJSON: Bool) throws {
+        while let (row, line) = try store.step({ try ClientApp.next(of: peer, in: $0) }) {
             guard Terminal.say(isJSON ? try Self.json(line) : line.text) else {
                 throw CommandFailure(
                     "standard output could not be written; what was not shown is shown by the next 'pushwake listen'"
                 )
             }
             // Shown, then marked: one that dies in between shows it again rather than never.
-            _ = try store.step { try delivery.consume(in: $0) }
+            try store.step { try ClientApp.noteShown(row, in: $0) }
         }
     }
 

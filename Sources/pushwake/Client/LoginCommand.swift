@@ -16,7 +16,7 @@ struct LoginCommand {
         let state = try await account.perform { step in
             (
                 jid: try client.fullJID(in: step) ?? "", contacts: try account.roster.items(in: step).count,
-                unseen: try step.first("SELECT count(*) FROM event") { (row) throws(HandlerError) in
+                unseen: try step.first("SELECT count(*) FROM message") { (row) throws(HandlerError) in
                     row.integer(0)
                 } ?? 0
             )
