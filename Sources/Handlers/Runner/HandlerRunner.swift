@@ -112,7 +112,7 @@ public final class HandlerRunner: Sendable {
     /// Serves the handlers of a scope no longer.
     ///
     /// - Parameter scope: The scope whose rows wait for another process from now on.
-    /// - Throws: ``HandlerError`` with the codes of the store; then it is served as before.
+    /// - Throws: ``HandlerError`` with the codes of the store; then it stays attached.
     public func detach(_ scope: HandlerScope) throws {
         try stopLiveTime(of: scope)
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }

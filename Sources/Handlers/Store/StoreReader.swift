@@ -63,7 +63,7 @@ public final class StoreReader {
     /// The processes that have the store open now, by their seats; empty where none has had it open since the machine
     /// started, as with a copy.
     ///
-    /// - Returns: The processes by their seats. In another container or on another machine nothing is known of them.
+    /// - Returns: The processes by their seats. On another machine nothing is known of them.
     public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 
