@@ -71,6 +71,17 @@ struct BadInputTests {
 
     // MARK: The account
 
+    @Test(
+        "X4 a port without a host is refused and not ignored",
+        arguments: [["--port", "5299"], ["--direct-tls"]])
+    func portWithoutHost(options: [String]) throws {
+        let error = #expect(throws: UsageError.self) {
+            try ConnectionOptions(
+                Arguments(["--jid", "alice@localhost"] + options, of: "login"), role: .main)
+        }
+        #expect(error?.description.contains("add --host") == true)
+    }
+
     @Test("X6 a wrong password is refused with advice")
     func wrongPassword() throws {
         let world = try EmbeddedWorld(folder: folder.path)

@@ -12,20 +12,30 @@ struct ConnectionOptions {
     let configuration: AccountConfiguration
 
     init(_ arguments: Arguments, role: AccountRole) throws {
+        let server = try Self.server(arguments)
         let jid = try Self.address(try arguments.required("--jid"), "--jid")
         var configuration = AccountConfiguration(jid: jid, password: try Self.password(arguments, jid))
-        if let host = arguments.value("--host") {
-            let port = try arguments.number(
-                "--port", in: 1...65535, default: arguments.has("--direct-tls") ? 5223 : 5222)
-            configuration.server = .init(
-                host: host, port: UInt16(port),
-                security: arguments.has("--direct-tls") ? .directTLS : .startTLS)
-        }
+        if let server { configuration.server = server }
         if let file = arguments.value("--ca") { configuration.trust = .file(path: file) }
         configuration.role = role
         configuration.resourcePrefix = "pushwake"
         if arguments.has("--log-xml") { configuration.log = Self.xmlLog() }
         self.configuration = configuration
+    }
+
+    /// The server, where DNS is not to be asked for it.
+    private static func server(_ arguments: Arguments) throws -> AccountConfiguration.Server? {
+        let isDirect = arguments.has("--direct-tls")
+        let port = try arguments.number("--port", in: 1...65535, default: isDirect ? 5223 : 5222)
+        guard let host = arguments.value("--host") else {
+            guard !isDirect, arguments.value("--port") == nil else {
+                throw UsageError(
+                    "--port and --direct-tls are about the server that --host names: add --host, or leave them out and DNS tells"
+                )
+            }
+            return nil
+        }
+        return .init(host: host, port: UInt16(port), security: isDirect ? .directTLS : .startTLS)
     }
 
     /// From the environment, a file, or the person at the terminal. Never from the command line, which others can read.
