@@ -175,13 +175,22 @@ import XMPPTestKit
             let account = try await rig.connected()
             try await account.listen()
             try await account.caughtUp()
-            try await account.suspend()
-            for number in 0..<300 { rig.bot.send(rig.messageToAlice("m\(number)", "hello")) }
             // Every commit writes the page of the session's row once more: count the frames of that page.
             let page = try account.store.number(
                 "SELECT rootpage FROM sqlite_schema WHERE name = 'session' AND type = 'table'")
             let before = try walFrames(of: page, in: rig)
-            try await account.connect()
+            let hasBurst: Bool = try await account.perform { _ in
+                // The account's thread waits here until all of it has arrived.
+                for number in 0..<300 { rig.bot.send(rig.messageToAlice("m\(number)", "hello")) }
+                let end = ContinuousClock.now + .seconds(30)
+                while rig.server.log.entries.count(where: { $0.event == .delivered && $0.name == "message" })
+                    < 300, ContinuousClock.now < end
+                {
+                    usleep(1000)
+                }
+                return ContinuousClock.now < end
+            }
+            #expect(hasBurst)
             try await account.caughtUp()
             #expect(try account.store.notes("message").count == 300)
             let commits = try walFrames(of: page, in: rig) - before
