@@ -104,7 +104,9 @@ let package = Package(
         .target(
             name: "Omemo",
             dependencies: ["COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
-        .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"]),
+        .target(
+            name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"],
+            resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         .executableTarget(
             name: "pushwake",
             dependencies: [
@@ -112,8 +114,8 @@ let package = Package(
                 "XMPPTestKit",
             ],
             resources: [
-                .embedInCode("Resources/slixmpp_peer.py"), .embedInCode("Resources/report.html"),
-                .embedInCode("Resources/report.css"), .embedInCode("Resources/report.js"),
+                .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
+                .embedInCode("Resources/report.js"),
             ],
             // A megabyte of relocations less to be read, in processes whose memory is limited.
             linkerSettings: [
@@ -143,6 +145,10 @@ let package = Package(
 
         .target(name: "ParserVerifier", dependencies: ["XMPPCore"], path: "Tests/ParserVerifier"),
         .target(name: "TestThreads", path: "Tests/TestThreads"),
+        // Real servers, accounts and independent clients on them, for the targets below that are tested there.
+        .target(
+            name: "TestSupport", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            path: "Tests/TestSupport"),
         // Processes for the tests below to kill.
         .executableTarget(
             name: "HandlersTestProgram", dependencies: ["Handlers"], path: "Tests/HandlersTestProgram"),
@@ -162,7 +168,7 @@ let package = Package(
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
-            dependencies: ["ParserVerifier", "TestThreads", "XMPPAccount", "XMPPTestKit"],
+            dependencies: ["ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit"],
             resources: [
                 .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
                 .embedInCode("Servers/contacts_peer.py"),
@@ -172,16 +178,19 @@ let package = Package(
             name: "pubsub-program", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"],
             path: "Tests/PubSubProgram"),
         .testTarget(
-            name: "PubSubTests", dependencies: ["PubSub", "TestThreads", "XMPPTestKit", "pubsub-program"],
+            name: "PubSubTests",
+            dependencies: ["PubSub", "TestSupport", "TestThreads", "XMPPTestKit", "pubsub-program"],
             resources: [.embedInCode("Events/pep_peer.py"), .embedInCode("Servers/operations_peer.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "COmemo", "Omemo", "TestThreads", "XMPPTestKit", "omemo-device", "pushwake", "pushwake-omemo",
+                "COmemo", "Omemo", "TestSupport", "TestThreads", "XMPPTestKit", "omemo-device", "pushwake",
+                "pushwake-omemo",
             ],
             resources: [.embedInCode("Support/omemo_peer.py")]),
-        .testTarget(name: "XMPPTestKitTests", dependencies: ["TestThreads", "XMPPTestKit"]),
-        .testTarget(name: "PushwakeTests", dependencies: ["TestThreads", "XMPPTestKit", "pushwake"]),
+        .testTarget(name: "XMPPTestKitTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit"]),
+        .testTarget(
+            name: "PushwakeTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "pushwake"]),
         .testTarget(
             name: "HandlersLockTests",
             dependencies: ["Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),

@@ -1,5 +1,6 @@
 import Handlers
 import PubSub
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -16,7 +17,7 @@ import XMPPCore
         let pubsub = offline.pubsub
         let task = Task { try await pubsub.request(operation) }
         for (index, answer) in answers.enumerated() {
-            try await waitUntil("a request") { try offline.outbox.count > before + index }
+            try await eventually("a request") { try offline.outbox.count > before + index }
             try answer(offline, try #require(try offline.newestID))
         }
         return await task.result
@@ -119,10 +120,10 @@ import XMPPCore
         let offline = try OfflineAccount()
         let pubsub = offline.pubsub
         let task = Task { try await pubsub.request(.items(of: "nick")) }
-        try await waitUntil("the request") { try !offline.outbox.isEmpty }
+        try await eventually("the request") { try !offline.outbox.isEmpty }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
-        try await waitUntil("its end") { try offline.outbox.isEmpty }
+        try await eventually("its end") { try offline.outbox.isEmpty }
         #expect(try offline.rows == [])
         await offline.close()
     }

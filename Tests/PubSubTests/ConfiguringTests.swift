@@ -1,5 +1,6 @@
 import Handlers
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore

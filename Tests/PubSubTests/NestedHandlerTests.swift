@@ -1,5 +1,6 @@
 import Handlers
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -168,14 +169,14 @@ import XMPPCore
 
         let main = try OfflineAccount(in: folder)
         try main.account.runner.start()
-        try await waitUntil("both calls") { try main.notes.count == 2 }
+        try await eventually("both calls") { try main.notes.count == 2 }
         let items = PubSubFetch.Outcome.items([PubSubItem(id: "i")])
         let published = PubSubPublication.Outcome.published(id: "i")
         #expect(
             try main.notes.sorted() == [
                 "later juliet@capulet.lit nick: \(items)", "main alice@example.test nick: \(published)",
             ])
-        try await waitUntil("their ends") { try main.rows.isEmpty }
+        try await eventually("their ends") { try main.rows.isEmpty }
         await main.close()
     }
 }

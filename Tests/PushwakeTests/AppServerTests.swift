@@ -2,6 +2,7 @@ import Foundation
 import Glibc
 import Handlers
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -19,8 +20,8 @@ struct AppServerTests {
 
     @Test(
         "W1 W2 a message for an account whose program is gone wakes a worker, which stores it; strangers wake nobody",
-        arguments: RealServerWorld.Kind.allCases)
-    func wakes(kind: RealServerWorld.Kind) throws {
+        arguments: ServerKind.allCases)
+    func wakes(kind: ServerKind) throws {
         let server = try home.start(kind)
         defer { server.close() }
         let service = try home.appServer(
@@ -57,8 +58,8 @@ struct AppServerTests {
 
     @Test(
         "W2 an app server whose server restarts connects again; a wrong secret is told",
-        arguments: RealServerWorld.Kind.allCases)
-    func reconnects(kind: RealServerWorld.Kind) throws {
+        arguments: ServerKind.allCases)
+    func reconnects(kind: ServerKind) throws {
         let server = try home.start(kind)
         defer { server.close() }
         let service = try home.appServer(server, worker: ["true"])
@@ -77,8 +78,8 @@ struct AppServerTests {
 
     @Test(
         "W1 W2 W6 workers woken by the server's pushes, killed at random, lose and repeat nothing",
-        arguments: RealServerWorld.Kind.allCases)
-    func simulation(kind: RealServerWorld.Kind) throws {
+        arguments: ServerKind.allCases)
+    func simulation(kind: ServerKind) throws {
         let world = try RealServerWorld(kind, folder: home.folder.path, hasPush: true)
         defer { world.close() }
         let simulation = Simulation(
@@ -185,7 +186,7 @@ private final class StarterLog: Sendable {
 private final class PushHome: Sendable {
     static let service = "push.localhost"
     static let password = "correct horse battery staple"
-    let folder: TestFolder
+    let folder: TemporaryFolder
     let store: String
     let secrets = [
         "PUSHWAKE_PASSWORD": password, "PUSHWAKE_PUSH_SECRET": "right", "PUSHWAKE_COMPONENT_SECRET": "hush",
@@ -194,30 +195,18 @@ private final class PushHome: Sendable {
     private let authority: String
 
     init() throws {
-        folder = try TestFolder()
+        folder = try TemporaryFolder()
         store = folder.path + "/store.db"
         let certificates = try TestCertificates(in: folder.path)
         certificate = try certificates.makeServerCertificate(for: ["localhost"])
         authority = certificates.authorityFile
     }
 
-    func start(_ kind: RealServerWorld.Kind) throws -> any TestServer {
-        let (file, key) = (certificate.certificateFile, certificate.keyFile)
-        let server: any TestServer
-        switch kind {
-        case .prosody:
-            var options = ProsodyOptions()
-            options.components = [Self.service: "hush"]
-            server = try ProsodyServer(
-                folder: folder.path + "/server", domain: "localhost", certificateFile: file, keyFile: key,
-                options: options)
-        case .ejabberd:
-            var options = EjabberdOptions()
-            options.components = [Self.service: "hush"]
-            server = try EjabberdServer(
-                folder: folder.path + "/server", domain: "localhost", certificateFile: file, keyFile: key,
-                options: options)
-        }
+    func start(_ kind: ServerKind) throws -> any TestServer {
+        let server = try kind.makeServer(
+            folder: folder.path + "/server", certificate: certificate,
+            prosody: { $0.components = [Self.service: "hush"] },
+            ejabberd: { $0.components = [Self.service: "hush"] })
         for user in ["alice", "bob", "eve"] { try server.addAccount(user, password: Self.password) }
         try server.start()
         return server

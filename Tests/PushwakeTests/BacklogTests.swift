@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -10,9 +11,9 @@ import XMPPTestKit
 /// A worker that finds much, small enough for every day; `pushwake backlog` is the whole one.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(5)))
 struct BacklogTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     private func simulation(_ world: any SimulationWorld, limits: WorkerLimits) throws -> Simulation {
         Simulation(

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -11,10 +12,10 @@ import XMPPTestKit
 /// Bad input ends a command with a sentence on standard error that says what to do, status 1, and nothing lost.
 @Suite(.ownThread, .timeLimit(.minutes(3)))
 struct BadInputTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
     private var store: String { folder.path + "/store.db" }
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     private struct Ending {
         var status: Int32?

@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import XMPPTestKit
 
 /// Chromium without a window, as Debian's package `chromium` installs it.
 struct Browser {
-    let folder: TestFolder
+    let folder: TemporaryFolder
 
     /// Opens a page, runs a script in it once it is loaded, and returns what the script wrote down.
     ///

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -229,18 +230,17 @@ struct ClientTests {
 /// A Prosody with two accounts, and a store for each.
 private final class ClientHome: Sendable {
     static let password = "correct horse battery staple"
-    let folder: TestFolder
-    let server: ProsodyServer
+    let folder: TemporaryFolder
+    let server: any TestServer
     private let authorityFile: String
 
     init() throws {
-        folder = try TestFolder()
+        folder = try TemporaryFolder()
         let certificates = try TestCertificates(in: folder.path)
         authorityFile = certificates.authorityFile
         let certificate = try certificates.makeServerCertificate(for: ["localhost"])
-        server = try ProsodyServer(
-            folder: folder.path + "/server", domain: "localhost",
-            certificateFile: certificate.certificateFile, keyFile: certificate.keyFile)
+        server = try ServerKind.prosody.makeServer(
+            folder: folder.path + "/server", certificate: certificate)
         for user in ["alice", "bob"] { try server.addAccount(user, password: Self.password) }
         try server.start(deadline: .now + .seconds(30))
     }

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -8,7 +9,7 @@ import XMPPTestKit
 /// What a run writes down for its report.
 @Suite(.ownThread, .timeLimit(.minutes(3)))
 struct FlightRecorderTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
     private var path: String { folder.path + "/store.db" }
 
     struct Greeting: Handler {
@@ -20,7 +21,7 @@ struct FlightRecorderTests {
 
     struct Broken: Error {}
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     @Test(
         "W7 the record of a handler holds what its rows hold no longer, and nothing of what was rolled back")

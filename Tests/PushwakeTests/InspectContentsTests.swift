@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -10,7 +11,7 @@ import XMPPTestKit
 /// What a person sees of a store, whoever has it open.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
 struct InspectContentsTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
     private var path: String { folder.path + "/store.db" }
 
     struct Answered: Handler {
@@ -18,7 +19,7 @@ struct InspectContentsTests {
         func run(_ call: borrowing Call<TimerFired>) throws {}
     }
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     private func inspect(_ words: String...) throws -> (status: Int32?, output: String, complaint: String) {
         let process = try ChildProcess(

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -7,7 +8,7 @@ import XMPPTestKit
 /// A person's way to see and repair what was set aside.
 @Suite(.ownThread, .timeLimit(.minutes(3)))
 struct InspectTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
     private let store: HandlerStore
     private var path: String { folder.path + "/store.db" }
 
@@ -22,7 +23,7 @@ struct InspectTests {
     struct Broken: Error, CustomStringConvertible { let description = "the printer is on fire" }
 
     init() throws {
-        folder = try TestFolder()
+        folder = try TemporaryFolder()
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry([Failing.self]), synchronous: .normal)
     }

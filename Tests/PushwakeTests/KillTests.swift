@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -9,9 +10,9 @@ import XMPPTestKit
 /// Real processes, real kills, and a peer with a log of its own as the oracle.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
 struct KillTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     private func simulation(
         _ world: any SimulationWorld, rounds: Int = 1, kills: Int = 0, seed: UInt64,
@@ -252,7 +253,7 @@ struct SystemCallKillTests {
 
     @Test("W6 SIGKILL before every system call of a worker loses and repeats nothing", arguments: 0..<parts)
     func everySystemCall(part: Int) throws {
-        let folder = try TestFolder()
+        let folder = try TemporaryFolder()
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let simulation = Simulation(

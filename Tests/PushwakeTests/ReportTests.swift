@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -9,11 +10,11 @@ import XMPPTestKit
 /// The page of a run, in a browser.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
 struct ReportTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
     private let browser: Browser
 
     init() throws {
-        folder = try TestFolder()
+        folder = try TemporaryFolder()
         browser = Browser(folder: folder)
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -14,7 +15,7 @@ struct StormTests {
         "X17 a client that is killed in a storm has each message once and in order, and its user's own get through"
     )
     func killedInTheStorm() throws {
-        let folder = try TestFolder()
+        let folder = try TemporaryFolder()
         let child = try ChildProcess(
             BuiltProduct.path("pushwake"),
             [
@@ -39,7 +40,7 @@ struct StormTests {
 
     @Test("X17 the verdict on a storm can be bad: what is missing, twice or late is counted")
     func badVerdict() throws {
-        let folder = try TestFolder()
+        let folder = try TemporaryFolder()
         let path = folder.path + "/store.db"
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -9,9 +10,9 @@ import XMPPTestKit
 /// A worker is killed when it goes beyond its limits, and what it leaves undone is done by the next.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
 struct WorkerBudgetTests {
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     /// What it was killed for, and the signal that ended it.
     private func run(

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -15,9 +16,9 @@ struct WorkerTimingsTests {
         "main", "opened", "owned", "connected", "protected", "resumed", "handled", "drained", "released",
     ]
 
-    private let folder: TestFolder
+    private let folder: TemporaryFolder
 
-    init() throws { folder = try TestFolder() }
+    init() throws { folder = try TemporaryFolder() }
 
     @Test(
         "W3 a worker says when it got how far, in the order of its way, and says nothing of it unless asked")

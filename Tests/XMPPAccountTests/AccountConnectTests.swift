@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -286,7 +287,7 @@ import XMPPTestKit
 
 extension AccountRig {
     /// Turns the hand-turned clock on, a second at a time, until something has happened.
-    func turnUntil(_ what: Comment? = nil, _ condition: () throws -> Bool) async throws {
+    func turnUntil(_ what: String = "what was awaited", _ condition: () throws -> Bool) async throws {
         try await eventually(what) {
             if try condition() { return true }
             clock?.advance(by: .seconds(1))

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPCore

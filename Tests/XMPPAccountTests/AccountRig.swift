@@ -1,12 +1,14 @@
 import Foundation
 import Handlers
+import TestSupport
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// A server with its certificate, a peer on it, and accounts on one database in a fresh folder.
-final class AccountRig: Sendable {
+final class AccountRig: Sendable, TestResource {
     /// How long anything may take before a test gives up.
     static let limit = Duration.seconds(40)
     static let alice = try! JID("alice@localhost")  // A constant that is an address.
@@ -143,35 +145,10 @@ func withRig(
     _ body: (AccountRig) async throws -> Void
 ) async throws {
     let rig = try AccountRig(clock: clock, reconnects: reconnects, flaw: flaw, change)
-    do {
-        try await body(rig)
-    } catch {
-        await rig.close()
-        throw error
-    }
-    await rig.close()
+    try await closing(rig, after: body)
 }
 
 // MARK: - Waiting
-
-/// Runs something that blocks on a thread of its own: the pool of Swift's tasks has only as many as the machine has cores.
-func onThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
-    }
-}
-
-/// Looks at something that has no event of its own until it is as wanted.
-func eventually(
-    _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
-    _ condition: () throws -> Bool
-) async throws {
-    let end = ContinuousClock.now + AccountRig.limit
-    while try !condition() {
-        try #require(ContinuousClock.now < end, what, sourceLocation: sourceLocation)
-        try await Task.sleep(for: .milliseconds(2))
-    }
-}
 
 /// The events of an account, one after the other.
 final class EventReader {
@@ -231,18 +208,5 @@ func errorOf(_ body: () async throws -> Void) async -> (any Error)? {
         return nil
     } catch {
         return error
-    }
-}
-
-/// A value with its lock.
-final class Kept<Value: Sendable>: @unchecked Sendable {
-    // Unchecked: the value is touched only while the lock is held.
-    private var value: Value
-    private let lock = NSLock()
-    init(_ value: Value) { self.value = value }
-    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
-        lock.lock()
-        defer { lock.unlock() }
-        return try body(&value)
     }
 }

@@ -1,4 +1,5 @@
 import Glibc
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit

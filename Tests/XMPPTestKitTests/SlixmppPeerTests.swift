@@ -1,7 +1,7 @@
-import FoundationEssentials
 import Glibc
 import TestThreads
 import Testing
+import XMPPCore
 import XMPPTestKit
 
 @Suite(.ownThread) struct SlixmppPeerTests {
@@ -19,19 +19,17 @@ import XMPPTestKit
     private func peer(
         _ user: String, password: String = "secret", trusting trustFile: String? = nil, python: String? = nil
     ) throws -> SlixmppPeer {
-        let script = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-            .deletingLastPathComponent().appending(path: "Sources/pushwake/Resources/slixmpp_peer.py")
-        return try SlixmppPeer(
-            script: [UInt8](try Data(contentsOf: script)), folder: "\(files.folder.path)/\(user)",
-            jid: "\(user)@\(files.domain)/peer", password: password, port: server.startTLSPort,
-            trustFile: trustFile ?? files.authority, python: python)
+        try SlixmppPeer(
+            folder: "\(files.folder.path)/\(user)", jid: JID("\(user)@\(files.domain)/peer"),
+            password: password, port: server.startTLSPort, trustFile: trustFile ?? files.authority,
+            python: python)
     }
 
     @Test("W6 what one slixmpp peer sends, another receives and writes down, once each and in order")
     func messages() throws {
         let (romeo, juliet) = (try peer("romeo"), try peer("juliet"))
         for peer in [romeo, juliet] { try peer.start() }
-        #expect(romeo.fullJID == "romeo@\(files.domain)/peer")
+        #expect(try romeo.jid.description == "romeo@\(files.domain)/peer")
         try romeo.sendMessages(to: "juliet@\(files.domain)", count: 300, prefix: "burst")
         try romeo.sendMessages(to: "juliet@\(files.domain)/peer", count: 20, rate: 200, prefix: "paced")
         #expect(try romeo.waitUntilSent(prefix: "paced", deadline: soon) == 20)
@@ -49,7 +47,9 @@ import XMPPTestKit
             #expect(received.compactMap(\.id).filter { $0.hasPrefix(prefix) } == expected)
         }
         #expect(
-            received.allSatisfy { $0.from == romeo.fullJID && $0.id?.hasSuffix("-\($0.body ?? "")") == true })
+            received.allSatisfy {
+                $0.from == "romeo@\(files.domain)/peer" && $0.id?.hasSuffix("-\($0.body ?? "")") == true
+            })
         #expect(try romeo.log().last?.kind == .quit)
     }
 

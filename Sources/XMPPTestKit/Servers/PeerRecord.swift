@@ -1,10 +1,11 @@
 /// One line of a ``SlixmppPeer``'s log.
 package struct PeerRecord: Hashable, Sendable, Codable {
     /// What was written down; the script may add more.
-    package struct Kind: Hashable, Sendable, Codable {
+    package struct Kind: Hashable, Sendable, Codable, ExpressibleByStringLiteral {
         package let name: String
 
         package init(_ name: String) { self.name = name }
+        package init(stringLiteral name: String) { self.name = name }
         package init(from decoder: any Decoder) throws {
             name = try decoder.singleValueContainer().decode(String.self)
         }

@@ -9,6 +9,8 @@ package struct TestServerError: Error, Hashable, Sendable, CustomStringConvertib
         package static let startFailed = Code(name: "startFailed")
         /// What was asked needs it to run, or not to run, and it is the other way round.
         package static let wrongState = Code(name: "wrongState")
+        /// A peer could not do what it was told; the message is the condition with which it was refused.
+        package static let refused = Code(name: "refused")
     }
 
     /// What went wrong.

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import XMPPTestKit
 
 /// `pushwake backlog`: a worker that finds much, in a store that is full, within a phone's limits.
 struct BacklogCommand {
@@ -22,7 +23,7 @@ struct BacklogCommand {
         let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
         plan = Simulation.Plan(rounds: 1, kills: 0, seed: UInt64(seed), limits: limits)
         server = arguments.value("--server") ?? "embedded"
-        guard server == "embedded" || RealServerWorld.Kind(rawValue: server) != nil else {
+        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
             throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
         }
         guard !backlog.losesSession || server == "embedded" else {
@@ -59,7 +60,7 @@ struct BacklogCommand {
 
     private func measure(in folder: String) throws -> BacklogVerdict {
         let world: any SimulationWorld =
-            try RealServerWorld.Kind(rawValue: server).map { try RealServerWorld($0, folder: folder) }
+            try ServerKind(rawValue: server).map { try RealServerWorld($0, folder: folder) }
             ?? EmbeddedWorld(folder: folder)
         defer { world.close() }
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import XMPPTestKit
 
 /// `pushwake simulate`: the whole story on one machine, with proof.
 struct SimulateCommand {
@@ -21,7 +22,7 @@ struct SimulateCommand {
             rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"),
             isRecorded: report != nil, limits: try Self.limits(arguments))
         server = arguments.value("--server") ?? "embedded"
-        guard server == "embedded" || RealServerWorld.Kind(rawValue: server) != nil else {
+        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
             throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
         }
         guard !plan.hasFaults || server != "ejabberd" else {
@@ -121,7 +122,7 @@ struct SimulateCommand {
     }
 
     private func makeWorld(_ folder: String) throws -> any SimulationWorld {
-        guard let kind = RealServerWorld.Kind(rawValue: server) else {
+        guard let kind = ServerKind(rawValue: server) else {
             return try EmbeddedWorld(folder: folder)
         }
         // With faults sessions expire too, which a real server lets them do in their own time.

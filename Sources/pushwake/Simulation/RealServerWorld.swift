@@ -5,12 +5,6 @@ import XMPPTestKit
 
 /// A real server behind a line that can fail, and a slixmpp client as the peer: neither shares code with us.
 final class RealServerWorld: SimulationWorld {
-    /// Which server.
-    enum Kind: String, CaseIterable {
-        case prosody
-        case ejabberd
-    }
-
     let name: String
     let account: JID
     let password = "correct horse battery staple"
@@ -39,7 +33,7 @@ final class RealServerWorld: SimulationWorld {
     ///     resumption; when processes are killed faster than it can do that, it never ends.
     ///   - hasPush: Whether the server wakes workers by an app server.
     init(
-        _ kind: Kind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100,
+        _ kind: ServerKind, folder: String, hibernation: Duration = .seconds(600), rate: Double = 100,
         hasPush: Bool = false
     ) throws {
         self.rate = rate
@@ -47,9 +41,23 @@ final class RealServerWorld: SimulationWorld {
         let certificates = try TestCertificates(in: folder)
         let certificate = try certificates.makeServerCertificate(for: ["localhost"])
         let pushDomain = "push.localhost"
-        server = try Self.makeServer(
-            kind, folder: folder + "/server", certificate, hibernation,
-            components: hasPush ? [pushDomain: PushLine.componentSecret] : [:])
+        let components = hasPush ? [pushDomain: PushLine.componentSecret] : [:]
+        server = try kind.makeServer(
+            folder: folder + "/server", certificate: certificate,
+            prosody: { options in
+                options.hibernation = hibernation
+                // Its archive in files is read and written as a whole again and again once it holds 10 000 messages, for
+                // seconds, in which nobody is served.
+                options.removedModules = ["mam"]
+                options.components = components
+            },
+            ejabberd: { options in
+                options.hibernation = hibernation
+                // Its archive in Mnesia is one bag for each account, so a message costs more the more there are: after some
+                // thousand, ejabberd takes fewer in a second than the peer sends.
+                options.removedModules = ["mod_mam"]
+                options.components = components
+            })
         try server.start()
         name = server.version.lowercased()
         account = try JID("alice@localhost")
@@ -60,41 +68,14 @@ final class RealServerWorld: SimulationWorld {
         try server.befriend("alice", "bob")
         line = try LoopbackProxy(to: server.startTLSPort)
         client = try SlixmppPeer(
-            script: PackageResources.slixmpp_peer_py, folder: folder + "/peer", jid: "bob@localhost/peer",
-            password: password, port: server.startTLSPort, trustFile: certificates.authorityFile)
+            folder: folder + "/peer", jid: JID("bob@localhost/peer"), password: password,
+            port: server.startTLSPort, trustFile: certificates.authorityFile)
         try client.start()
         peerLog = LogTail(client.folder + "/peer.log")
-        peer = try JID(client.fullJID ?? "bob@localhost/peer")
+        peer = try client.jid
         push =
             hasPush
             ? try PushLine(service: JID(pushDomain), port: server.componentPort, account: account) : nil
-    }
-
-    private static func makeServer(
-        _ kind: Kind, folder: String, _ certificate: TestCertificates.ServerCertificate,
-        _ hibernation: Duration, components: [String: String]
-    ) throws -> any TestServer {
-        let (file, key) = (certificate.certificateFile, certificate.keyFile)
-        switch kind {
-        case .prosody:
-            var options = ProsodyOptions()
-            options.hibernation = hibernation
-            // Its archive in files is read and written as a whole again and again once it holds 10 000 messages, for
-            // seconds, in which nobody is served.
-            options.removedModules = ["mam"]
-            options.components = components
-            return try ProsodyServer(
-                folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
-        case .ejabberd:
-            var options = EjabberdOptions()
-            options.hibernation = hibernation
-            // Its archive in Mnesia is one bag for each account, so a message costs more the more there are: after some
-            // thousand, ejabberd takes fewer in a second than the peer sends.
-            options.removedModules = ["mod_mam"]
-            options.components = components
-            return try EjabberdServer(
-                folder: folder, domain: "localhost", certificateFile: file, keyFile: key, options: options)
-        }
     }
 
     var port: UInt16 { line.port }
@@ -106,8 +87,14 @@ final class RealServerWorld: SimulationWorld {
         senders.append(prefix)
         isSending = true
         try client.sendMessages(to: account.description, count: 1_000_000, rate: rate, prefix: prefix)
+        try publish(rate: rate / 10)
+    }
+
+    /// Has the peer publish the items that come next.
+    private func publish(rate: Double) throws {
         try readPeerLog()
-        try client.command("publish \(SimulationApp.News.node) \(publishedByPeer + 1) \(rate / 10)")
+        try client.command(
+            "publish", ["node": SimulationApp.News.node, "first": publishedByPeer + 1, "rate": rate])
     }
 
     func stopSending() throws {
@@ -119,14 +106,13 @@ final class RealServerWorld: SimulationWorld {
     func send(_ count: Int) throws {
         let prefix = "p\(senders.count + 1)"
         senders.append(prefix)
-        try readPeerLog()
-        try client.command("publish \(SimulationApp.News.node) \(publishedByPeer + 1) 10")
+        try publish(rate: 10)
         try client.sendMessages(to: account.description, count: count, rate: 0, prefix: prefix)
         _ = try client.waitUntilSent(prefix: prefix, deadline: .now + .seconds(300))
         try client.stopSending()
     }
 
-    func answerLater() throws { _ = try client.ask("answer", answer: "answered ") }
+    func answerLater() throws { try client.tell("answer") }
 
     /// What was written down since the last look is counted, because the whole log is long after some thousand kills.
     func sentCount() throws -> Int {

@@ -2,58 +2,51 @@ import FoundationEssentials
 import Handlers
 @testable import Omemo
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// Accounts of one test on a real server, devices of ours in them, and peers in Python.
-final class Interoperation {
-    let folder: TemporaryFolder
-    let server: any TestServer
-    let authority: String
-    let password = "secret"
+final class Interoperation: TestResource {
     /// The bare addresses of our user and of the peers' user.
     let ours, theirs: String
+    private let scene: RealScene
     private let number: Int
-    private var peers: [SlixmppPeer] = []
-    private var devices: [Ours] = []
+    /// How many devices of ours there were.
+    private var devices = 0
 
     init(_ kind: ServerKind) throws {
-        let servers = try #require(PeerServers.current, "the test stands outside of OmemoOnServersTests")
-        folder = try TemporaryFolder()
-        server = try servers.server(kind)
-        authority = servers.certificates.authorityFile
-        number = servers.freshNumber()
-        (ours, theirs) = ("romeo\(number)@localhost", "juliet\(number)@localhost")
-        for user in ["romeo", "juliet"] { _ = try addUser(user) }
+        scene = try RealScene(kind)
+        number = scene.servers.freshNumber()
+        ours = try scene.addUser("romeo\(number)").description
+        theirs = try scene.addUser("juliet\(number)").description
     }
+
+    var folder: TemporaryFolder { scene.folder }
+    var server: any TestServer { scene.server }
+    var authority: String { scene.certificates.authorityFile }
 
     /// Makes an account.
     ///
     /// - Returns: Its bare address.
-    func addUser(_ name: String) throws -> String {
-        try server.addAccount("\(name)\(number)", password: password)
-        return "\(name)\(number)@localhost"
-    }
+    func addUser(_ name: String) throws -> String { try scene.addUser("\(name)\(number)").description }
 
     /// A room's address, or that of anything else in a component.
     func address(_ name: String, at component: String) throws -> JID {
-        try JID("\(name)\(number)@\(component).localhost")
+        try JID("\(name)\(number)@\(component).\(RealServers.domain)")
     }
 
-    fileprivate func close(after error: (any Error)?) async {
-        for device in devices { await device.account.close() }
-        for peer in peers {
-            // Tells what it could not do, and after a failure also what it could not read.
-            for record in (try? peer.log()) ?? [] {
-                guard record.kind == .failed || error != nil && record.kind == .init("unreadable") else {
-                    continue
-                }
-                Issue.record("a peer: \(record.reason ?? "")")
-            }
-            peer.kill()
-        }
+    func close() async {
+        await scene.close()
+        // They tell what they could not do.
+        for peer in scene.peers { peer.report(.failed) }
+    }
+
+    /// Tells after a failure also what the peers could not read.
+    fileprivate func reportUnreadable() {
+        for peer in scene.peers { peer.report("unreadable") }
     }
 
     // MARK: Peers
@@ -73,15 +66,9 @@ final class Interoperation {
         environment["OMEMO_DEVICE"] = device.map { "\($0)" }
         environment["OMEMO_ROOM"] = room?.description
         environment["OMEMO_MEMBERS"] = members.joined(separator: ",")
-        let lines = environment.map { "os.environ['\($0)'] = '\($1)'\n" }
-        let script = Array("import os\n\(lines.joined())".utf8) + PackageResources.omemo_peer_py
-        let jid = "\(jid ?? theirs)/\(resource)"
-        let peer = try SlixmppPeer(
-            script: script, folder: "\(folder.path)/peer-\(peers.count)", jid: jid, password: password,
-            host: server.host, port: server.startTLSPort, trustFile: authority)
-        try peer.start(deadline: .now + .seconds(60))
-        peers.append(peer)
-        return peer
+        return try scene.peer(
+            PackageResources.omemo_peer_py, as: JID(jid ?? theirs), resource: resource,
+            environment: environment)
     }
 
     // MARK: Ours
@@ -98,22 +85,20 @@ final class Interoperation {
     }
 
     func offlineDevice(_ name: String, jid: String? = nil, pageSize: Int = 250) throws -> Ours {
-        var configuration = AccountConfiguration(
-            jid: try JID(jid ?? ours), password: password,
-            server: .init(host: server.host, port: server.startTLSPort, security: .startTLS))
-        configuration.trust = .file(path: authority)
+        var configuration = try scene.configuration(of: JID(jid ?? ours), .startTLS)
         configuration.modules =
             .standard.filter { !($0 is ArchiveModule) } + [
                 ArchiveModule(pageSize: pageSize, history: nil), OmemoModule(),
             ]
-        let device = try Ours(configuration, file: "\(folder.path)/\(name).db")
-        devices.append(device)
-        return device
+        devices += 1
+        return try Ours(file: "\(folder.path)/\(name).db") { store in
+            try scene.account(configuration, store: store)
+        }
     }
 
     /// Publishes a device list in the name of the peers' user, who has no client for that.
     func publishList(_ version: OmemoVersion, _ numbers: [UInt32]) async throws {
-        let user = try offlineDevice("user-\(devices.count)", jid: theirs)
+        let user = try offlineDevice("user-\(devices)", jid: theirs)
         try await user.account.connect()
         let list = OmemoDeviceList(
             version, devices: numbers.compactMap { OmemoDeviceID(rawValue: $0) }.map { .init($0) })
@@ -127,17 +112,22 @@ final class Interoperation {
 
 /// Runs a test with accounts, devices and peers, which are closed in any case.
 func withScene(_ kind: ServerKind, _ body: (Interoperation) async throws -> Void) async throws {
-    let scene = try Interoperation(kind)
-    do {
-        try await body(scene)
-    } catch {
-        await scene.close(after: error)
-        throw error
+    try await closing(Interoperation(kind)) { scene in
+        do {
+            try await body(scene)
+        } catch {
+            scene.reportUnreadable()
+            throw error
+        }
     }
-    await scene.close(after: nil)
 }
 
 extension SlixmppPeer {
+    /// Records what it wrote down of a kind as issues.
+    fileprivate func report(_ kind: PeerRecord.Kind) {
+        for record in (try? records(kind)) ?? [] { Issue.record("a peer: \(record.reason ?? "")") }
+    }
+
     /// The bodies that it decrypted, oldest first.
     var received: [String] { get throws { try records("received").map { $0.body ?? "" } } }
     /// Why it could not decrypt messages.
@@ -154,25 +144,7 @@ extension SlixmppPeer {
     var copies: Int { get throws { try records("copy").count } }
     /// How many messages without content it took.
     var empty: Int { get throws { try records("empty").count } }
-
-    private func records(_ kind: String) throws -> [PeerRecord] {
-        try log().filter { $0.kind == .init(kind) }
-    }
 }
-
-/// Waits until a condition holds.
-func eventually(
-    _ what: @autoclosure () throws -> String, within duration: Duration = .seconds(30),
-    _ condition: () async throws -> Bool
-) async throws {
-    let deadline = ContinuousClock.now + duration
-    while try await !condition() {
-        if ContinuousClock.now >= deadline { throw NotInTime(description: "not in time: \(try what())") }
-        try await Task.sleep(for: .milliseconds(20))
-    }
-}
-
-struct NotInTime: Error, CustomStringConvertible { let description: String }
 
 /// The numbered texts of a sender.
 func numbered(_ prefix: String, _ count: Int) -> [String] { (1...count).map { "\(prefix)-\($0)" } }

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 @testable import Omemo
 import Testing
 import XMPPAccount

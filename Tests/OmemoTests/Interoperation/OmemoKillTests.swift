@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import TestSupport
 @testable import Omemo
 import TestThreads
 import Testing
@@ -36,7 +37,7 @@ extension OmemoOnServersTests {
                 return try ChildProcess(
                     BuiltProduct.path("omemo-device"),
                     [
-                        store, scene.ours, scene.password, scene.server.host, String(line.port),
+                        store, scene.ours, RealServers.password, scene.server.host, String(line.port),
                         scene.authority, scene.theirs, String(count ?? self.count), String(pause),
                     ], environment: .inheriting(environment), input: .pipe, output: .pipe,
                     errors: .file(scene.folder.path + "/device.errors"))

@@ -1,6 +1,7 @@
 import Handlers
 import Omemo
 import PubSub
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -8,7 +9,7 @@ import XMPPCore
 import XMPPTestKit
 
 /// Device lists with a real server.
-@Suite(.ownThread) struct OmemoOnProsodyTests {
+@Suite(.ownThread, .realServers) struct OmemoOnProsodyTests {
     /// The publication is not looked at: the fetch behind it tells.
     private struct Published: Handler {
         static let id = "test.published"
@@ -17,50 +18,37 @@ import XMPPTestKit
 
     @Test("O2 a published list comes back in its own version, and the other version is known to be empty")
     func publishedAndRefreshed() async throws {
-        let folder = try TemporaryFolder()
-        let certificates = try TestCertificates(in: folder.path)
-        let certificate = try certificates.makeServerCertificate(for: ["localhost"])
-        let server = try ProsodyServer(
-            folder: folder.path + "/server", domain: "localhost",
-            certificateFile: certificate.certificateFile,
-            keyFile: certificate.keyFile)
-        try server.addAccount("alice", password: "secret")
-        try server.start()
-        defer { withExtendedLifetime(folder) { server.close() } }
-        var configuration = AccountConfiguration(
-            jid: try JID("alice@localhost"), password: "secret",
-            server: .init(host: server.host, port: server.startTLSPort, security: .startTLS))
-        configuration.trust = .file(path: certificates.authorityFile)
-        let store = try HandlerStore(
-            path: folder.path + "/store.db",
-            registry: HandlerRegistry([Published.self]),
-            schemas: Account.schemas + OmemoService.schemas)
-        let account = try Account(configuration, store: store)
-        try await account.connect()
+        try await closing(RealScene(.prosody)) { scene in
+            let jid = try scene.addUser()
+            let store = try HandlerStore(
+                path: scene.folder.path + "/store.db",
+                registry: HandlerRegistry([Published.self]),
+                schemas: Account.schemas + OmemoService.schemas)
+            let account = try scene.account(scene.configuration(of: jid, .startTLS), store: store)
+            try await account.connect()
 
-        let ids = [4223, 12345].compactMap { OmemoDeviceID(rawValue: $0) }
-        let list = OmemoDeviceList(.legacy, devices: ids.map { .init($0) })
-        try await account.pubsub.publish(
-            PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
-            on: OmemoVersion.legacy.deviceListNode, requiring: [.accessModel(.open)],
-            then: Published().durable)
-        try await account.omemo.refresh(configuration.jid, .legacy)
-        try await account.omemo.refresh(configuration.jid, .omemo2)
+            let ids = [4223, 12345].compactMap { OmemoDeviceID(rawValue: $0) }
+            let list = OmemoDeviceList(.legacy, devices: ids.map { .init($0) })
+            try await account.pubsub.publish(
+                PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
+                on: OmemoVersion.legacy.deviceListNode, requiring: [.accessModel(.open)],
+                then: Published().durable)
+            try await account.omemo.refresh(jid, .legacy)
+            try await account.omemo.refresh(jid, .omemo2)
 
-        func known(_ version: OmemoVersion) throws -> [OmemoDeviceID]? {
-            try store.step { step in
-                try account.omemo.deviceLists.devices(of: configuration.jid, version, in: step)?
-                    .filter(\.isListed).map(\.device.id)
+            func known(_ version: OmemoVersion) throws -> [OmemoDeviceID]? {
+                try store.step { step in
+                    try account.omemo.deviceLists.devices(of: jid, version, in: step)?
+                        .filter(\.isListed).map(\.device.id)
+                }
             }
+            try await eventually("the list of the second version is known") {
+                if try known(.omemo2) != nil { return true }
+                try await account.caughtUp()
+                return false
+            }
+            #expect(try known(.legacy) == ids)
+            #expect(try known(.omemo2) == [])
         }
-        let deadline = ContinuousClock.now + .seconds(30)
-        while try known(.omemo2) == nil {
-            try #require(
-                ContinuousClock.now < deadline, "the list of the second version was not learned in time")
-            try await account.caughtUp()
-        }
-        #expect(try known(.legacy) == ids)
-        #expect(try known(.omemo2) == [])
-        await account.close()
     }
 }

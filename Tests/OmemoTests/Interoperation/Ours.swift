@@ -1,6 +1,7 @@
 import Handlers
 @testable import Omemo
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -12,14 +13,15 @@ final class Ours: Sendable {
     /// Where the store is.
     let file: String
 
-    init(_ configuration: AccountConfiguration, file: String) throws {
+    /// - Parameter makeAccount: Makes the account on that store.
+    init(file: String, makeAccount: (HandlerStore) throws -> Account) throws {
         self.file = file
         store = try HandlerStore(
             path: file,
             registry: HandlerRegistry([
                 World.Heard.self, World.Reported.self, Published.self, Configured.self,
             ]), schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes])
-        account = try Account(configuration, store: store)
+        account = try makeAccount(store)
         try store.step { step in try account.omemo.listen(as: "test", World.Heard().durable, in: step) }
     }
 

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 @testable import Omemo
 import TestThreads
 import Testing

@@ -1,5 +1,6 @@
 import Glibc
 import Handlers
+import TestSupport
 @testable import Omemo
 import TestThreads
 import Testing

@@ -2,6 +2,7 @@ import COmemo
 import FoundationEssentials
 import Glibc
 import Handlers
+import TestSupport
 @testable import Omemo
 import TestThreads
 import Testing

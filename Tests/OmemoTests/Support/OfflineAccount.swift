@@ -2,6 +2,7 @@ import Handlers
 @testable import IQTracker
 import Omemo
 import Synchronization
+import TestSupport
 @testable import XMPPAccount
 import XMPPCore
 

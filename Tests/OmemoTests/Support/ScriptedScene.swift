@@ -1,6 +1,7 @@
 import Handlers
 @testable import Omemo
 import Synchronization
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -13,7 +14,7 @@ final class ScriptedScene {
     private let certificates: TestCertificates
     private var devices: [Ours] = []
     /// What every account logged.
-    let log = LogLines()
+    let log = KeptLog()
     let refusals = Refusals()
 
     /// While it is on, a message with content never arrives: the connection breaks instead.
@@ -67,7 +68,7 @@ final class ScriptedScene {
         configuration.trust = .file(path: certificates.authorityFile)
         configuration.modules = .standard + [OmemoModule()]
         configuration.log = log.log
-        let device = try Ours(configuration, file: "\(folder.path)/\(jid).db")
+        let device = try Ours(file: "\(folder.path)/\(jid).db") { try Account(configuration, store: $0) }
         devices.append(device)
         try await device.account.connect()
         try await device.account.omemo.start()

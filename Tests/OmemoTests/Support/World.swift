@@ -2,6 +2,7 @@ import Handlers
 @testable import IQTracker
 @testable import Omemo
 import PubSub
+import TestSupport
 import Testing
 @testable import XMPPAccount
 import XMPPCore

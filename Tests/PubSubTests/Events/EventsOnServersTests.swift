@@ -1,32 +1,34 @@
 import Handlers
 import PubSub
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPTestKit
 
 /// Events with servers and a publisher that this project did not write.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(4))) struct EventsOnServersTests {
+@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(4))) struct EventsOnServersTests {
     @Test(
         "P5 a contact's node is announced, its events come, the worker runs the handler, and the last item of a new session changes nothing",
-        arguments: EventServer.allCases)
-    func contact(kind: EventServer) async throws {
+        arguments: ServerKind.allCases)
+    func contact(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
             let main = try home.account()
             try await main.pubsub.listen(
                 to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
             try await main.connect()
             try await home.settle(main)
-            try await home.publish("Jule")
+            try home.publish("Jule")
             try await home.waitForNotes(1, main)
             // The server tells the same again; then another one.
-            try await home.publish("Jule")
-            try await home.publish("Julie")
+            try home.publish("Jule")
+            try home.publish("Julie")
             try await home.waitForNotes(2, main)
             try await main.suspend()
             await main.close()
 
-            try await home.publish("Juliet")
+            try home.publish("Juliet")
             let worker = try home.account(.worker)
             try await worker.connect()
             try await home.waitForNotes(3, worker)
@@ -41,23 +43,23 @@ import XMPPCore
             try await worker.logOut()
             try await worker.connect()
             try await home.settle(worker)
-            try await home.tell("retract \(UserNick.node) current")
+            try home.tell("retract", UserNick.node, ["id": "current"])
             try await home.waitForNotes(4, worker)
             try await worker.caughtUp()
             let names = ["Jule", "Julie", "Juliet"].map {
-                "n juliet@localhost: nicks [\"\($0)\"], unreadable []"
+                "n \(home.juliet): nicks [\"\($0)\"], unreadable []"
             }
             #expect(
-                try home.notes(worker) == names + ["n juliet@localhost: retracted [\"current\"]"])
+                try home.notes(worker) == names + ["n \(home.juliet): retracted [\"current\"]"])
         }
     }
 
     @Test(
         "P5 a handler that comes on a running stream gets events (from Prosody the last item at once), and none when it is gone",
-        arguments: EventServer.allCases)
-    func comesAndGoes(kind: EventServer) async throws {
+        arguments: ServerKind.allCases)
+    func comesAndGoes(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
-            try await home.publish("Jule")
+            try home.publish("Jule")
             let account = try home.account()
             try await account.listen(as: "messages", EventApp.Message().durable)
             try await account.connect()
@@ -67,18 +69,18 @@ import XMPPCore
                 to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
             try await home.settle(account)
             // ejabberd shows the last item to contacts when they log in only.
-            if kind == .ejabberd { try await home.publish("Jule") }
+            if kind == .ejabberd { try home.publish("Jule") }
             try await home.waitForNotes(1, account)
-            try await home.tell("retract \(UserNick.node) current")
+            try home.tell("retract", UserNick.node, ["id": "current"])
             try await home.waitForNotes(2, account)
             #expect(
                 try home.notes(account) == [
-                    "n juliet@localhost: nicks [\"Jule\"], unreadable []",
-                    "n juliet@localhost: retracted [\"current\"]",
+                    "n \(home.juliet): nicks [\"Jule\"], unreadable []",
+                    "n \(home.juliet): retracted [\"current\"]",
                 ])
             try await account.pubsub.stopListening(to: UserNick.node, as: "test")
             try await home.settle(account)
-            try await home.publish("Julie")
+            try home.publish("Julie")
             try await home.settle(account)
             #expect(try home.notes(account).filter { $0.hasPrefix("n ") }.count == 2)
         }
@@ -86,8 +88,8 @@ import XMPPCore
 
     @Test(
         "P5 what the account publishes comes back as its own event, and from ejabberd to its contacts",
-        arguments: EventServer.allCases)
-    func own(kind: EventServer) async throws {
+        arguments: ServerKind.allCases)
+    func own(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
             let account = try home.account()
             try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
@@ -102,22 +104,22 @@ import XMPPCore
             #expect(
                 try Set(home.notes(account)) == [
                     "published \(UserNick.node) current",
-                    "e romeo@localhost \(UserNick.node): items current=Romeo own",
-                    "published \(EventApp.Mood.node) current", "mood of romeo@localhost: in love 9",
+                    "e \(home.jid) \(UserNick.node): items current=Romeo own",
+                    "published \(EventApp.Mood.node) current", "mood of \(home.jid): in love 9",
                 ])
             // Prosody takes no note of what a contact wants whose presence was there before the account's own.
             if kind == .prosody { return }
-            try await waitForCondition("the contact's event") { try home.seenByPeer() == ["Romeo"] }
+            try await eventually("the contact's event") { try home.seenByPeer() == ["Romeo"] }
         }
     }
 
     @Test(
         "P4 a purge and a deletion arrive as what they are; from ejabberd if the node is subscribed to",
-        arguments: EventServer.allCases)
-    func ends(kind: EventServer) async throws {
+        arguments: ServerKind.allCases)
+    func ends(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
-            try await home.publish("Jule")
-            try await home.tell("tell-ends \(UserNick.node)")
+            try home.publish("Jule")
+            try home.tell("tell_ends", UserNick.node)
             let account = try home.account()
             try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
             try await account.connect()
@@ -132,13 +134,13 @@ import XMPPCore
                         type: .set, to: home.juliet, id: StanzaID.random(),
                         payload: Element("pubsub", namespace: Namespaces.pubsub, children: [subscribe])))
             }
-            try await home.publish("Julie")
-            try await home.tell("purge \(UserNick.node)")
-            try await home.tell("delete \(UserNick.node)")
-            try await waitForCondition("the deletion") {
-                try home.notes(account).last == "e juliet@localhost \(UserNick.node): deleted -"
+            try home.publish("Julie")
+            try home.tell("purge", UserNick.node)
+            try home.tell("delete", UserNick.node)
+            try await eventually("the deletion") {
+                try home.notes(account).last == "e \(home.juliet) \(UserNick.node): deleted -"
             }
-            let prefix = "e juliet@localhost \(UserNick.node): "
+            let prefix = "e \(home.juliet) \(UserNick.node): "
             #expect(
                 try home.notes(account).map { $0.replacing(/\ sent at \d+$/, with: "") }
                     .filter { $0 != prefix + "items current=Jule" } == [
@@ -157,16 +159,16 @@ import XMPPCore
                 at: service, as: "test", EventApp.Asked(tag: "d").durable)
             try await account.connect()
             try await account.pubsub.request(.create("club", with: [.accessModel(.authorize)]), to: service)
-            try await home.tell("subscribe \(service) club")
+            try home.tell("subscribe", "club", ["service": service])
             try await home.waitForNotes(1, account)
             #expect(try home.notes(account).first?.hasPrefix("d \(service): \(home.juliet) club ") == true)
-            try await waitForCondition("the subscription") {
+            try await eventually("the subscription") {
                 try await account.pubsub.request(.subscriptions(to: "club"), to: service)
                     .map(\.state) == [.subscribed]
             }
             let item = PubSubItem(id: "1", payload: UserNick("welcome").element)
             try await account.pubsub.request(.publish(item, on: "club"), to: service)
-            try await waitForCondition("the subscriber's event") {
+            try await eventually("the subscriber's event") {
                 try home.seenByPeer(at: service).contains("welcome")
             }
         }

@@ -1,5 +1,6 @@
 import Handlers
 import PubSub
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
@@ -138,7 +139,7 @@ import XMPPTestKit
             for number in 0..<5 { try rig.sendNick("n\(number)", id: "e\(number)") }
             rig.server.dropConnections(.reset)
             for number in 5..<10 { try rig.sendNick("n\(number)", id: "e\(number)") }
-            try await waitForCondition("ten events") { try rig.notes(account).count >= 10 }
+            try await eventually("ten events") { try rig.notes(account).count >= 10 }
             try await account.caughtUp()
             #expect(
                 try rig.notes(account)

@@ -1,4 +1,5 @@
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPCore
@@ -182,7 +183,7 @@ import XMPPCore
         let pubsub = account.pubsub
         let owner = try JID(juliet)
         func answer(_ type: String, _ content: String) async throws -> String {
-            try await waitForCondition("a request") {
+            try await eventually("a request") {
                 try account.number("SELECT count(*) FROM request") == 1
             }
             let sent = try account.step { step in

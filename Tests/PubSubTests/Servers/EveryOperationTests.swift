@@ -1,8 +1,10 @@
 import Handlers
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPTestKit
 
 extension OperationsOnServers {
     /// Each operation, awaited, with servers that this project did not write.
@@ -219,7 +221,7 @@ extension OperationsOnServers {
         ]
 
         /// What a server lacks, or does otherwise, by the operation's name.
-        private static func lacking(_ kind: OperationServer, _ place: Place) -> [String: String] {
+        private static func lacking(_ kind: ServerKind, _ place: Place) -> [String: String] {
             switch kind {
             case .prosody:
                 return [
@@ -256,14 +258,14 @@ extension OperationsOnServers {
 
         @Test(
             "P1 P2 P3 every operation is understood, or refused as it says",
-            arguments: OperationServer.allCases, Place.allCases)
-        func everything(_ kind: OperationServer, _ place: Place) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases, Place.allCases)
+        func everything(_ kind: ServerKind, _ place: Place) async throws {
+            try await withHome(kind) { home in
                 let run = Run(try await home.connected(), place == .service ? home.service : nil)
                 let node = "\(home.jid.local ?? "")-\(place)"
                 await nodes(run, node)
                 await items(run, node)
-                let other = try JID("other@\(OperationServers.domain)")
+                let other = try JID("other@\(RealServers.domain)")
                 await people(run, node, other: other)
                 await end(run, node)
                 let lacking = Self.lacking(kind, place)

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -12,7 +13,7 @@ extension OperationsOnServers {
     @Suite struct OperationKillTests {
         /// The program, over one store.
         private struct Program {
-            let home: OperationHome
+            let home: RealHome
             /// Names its store.
             var name = "program"
             let task: String
@@ -28,8 +29,9 @@ extension OperationsOnServers {
                 let child = try ChildProcess(
                     BuiltProduct.path("pubsub-program"),
                     [
-                        store, "\(home.jid)", OperationServers.password, home.server.host,
-                        String(home.server.startTLSPort), home.authorityFile, service?.description ?? "own",
+                        store, "\(home.jid)", RealServers.password, home.server.host,
+                        String(home.server.startTLSPort), home.scene.certificates.authorityFile,
+                        service?.description ?? "own",
                         node, task,
                     ],
                     environment: .inheriting(failpoint.map { ["HANDLERS_FAILPOINT": $0] } ?? [:]),
@@ -55,16 +57,16 @@ extension OperationsOnServers {
         ]
 
         /// Waits until the server has dealt with all that a killed program sent.
-        private func settle(_ home: OperationHome) throws {
+        private func settle(_ home: RealHome) throws {
             guard let ejabberd = home.server as? EjabberdServer else { return }
             #expect(try ejabberd.waitUntilDepartedAreQuiet(deadline: .now + .seconds(20)))
         }
 
         @Test(
             "P6 publish, configure, publish again: killed at each hit of each place, it goes on and is done once",
-            arguments: OperationServer.allCases)
-        func configuring(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func configuring(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let pubsub = try await home.connected().pubsub
                 for place in Self.places {
                     var nth = 1
@@ -82,7 +84,7 @@ extension OperationsOnServers {
         ///
         /// - Returns: False when the program got past the place.
         private func isKilled(
-            at failpoint: String, _ pubsub: PubSubService, _ home: OperationHome
+            at failpoint: String, _ pubsub: PubSubService, _ home: RealHome
         ) async throws -> Bool {
             let node = "urn:durable-handlers:test:\(failpoint)"
             let old = Element("note", namespace: "urn:durable-handlers:test", text: "old")
@@ -110,9 +112,9 @@ extension OperationsOnServers {
 
         @Test(
             "P3 a thousand items in pages, the program killed after each page: each item is read once",
-            arguments: OperationServer.allCases)
-        func pages(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func pages(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let program = try await filled(home, task: "pages-deadly")
                 var kills = 0
                 while try program.run() != nil {
@@ -130,7 +132,7 @@ extension OperationsOnServers {
             "P3 a thousand items in pages, the program killed at every place in turn: each item is read once"
         )
         func pagesAtPlaces() async throws {
-            try await withOperationHome(.ejabberd) { home in
+            try await withHome(.ejabberd) { home in
                 let program = try await filled(home, task: "pages")
                 var kills = 0
                 // Far enough from the start of each run that it reads some pages, and near enough that others are left.
@@ -152,7 +154,7 @@ extension OperationsOnServers {
         private let ids = (1...1000).map { "item-\($0)" }
 
         /// A program to read a node with a thousand items.
-        private func filled(_ home: OperationHome, task: String) async throws -> Program {
+        private func filled(_ home: RealHome, task: String) async throws -> Program {
             let account = try await home.connected()
             let (service, node) = (home.service, "\(home.jid.local ?? "")-thousand")
             try await account.pubsub.request(
@@ -168,7 +170,7 @@ extension OperationsOnServers {
                         then: Notes.Published(tag: "p").durable, in: step)
                 }
             }
-            try await waitUntil("a thousand items", within: .seconds(120)) {
+            try await eventually("a thousand items", within: .seconds(120)) {
                 try home.notes.count == ids.count
             }
             #expect(try home.notes.allSatisfy { $0.contains(": published item-") })

@@ -1,7 +1,9 @@
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPTestKit
 
 extension OperationsOnServers {
     /// Nodes shared with an independent client: what one side does, the other one sees.
@@ -18,9 +20,9 @@ extension OperationsOnServers {
 
         @Test(
             "P1 P2 a subscriber sees what is published, retracted, purged and deleted here, in this order",
-            arguments: OperationServer.allCases)
-        func subscriber(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func subscriber(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let pubsub = try await home.connected().pubsub
                 let peer = try home.peer()
                 let (service, node) = (home.service, "\(home.jid.local ?? "")-shared")
@@ -35,11 +37,13 @@ extension OperationsOnServers {
                         ]), to: service)
                 #expect(try peer.ask("subscribe", service, node) == "subscribed")
                 #expect(
-                    try await pubsub.request(.subscriptions(to: node), to: service).map(\.jid) == [peer.jid])
+                    try await pubsub.request(.subscriptions(to: node), to: service).map(\.jid) == [
+                        peer.account
+                    ])
                 try await pubsub.request(.publish(item("1", "one"), on: node), to: service)
                 try await pubsub.request(.publish(item("2", "two"), on: node), to: service)
                 #expect(
-                    try peer.ask("items", service, node, as: [String].self)?.sorted() == ["1=one", "2=two"])
+                    try peer.ask("items", service, node, as: [String].self).sorted() == ["1=one", "2=two"])
                 try await pubsub.request(.retract("1", from: node), to: service)
                 #expect(try peer.ask("items", service, node) == ["2=two"])
                 try await pubsub.request(.purge(node), to: service)
@@ -47,7 +51,7 @@ extension OperationsOnServers {
                 try await pubsub.request(
                     .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), to: service)
                 // Neither server passes the redirection on.
-                try await waitUntil("the events") {
+                try await eventually("the events") {
                     try peer.events == [
                         "\(node): item 1", "\(node): item 2", "\(node): retract 1", "\(node): purge",
                         "\(node): delete",
@@ -58,9 +62,9 @@ extension OperationsOnServers {
 
         @Test(
             "P1 P3 a publisher of another account is let in, publishes, is read and is shut out",
-            arguments: OperationServer.allCases)
-        func publisher(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func publisher(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let pubsub = try await home.connected().pubsub
                 let peer = try home.peer()
                 let (own, node) = (home.jid, "\(home.jid.local ?? "")-letters")
@@ -73,15 +77,15 @@ extension OperationsOnServers {
                         ]))
                 let words = ["id": "p", "text": "by the peer"]
                 #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
-                try await pubsub.request(.setAffiliations([.init(peer.jid, .publisher)], with: node))
+                try await pubsub.request(.setAffiliations([.init(peer.account, .publisher)], with: node))
                 try peer.tell("publish", own, node, words)
                 #expect(texts(try await pubsub.request(.items(of: node))) == ["p=by the peer"])
                 let affiliations = try await pubsub.request(.affiliations(with: node))
                 #expect(
                     Set(affiliations.map { "\($0.jid) \($0.kind)" }) == [
-                        "\(own) owner", "\(peer.jid) publisher",
+                        "\(own) owner", "\(peer.account) publisher",
                     ])
-                try await pubsub.request(.setAffiliations([.init(peer.jid, .outcast)], with: node))
+                try await pubsub.request(.setAffiliations([.init(peer.account, .outcast)], with: node))
                 #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
                 #expect(throws: (any Error).self) { try peer.ask("items", own, node, as: [String].self) }
             }
@@ -89,24 +93,24 @@ extension OperationsOnServers {
 
         @Test(
             "P2 P3 a node of another user's: read, subscribed to, published on as far as its owner lets us",
-            arguments: OperationServer.allCases)
-        func guest(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func guest(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let pubsub = try await home.connected().pubsub
                 let peer = try home.peer()
                 let node = "\(home.jid.local ?? "")-guest"
                 try peer.tell(
-                    "create", peer.jid, node,
+                    "create", peer.account, node,
                     [
                         "options": [
                             "pubsub#access_model": "whitelist", "pubsub#max_items": "10",
                             "pubsub#persist_items": "1",
                         ]
                     ])
-                try peer.tell("publish", peer.jid, node, ["id": "h", "text": "hello"])
+                try peer.tell("publish", peer.account, node, ["id": "h", "text": "hello"])
                 func refusal<Context>(_ operation: PubSubOperation<Context>) async throws -> PubSubError? {
                     await #expect(throws: PubSubError.self) {
-                        try await pubsub.request(operation, to: peer.jid)
+                        try await pubsub.request(operation, to: peer.account)
                     }
                 }
                 // Not on the list: an error, which is not "there is nothing".
@@ -114,16 +118,17 @@ extension OperationsOnServers {
                 #expect(closed?.isNotFound == false)
                 #expect(closed?.condition == (kind == .ejabberd ? .closedNode : nil))
                 #expect(closed?.stanzaError.condition == (kind == .ejabberd ? .notAllowed : .forbidden))
-                try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "member"])
-                #expect(texts(try await pubsub.request(.items(of: node), to: peer.jid)) == ["h=hello"])
-                #expect(try await pubsub.request(.subscribe(to: node), to: peer.jid).state == .subscribed)
+                try peer.tell("allow", peer.account, node, ["jid": "\(home.jid)", "affiliation": "member"])
+                #expect(texts(try await pubsub.request(.items(of: node), to: peer.account)) == ["h=hello"])
+                #expect(try await pubsub.request(.subscribe(to: node), to: peer.account).state == .subscribed)
                 let refused = try await refusal(.publish(item("g", "guest"), on: node))
                 #expect(refused?.stanzaError.condition == .forbidden)
-                try peer.tell("allow", peer.jid, node, ["jid": "\(home.jid)", "affiliation": "publisher"])
+                try peer.tell(
+                    "allow", peer.account, node, ["jid": "\(home.jid)", "affiliation": "publisher"])
                 #expect(
-                    try await pubsub.request(.publish(item("g", "guest"), on: node), to: peer.jid) == "g")
+                    try await pubsub.request(.publish(item("g", "guest"), on: node), to: peer.account) == "g")
                 #expect(
-                    try peer.ask("items", peer.jid, node, as: [String].self)?.sorted() == [
+                    try peer.ask("items", peer.account, node, as: [String].self).sorted() == [
                         "g=guest", "h=hello",
                     ])
                 #expect(
@@ -135,9 +140,9 @@ extension OperationsOnServers {
 
         @Test(
             "P6 a node that another client of the account made otherwise is configured, and published on",
-            arguments: OperationServer.allCases)
-        func configured(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
+            arguments: ServerKind.allCases)
+        func configured(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
                 let account = try await home.connected()
                 let peer = try home.peer()
                 let node = "urn:durable-handlers:test:configured"
@@ -148,7 +153,7 @@ extension OperationsOnServers {
                 try await account.pubsub.publish(
                     item("current", "new"), on: node, requiring: options, configuring: true,
                     then: Notes.Published(tag: "p").durable)
-                try await waitUntil("both publications") { try home.notes.count == 2 }
+                try await eventually("both publications") { try home.notes.count == 2 }
                 let note = "p main \(home.jid) \(node): published current"
                 #expect(try home.notes == [note, note])
                 #expect(try peer.ask("items", home.jid, node) == ["current=new"])

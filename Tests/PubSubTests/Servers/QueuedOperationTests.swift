@@ -1,8 +1,10 @@
 import Handlers
 import PubSub
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPTestKit
 
 extension OperationsOnServers {
     /// Operations that are asked for while there is no connection.
@@ -63,33 +65,33 @@ extension OperationsOnServers {
 
         @Test(
             "P8 what is asked for offline is done once and in order, in a session that is resumed and in a new one",
-            arguments: OperationServer.allCases)
-        func queued(_ kind: OperationServer) async throws {
-            try await withOperationHome(kind) { home in
-                let other = try JID("other@\(OperationServers.domain)")
+            arguments: ServerKind.allCases)
+        func queued(_ kind: ServerKind) async throws {
+            try await withHome(kind) { home in
+                let other = try JID("other@\(RealServers.domain)")
                 // Before there was any session.
-                let first = try home.account()
+                let first = try home.account(.startTLS)
                 try await queue(first.pubsub, "first", other: other)
                 #expect(try home.notes == [])
                 try await first.connect()
-                try await waitUntil("the first answers") { try home.notes.count == 15 }
+                try await eventually("the first answers") { try home.notes.count == 15 }
                 // While the session waits to be resumed, by another process.
                 try await first.suspend()
-                let second = try home.account()
+                let second = try home.account(.startTLS)
                 try await queue(second.pubsub, "resumed", other: other)
                 try await second.connect()
                 #expect(try home.sessions == [1, 1])
-                try await waitUntil("the answers after resuming") { try home.notes.count == 30 }
+                try await eventually("the answers after resuming") { try home.notes.count == 30 }
                 // While the session is lost without anybody knowing yet.
                 try await second.suspend()
                 try home.store.step { step in
                     try step.execute("UPDATE session SET resumption_id = 'unknown'")
                 }
-                let third = try home.account()
+                let third = try home.account(.startTLS)
                 try await queue(third.pubsub, "bound", other: other)
                 try await third.connect()
                 #expect(try home.sessions == [1, 2])
-                try await waitUntil("the answers in the new session") { try home.notes.count == 45 }
+                try await eventually("the answers in the new session") { try home.notes.count == 45 }
                 try await third.caughtUp()
                 #expect(
                     try home.notes
@@ -99,21 +101,23 @@ extension OperationsOnServers {
 
         @Test(
             "P8 a server without PubSub ends each operation with an outcome",
-            arguments: OperationServer.allCases)
-        func lacking(_ kind: OperationServer) async throws {
-            let servers = try #require(OperationServers.current)
-            let server = try servers.make(kind, name: "\(kind)-without", hasPubSub: false)
+            arguments: ServerKind.allCases)
+        func lacking(_ kind: ServerKind) async throws {
+            // Without it the users have no nodes of their own (PEP).
+            let server = try RealServers.current.special(
+                kind, prosody: { $0.removedModules = ["pep", "bookmarks", "vcard4", "vcard_legacy"] },
+                ejabberd: { $0.removedModules = ["mod_pubsub"] })
             defer { server.close() }
-            try await withOperationHome(kind, server: server) { home in
-                let account = try home.account()
-                try await queue(account.pubsub, "t", other: try JID("other@\(OperationServers.domain)"))
+            try await withHome(kind, server: server) { home in
+                let account = try home.account(.startTLS)
+                try await queue(account.pubsub, "t", other: try JID("other@\(RealServers.domain)"))
                 try await account.connect()
-                try await waitUntil("the answers") { try home.notes.count == 15 }
+                try await eventually("the answers") { try home.notes.count == 15 }
                 let outcomes = Set(
                     try home.notes.map { $0.split(separator: ": ").last.map(String.init) ?? "" })
                 #expect(outcomes == ["error service-unavailable"])
                 // The same for who waits, and with a service that does not exist.
-                let nowhere = try JID("nowhere.\(OperationServers.domain)")
+                let nowhere = try JID("nowhere.\(RealServers.domain)")
                 for service in [nil, nowhere] {
                     let error = await #expect(throws: PubSubError.self) {
                         try await account.pubsub.request(.items(of: node), to: service)

@@ -1,6 +1,7 @@
 import Handlers
 @testable import IQTracker
 import PubSub
+import TestSupport
 @testable import XMPPAccount
 import XMPPCore
 

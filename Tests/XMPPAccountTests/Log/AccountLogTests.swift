@@ -1,6 +1,7 @@
 import Foundation
 import Handlers
 import Synchronization
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -67,9 +68,9 @@ extension RealServerTests {
                 try await account.listen()
                 try await account.connect()
                 try await account.caughtUp()
-                let peer = try await onThread { try home.peer() }
+                let peer = try home.scene.peer()
                 defer { peer.close() }
-                let other = try JID(#require(peer.fullJID))
+                let other = try peer.jid
                 try await account.send(Message(to: other, id: "before", body: "one"))
                 try peer.sendMessages(to: home.jid.description, count: 20, prefix: "p")
                 try await account.caughtUp()

@@ -1,42 +1,24 @@
 import Foundation
 import Handlers
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
-/// An independent client that is a contact.
-final class ContactPeer: Sendable {
-    let process: SlixmppPeer
-    let jid: JID
-    private let told = Kept<Int>(0)
-
-    init(_ home: RealHome) throws {
-        process = try home.peer(script: PackageResources.contacts_peer_py)
-        jid = try JID(#require(process.fullJID)).bare
-    }
-
-    /// Gives it a control line and waits until the server has what that asks for.
-    func tell(_ line: String) async throws {
-        let count = told.withLock { told in
-            told += 1
-            return told
-        }
-        try process.command(line)
-        try await eventually("the peer's '\(line)'") { try self.records("done").count == count }
-        #expect(try records("failed").map(\.reason) == [])
-    }
-
-    func records(_ kind: String) throws -> [PeerRecord] {
-        try process.log().filter { $0.kind.name == kind }
-    }
+/// An independent client that is a contact; see contacts_peer.py.
+extension SlixmppPeer {
+    /// Sends a step of a subscription.
+    func send(_ step: String, to jid: JID) throws { try tell("step", ["to": jid, "type": step]) }
 
     /// The types of presence that came from the account's bare address or its resources, in order.
     func presence(of jid: JID) throws -> [String] {
         try records("presence").filter { try JID($0.from ?? "").bare == jid }.compactMap(\.type)
     }
+}
 
-    func close() { process.close() }
+extension RealHome {
+    func contact() throws -> SlixmppPeer { try scene.peer(PackageResources.contacts_peer_py) }
 }
 
 extension RealServerTests {
@@ -66,44 +48,47 @@ extension RealServerTests {
         func subscriptions(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 let account = try await connect(home)
-                let peer = try await onThread { try ContactPeer(home) }
+                let peer = try home.contact()
                 defer { peer.close() }
                 // The account asks, the peer agrees.
                 try await account.roster.subscribe(
-                    to: peer.jid, then: ContactsApp.Decided(name: "d").durable,
+                    to: peer.account, then: ContactsApp.Decided(name: "d").durable,
                     orElse: TestApp.Abandoned(name: "d").durable)
                 try await eventually("the question") { try peer.presence(of: home.jid).contains("subscribe") }
-                try await eventuallyItem(account, peer.jid, "asking") { $0?.isAsking == true }
+                try await eventuallyItem(account, peer.account, "asking") { $0?.isAsking == true }
                 #expect(try home.store.notes("decided") == [])
-                try await peer.tell("subscribed \(home.jid)")
-                try await eventuallyItem(account, peer.jid, "to") { $0?.subscription == .to }
-                #expect(try home.store.notes("decided") == ["d: approved by \(peer.jid)"])
-                try await peer.tell("show away reading")
+                try peer.send("subscribed", to: home.jid)
+                try await eventuallyItem(account, peer.account, "to") { $0?.subscription == .to }
+                #expect(try home.store.notes("decided") == ["d: approved by \(peer.account)"])
+                try peer.tell("show", ["show": "away", "status": "reading"])
                 try await eventually("the peer's presence") {
                     try account.store.step { step in
-                        try account.roster.presence(of: peer.jid, in: step).map { [$0.show, $0.status] }
+                        try account.roster.presence(of: peer.account, in: step).map { [$0.show, $0.status] }
                     } == [["away", "reading"]]
                 }
                 // The peer asks, the account agrees.
-                try await peer.tell("subscribe \(home.jid)")
+                try peer.send("subscribe", to: home.jid)
                 try await eventually("the request") {
-                    try account.store.step { try account.roster.requests(in: $0).map(\.jid) } == [peer.jid]
+                    try account.store.step { try account.roster.requests(in: $0).map(\.jid) } == [
+                        peer.account
+                    ]
                 }
-                try await account.roster.approve(peer.jid)
-                try await eventuallyItem(account, peer.jid, "both") { $0?.subscription == .both }
+                try await account.roster.approve(peer.account)
+                try await eventuallyItem(account, peer.account, "both") { $0?.subscription == .both }
                 try await eventually("the account's presence") {
                     try peer.presence(of: home.jid).suffix(2) == ["subscribed", "available"]
                 }
                 #expect(try account.store.step { try account.roster.requests(in: $0) } == [])
                 // Both end it.
-                try await account.roster.deny(peer.jid)
-                try await eventuallyItem(account, peer.jid, "to again") { $0?.subscription == .to }
-                try await account.roster.unsubscribe(from: peer.jid)
-                try await eventuallyItem(account, peer.jid, "none") {
+                try await account.roster.deny(peer.account)
+                try await eventuallyItem(account, peer.account, "to again") { $0?.subscription == .to }
+                try await account.roster.unsubscribe(from: peer.account)
+                try await eventuallyItem(account, peer.account, "none") {
                     $0?.subscription == RosterItem.Subscription.none
                 }
                 try await eventually("the end") { try peer.presence(of: home.jid).contains("unsubscribe") }
-                #expect(try account.store.step { try account.roster.presence(of: peer.jid, in: $0) } == [])
+                #expect(
+                    try account.store.step { try account.roster.presence(of: peer.account, in: $0) } == [])
                 #expect(try home.store.notes("abandoned") == [])
             }
         }
@@ -112,13 +97,14 @@ extension RealServerTests {
         func refused(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 let account = try await connect(home)
-                let peer = try await onThread { try ContactPeer(home) }
+                let peer = try home.contact()
                 defer { peer.close() }
-                try await account.roster.subscribe(to: peer.jid, then: ContactsApp.Decided(name: "d").durable)
+                try await account.roster.subscribe(
+                    to: peer.account, then: ContactsApp.Decided(name: "d").durable)
                 try await eventually("the question") { try peer.presence(of: home.jid).contains("subscribe") }
-                try await peer.tell("unsubscribed \(home.jid)")
+                try peer.send("unsubscribed", to: home.jid)
                 try await eventually("the decision") {
-                    try home.store.notes("decided") == ["d: denied by \(peer.jid)"]
+                    try home.store.notes("decided") == ["d: denied by \(peer.account)"]
                 }
             }
         }
@@ -181,33 +167,33 @@ extension RealServerTests {
             try await withHome(kind) { home in
                 let account = try await connect(home)
                 try await account.listen()
-                let peer = try await onThread { try ContactPeer(home) }
+                let peer = try home.contact()
                 defer { peer.close() }
-                try await peer.tell("say \(home.jid) one")
+                try peer.tell("say", ["to": home.jid, "body": "one"])
                 try await eventually("the first message") { try home.store.notes("message").count == 1 }
-                try await account.blocking.block([peer.jid])
+                try await account.blocking.block([peer.account])
                 try await eventually("the push") {
-                    try account.store.step { try account.blocking.list(in: $0) } == [peer.jid]
+                    try account.store.step { try account.blocking.list(in: $0) } == [peer.account]
                 }
                 // Servers may tell the sender or not; nothing arrives, or it would be there before the third.
-                try await peer.tell("say \(home.jid) two")
+                try peer.tell("say", ["to": home.jid, "body": "two"])
                 try await account.blocking.unblockAll()
                 try await eventually("the second push") {
                     try account.store.step { try account.blocking.list(in: $0) } == []
                 }
-                try await peer.tell("say \(home.jid) three")
+                try peer.tell("say", ["to": home.jid, "body": "three"])
                 try await eventually("the third message") { try home.store.notes("message").count == 2 }
                 #expect(
                     try home.store.notes("message").map { $0.split(separator: " ").last } == ["one", "three"])
-                try await peer.tell("block \(home.jid)")
-                try await account.send(Message(to: peer.jid, id: "refused", body: "hello"))
+                try peer.tell("block", ["jid": home.jid])
+                try await account.send(Message(to: peer.account, id: "refused", body: "hello"))
                 try await account.caughtUp()
                 await #expect(throws: StanzaError.self) {
-                    try await account.ping(peer.jid.with(resource: "peer"))
+                    try await account.ping(peer.account.with(resource: "peer"))
                 }
                 #expect(try !peer.records("received").contains { $0.body == "hello" })
-                try await peer.tell("unblock \(home.jid)")
-                #expect(try await account.ping(peer.jid.with(resource: "peer")) > .zero)
+                try peer.tell("unblock", ["jid": home.jid])
+                #expect(try await account.ping(peer.account.with(resource: "peer")) > .zero)
             }
         }
 
@@ -258,15 +244,16 @@ extension RealServerTests {
         func cards(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 let account = try await connect(home)
-                let peer = try await onThread { try ContactPeer(home) }
+                let peer = try home.contact()
                 defer { peer.close() }
-                #expect(try await account.vcards.fetch(of: peer.jid) == nil)
+                #expect(try await account.vcards.fetch(of: peer.account) == nil)
                 #expect(try await account.vcards.fetch(of: nil) == nil)
                 // The smallest picture there is: servers look at what they are given.
                 let picture =
                     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-                try await peer.tell("vcard Juliet Jules image/png \(picture)")
-                let card = try #require(try await account.vcards.fetch(of: peer.jid))
+                try peer.tell(
+                    "card", ["name": "Juliet", "nick": "Jules", "type": "image/png", "photo": picture])
+                let card = try #require(try await account.vcards.fetch(of: peer.account))
                 #expect(card.name == "Juliet")
                 #expect(card.nickname == "Jules")
                 #expect(card.photo?.type == "image/png")

@@ -1,5 +1,7 @@
 import Foundation
 import Handlers
+import TestSupport
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore

@@ -1,5 +1,7 @@
 import Foundation
 import Handlers
+import TestSupport
+import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
@@ -8,7 +10,7 @@ import XMPPTestKit
 extension RealServerTests {
     /// The ways to log in that a server must be set up for.
     @Suite struct MechanismsOnServersTests {
-        private var servers: RealServers { get throws { try #require(RealServers.current) } }
+        private var servers: RealServers { get throws { try RealServers.current } }
 
         private static let scram = ["SHA-1", "SHA-256", "SHA-512"].flatMap {
             ["SCRAM-\($0)", "SCRAM-\($0)-PLUS"]
@@ -171,7 +173,7 @@ extension RealServerTests {
             try await withHome(kind) { home in
                 let memory = LoginMemory()
                 // With the keys at hand the password is not looked at any more.
-                for password in [RealHome.password, "forgotten"] {
+                for password in [RealServers.password, "forgotten"] {
                     let account = try home.account {
                         $0.password = password
                         $0.usesTokens = false

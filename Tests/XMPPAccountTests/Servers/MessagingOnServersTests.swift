@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import Testing
 import XMPPCore
 import XMPPTestKit
@@ -28,7 +29,7 @@ extension RealServerTests {
             arguments: ServerKind.allCases)
         func tooLarge(kind: ServerKind) async throws {
             try await withHome(kind) { home in
-                let peer = try await home.messenger()
+                let peer = try home.messenger()
                 defer { peer.close() }
                 // Prosody says how much it takes only after a login without SASL2.
                 let account = try home.account { $0.usesExtensibleLogin = kind != .prosody }
@@ -36,7 +37,7 @@ extension RealServerTests {
                 let large = String(repeating: "x", count: 1_200_000)
                 for (id, body) in [("before", "one"), ("large", large), ("after", "two")] {
                     try await account.send(
-                        Message(to: try JID(peer.jid), id: id, body: body),
+                        Message(to: try peer.jid, id: id, body: body),
                         acknowledged: TestApp.Acknowledged(name: id).durable
                             .orElse(TestApp.Abandoned(name: id).durable))
                 }
@@ -47,9 +48,7 @@ extension RealServerTests {
                 try await eventually { try home.store.number("SELECT count(*) FROM outbox") == 0 }
                 // What the server has acknowledged it may still have to deliver; and what went with a session that the
                 // large one ended may come a second time, under the same id.
-                try await peer.until("both messages") {
-                    Set($0.filter { $0.kind == "message" }.map(\.body)) == ["one", "two"]
-                }
+                try await eventually("both messages") { try Set(peer.bodies("message")) == ["one", "two"] }
                 guard kind == .prosody else { return }
                 // By now it has said how much it takes.
                 let error = await errorOf { try await account.send(Message(to: home.jid, body: large)) }
@@ -61,28 +60,24 @@ extension RealServerTests {
         func receipts(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 let account = try await account(home)
-                let peer = try await home.messenger()
+                let peer = try home.messenger()
                 defer { peer.close() }
-                try await account.chat.send(Message(to: try JID(peer.jid).bare, id: "m1", body: "wherefore"))
+                try await account.chat.send(Message(to: peer.account, id: "m1", body: "wherefore"))
                 try await eventually {
                     try home.store.number("SELECT count(delivered_at) FROM delivery") == 1
                 }
                 let delivered = try #require(try await delivery(account, "m1"))
                 #expect(delivered.acknowledgedAt != nil)
-                #expect(try await peer.bodies("message") == ["wherefore"])
-                try await peer.ask(
+                #expect(try peer.bodies("message") == ["wherefore"])
+                try peer.tell(
                     "send", ["to": home.jid.description, "body": "thou", "id": "p1", "receipt": true])
-                try await peer.until("the receipt") {
-                    $0.contains { $0.kind == "receipt" && $0.body == "p1" }
-                }
+                try await eventually("the receipt") { try peer.bodies("receipt").contains("p1") }
                 #expect(try home.store.notes("message") == ["p1: thou"])
-                #expect(try await peer.ask("mam", as: [String].self) == ["wherefore", "thou"])
+                #expect(try peer.ask("mam", as: [String].self) == ["wherefore", "thou"])
                 _ = try await account.perform {
-                    try account.chat.send(.composing, to: try JID(peer.jid), in: $0)
+                    try account.chat.send(.composing, to: try peer.jid, in: $0)
                 }
-                try await peer.until("the state") {
-                    $0.contains { $0.kind == "state" && $0.body == "composing" }
-                }
+                try await eventually("the state") { try peer.bodies("state").contains("composing") }
             }
         }
 
@@ -92,26 +87,24 @@ extension RealServerTests {
         func carbons(kind: ServerKind) async throws {
             try await withHome(kind) { home in
                 let account = try await account(home)
-                let peer = try await home.messenger()
-                let other = try await home.messenger(ofThisAccount: true)
+                let peer = try home.messenger()
+                let other = try home.messenger(ofThisAccount: true)
                 defer {
                     peer.close()
                     other.close()
                 }
-                try await other.ask("carbons")
+                try other.tell("carbons")
                 // To the other client's full address, so that only a copy can reach this one.
-                try await peer.ask("send", ["to": other.jid, "body": "for the other", "id": "p1"])
+                try peer.tell("send", ["to": try other.jid, "body": "for the other", "id": "p1"])
                 try await eventually("the received copy") {
                     try home.store.notes("message").contains("p1: for the other")
                 }
-                try await other.ask("send", ["to": peer.jid, "body": "from the other", "id": "o1"])
+                try other.tell("send", ["to": try peer.jid, "body": "from the other", "id": "o1"])
                 try await eventually("the sent copy") {
                     try home.store.notes("message").contains("o1: from the other")
                 }
-                try await account.chat.send(Message(to: try JID(peer.jid).bare, id: "m1", body: "from here"))
-                try await other.until("our copy") {
-                    $0.contains { $0.kind == "carbon_sent" && $0.body == "from here" }
-                }
+                try await account.chat.send(Message(to: peer.account, id: "m1", body: "from here"))
+                try await eventually("our copy") { try other.bodies("carbon_sent").contains("from here") }
                 try await account.caughtUp()
                 #expect(try home.store.notes("message").count == 2)
             }
@@ -127,16 +120,16 @@ extension RealServerTests {
                     DiscoModule(), CarbonsModule(), ChatModule(), ArchiveModule(pageSize: 20, history: nil),
                 ]
                 let first = try await account(home, port: proxy.port, modules: modules)
-                let peer = try await home.messenger()
+                let peer = try home.messenger()
                 defer { peer.close() }
-                try await peer.ask("send", ["to": home.jid.description, "body": "live", "id": "live"])
+                try peer.tell("send", ["to": home.jid.description, "body": "live", "id": "live"])
                 try await eventually { try home.store.notes("message").count == 1 }
-                try await first.chat.send(Message(to: try JID(peer.jid).bare, id: "mine", body: "from here"))
+                try await first.chat.send(Message(to: peer.account, id: "mine", body: "from here"))
                 try await first.caughtUp()
                 // Not to be resumed: the next session begins behind a log-out.
                 try await first.logOut()
                 await first.close()
-                try await peer.ask("flood", ["to": home.jid.description, "count": 150, "prefix": "a"])
+                try peer.tell("flood", ["to": home.jid.description, "count": 150, "prefix": "a"])
                 let second = try home.account(port: proxy.port) { $0.modules = modules }
                 try await second.connect()
                 for _ in 0..<4 {
@@ -250,24 +243,24 @@ extension RealServerTests {
             try await withHome(kind) { home in
                 let modules: [any AccountModule] = [DiscoModule(software: ("Verona", "1.0")), ChatModule()]
                 let account = try await account(home, modules: modules)
-                let peer = try await home.messenger()
+                let peer = try home.messenger()
                 defer { peer.close() }
                 let own = try await account.perform { step in
                     try step.first("SELECT full_jid FROM session") {
                         (row) throws(HandlerError) in row.text(0)
                     } ?? ""
                 }
-                let features = try await peer.ask("info", ["jid": own], as: [String].self)
+                let features = try peer.ask("info", ["jid": own], as: [String].self)
                 #expect(features.contains(Namespaces.receipts))
-                #expect(try await peer.ask("version", ["jid": own], as: String.self) == "Verona 1.0")
-                let info = try await account.disco.info(of: try JID(peer.jid))
+                #expect(try peer.ask("version", ["jid": own], as: String.self) == "Verona 1.0")
+                let info = try await account.disco.info(of: try peer.jid)
                 #expect(info.features.contains(Namespaces.receipts))
                 let server = try await account.disco.info(of: home.jid.domainJID)
                 #expect(server.identities.contains { $0.category == "server" && $0.type == "im" })
                 let items = try await account.disco.items(of: home.jid.domainJID)
                 #expect(items.contains { $0.jid.description == "conference.localhost" })
-                try await peer.ask("presence", ["to": own])
-                let known = try await self.known(account, try JID(peer.jid))
+                try peer.tell("presence", ["to": own])
+                let known = try await self.known(account, try peer.jid)
                 #expect(known?.features == info.features)
             }
         }

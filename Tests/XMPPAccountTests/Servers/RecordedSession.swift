@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 import XMPPCore
 import XMPPTestKit
@@ -30,12 +31,12 @@ final class RecordedSession {
 
     /// What PLAIN says.
     private var plain: String {
-        Data("\0\(user)\0\(RealHome.password)".utf8).base64EncodedString()
+        Data("\0\(user)\0\(RealServers.password)".utf8).base64EncodedString()
     }
 
     private func beginTLS(offersProtocol: Bool = false) throws {
         let context = try TLSContext.client(
-            trust: .file(home.certificates.authorityFile), identity: nil, pins: [], newest: .tls13)
+            trust: .file(home.scene.certificates.authorityFile), identity: nil, pins: [], newest: .tls13)
         try connection.startTLS(
             context, domain: home.server.domain, offersProtocol: offersProtocol, deadline: deadline)
     }

@@ -1,6 +1,8 @@
 import ParserVerifier
+import TestSupport
 import Testing
 import XMPPCore
+import XMPPTestKit
 
 extension RealServerTests {
     /// What real servers send, through the verifier of the parser: whole, byte by byte, glued, split everywhere.

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
@@ -70,7 +71,7 @@ extension RealServerTests {
                 try await account.listen()
                 try await account.connect()
                 try await account.logOut()
-                let peer = try await onThread { try home.peer() }
+                let peer = try home.scene.peer()
                 try peer.sendMessages(to: home.jid.description, count: 3, prefix: "off")
                 _ = try peer.waitUntilSent(prefix: "off", deadline: .now + .seconds(20))
                 peer.close()

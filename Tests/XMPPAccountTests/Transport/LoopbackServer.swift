@@ -109,23 +109,6 @@ final class AskedInterruption {
     }
 }
 
-/// A folder that exists for one test.
-final class TemporaryFolder: Sendable {
-    let path: String
-
-    init() throws {
-        let folder = FileManager.default.temporaryDirectory.appendingPathComponent(
-            "transport-" + UUID().uuidString)
-        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        path = folder.path
-    }
-
-    deinit { remove() }
-
-    /// Removes it now, whoever still holds it.
-    func remove() { try? FileManager.default.removeItem(atPath: path) }
-}
-
 /// The code of the `TransportError` that `body` throws; nil when it throws none.
 func transportError(_ body: () throws -> Void) -> TransportError? {
     do {

@@ -1,5 +1,6 @@
 import Handlers
 import PubSub
+import TestSupport
 @testable import XMPPAccount
 import XMPPCore
 

@@ -1,80 +1,42 @@
-import Foundation
 import Handlers
 import PubSub
-import Synchronization
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
-/// Which real server a test talks to.
-enum EventServer: String, CaseIterable, Sendable, CustomTestStringConvertible {
-    case prosody, ejabberd
-    var testDescription: String { rawValue }
-}
-
-/// A real server with an account of ours and a contact of it, a client that shares no code with us.
-final class EventHome: Sendable {
-    static let password = "correct horse battery staple"
-
+/// An account of ours on a real server and a contact of it, a client that shares no code with us; see pep_peer.py.
+final class EventHome: Sendable, TestResource {
     let jid: JID
     let juliet: JID
-    let server: any TestServer
-    let folder: TemporaryFolder
+    private let scene: RealScene
     private let peer: SlixmppPeer
-    private let authorityFile: String
-    private let accounts = Mutex<[Account]>([])
 
-    init(_ kind: EventServer) throws {
-        folder = try TemporaryFolder()
-        jid = try JID("romeo@localhost")
-        juliet = try JID("juliet@localhost")
-        let certificates = try TestCertificates(in: folder.path)
-        let certificate = try certificates.makeServerCertificate(for: [jid.domain])
-        authorityFile = certificates.authorityFile
-        let (file, key) = (certificate.certificateFile, certificate.keyFile)
-        server =
-            switch kind {
-            case .prosody:
-                try ProsodyServer(
-                    folder: folder.path + "/server", domain: jid.domain, certificateFile: file, keyFile: key)
-            case .ejabberd:
-                try EjabberdServer(
-                    folder: folder.path + "/server", domain: jid.domain, certificateFile: file, keyFile: key)
-            }
-        try server.start()
-        for user in ["romeo", "juliet"] { try server.addAccount(user, password: Self.password) }
-        try server.befriend("romeo", "juliet")
-        peer = try SlixmppPeer(
-            script: PackageResources.pep_peer_py, folder: folder.path + "/peer",
-            jid: "juliet@localhost/balcony",
-            password: Self.password, port: server.startTLSPort, trustFile: authorityFile)
-        try peer.start()
+    init(_ kind: ServerKind) throws {
+        scene = try RealScene(kind)
+        jid = try scene.addUser()
+        juliet = try scene.addUser()
+        try scene.server.befriend(jid.local ?? "", juliet.local ?? "")
+        peer = try scene.peer(PackageResources.pep_peer_py, as: juliet, resource: "balcony")
     }
 
     /// The account as another process would make it.
     func account(_ role: AccountRole = .main) throws -> Account {
         let store = try HandlerStore(
-            path: folder.path + "/store.db",
+            path: scene.folder.path + "/store.db",
             registry: HandlerRegistry(PubSubService.handlers + EventApp.handlers),
             schemas: Account.schemas + PubSubEvents.schemas + [EventApp.schema],
             role: role == .worker ? .worker : .main)
-        var configuration = AccountConfiguration(
-            jid: jid, password: Self.password,
-            server: .init(host: server.host, port: server.startTLSPort, security: .startTLS))
-        configuration.trust = .file(path: authorityFile)
+        var configuration = scene.configuration(of: jid, .startTLS)
         configuration.role = role
         configuration.modules = .standard + [PubSubEvents()]
-        let account = try Account(configuration, store: store)
-        accounts.withLock { $0.append(account) }
-        return account
+        return try scene.account(configuration, store: store)
     }
 
-    /// Tells the contact to do something, and waits until its server has answered.
-    func tell(_ line: String) async throws {
-        let peer = peer
-        _ = try await onOwnThread { try peer.ask(line, answer: "done \(line)") }
-        #expect(try peer.log().filter { $0.kind == .failed }.map(\.reason) == [])
+    /// Has the contact do something at a node, and waits until its server has answered.
+    func tell(_ name: String, _ node: String, _ arguments: SlixmppPeer.Arguments = [:]) throws {
+        try peer.tell(name, arguments.merging(["node": node]) { $1 })
     }
 
     /// Waits until the server knows what the account wants: it has asked what the account's presence stands for, and has the
@@ -83,15 +45,13 @@ final class EventHome: Sendable {
         for _ in 0..<2 { try await account.caughtUp() }
     }
 
-    func publish(_ nick: String, id: String = "current") async throws {
-        let xml = UserNick(nick).element.serialized()
-        try await tell("publish \(UserNick.node) \(id) \(Data(xml.utf8).base64EncodedString())")
+    func publish(_ nick: String, id: String = "current") throws {
+        try tell("publish", UserNick.node, ["id": id, "xml": UserNick(nick).element.serialized()])
     }
 
     /// The texts of the items that the contact saw on nodes of the account, or of a service.
     func seenByPeer(at service: JID? = nil) throws -> [String] {
-        try peer.log().filter { $0.kind.name == "event" && $0.from == (service ?? jid).description }
-            .compactMap(\.body)
+        try peer.records("event").filter { $0.from == (service ?? jid).description }.compactMap(\.body)
     }
 
     func notes(_ account: Account) throws -> [String] {
@@ -100,25 +60,14 @@ final class EventHome: Sendable {
 
     /// Waits until something was noted.
     func waitForNotes(_ count: Int, _ account: Account) async throws {
-        try await waitForCondition("\(count) notes instead of \(try notes(account))") {
+        try await eventually("\(count) notes instead of \(try notes(account))") {
             try notes(account).count >= count
         }
     }
 
-    func close() async {
-        for account in accounts.withLock({ $0 }) { await account.close() }
-        peer.close()
-        server.close()
-    }
+    func close() async { await scene.close() }
 }
 
-func withEventHome(_ kind: EventServer, _ body: (EventHome) async throws -> Void) async throws {
-    let home = try await onOwnThread { try EventHome(kind) }
-    do {
-        try await body(home)
-    } catch {
-        await home.close()
-        throw error
-    }
-    await home.close()
+func withEventHome(_ kind: ServerKind, _ body: (EventHome) async throws -> Void) async throws {
+    try await closing(EventHome(kind), after: body)
 }

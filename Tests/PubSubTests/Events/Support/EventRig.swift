@@ -2,13 +2,15 @@ import Foundation
 import Handlers
 import PubSub
 import Synchronization
+import TestSupport
+import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
 /// A scripted server and an account of events on it; every account made here is another process of the same one.
-final class EventRig: Sendable {
+final class EventRig: Sendable, TestResource {
     static let jid = try! JID("romeo@localhost")  // A constant that is an address.
     static let juliet = try! JID("juliet@localhost/balcony")  // The same.
 
@@ -94,7 +96,7 @@ final class EventRig: Sendable {
         let mark = server.log.entries.count
         server.send(query.element, from: Self.juliet)
         let log = server.log
-        let answer = try await onOwnThread {
+        let answer = try await onThread {
             log.wait(for: .seconds(40), from: mark) { $0.event == .received && $0.id == query.id }
         }
         let element = try Element(parsing: #require(answer?.xml))
@@ -114,31 +116,5 @@ final class EventRig: Sendable {
 
 /// Runs a test with a rig that is closed in any case.
 func withEventRig(_ body: (EventRig) async throws -> Void) async throws {
-    let rig = try EventRig()
-    do {
-        try await body(rig)
-    } catch {
-        await rig.close()
-        throw error
-    }
-    await rig.close()
-}
-
-/// Runs something that blocks on a thread of its own.
-func onOwnThread<Value: Sendable>(_ body: @escaping @Sendable () throws -> Value) async throws -> Value {
-    try await withCheckedThrowingContinuation { continuation in
-        Thread.detachNewThread { continuation.resume(with: Result { try body() }) }
-    }
-}
-
-/// Looks at something that has no event of its own until it is as wanted.
-func waitForCondition(
-    _ what: Comment? = nil, sourceLocation: SourceLocation = #_sourceLocation,
-    _ condition: () async throws -> Bool
-) async throws {
-    let end = ContinuousClock.now + .seconds(40)
-    while try await !condition() {
-        try #require(ContinuousClock.now < end, what, sourceLocation: sourceLocation)
-        try await Task.sleep(for: .milliseconds(5))
-    }
+    try await closing(EventRig(), after: body)
 }

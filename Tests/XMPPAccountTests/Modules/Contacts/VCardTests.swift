@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount

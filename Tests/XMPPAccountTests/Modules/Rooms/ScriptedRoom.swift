@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
