@@ -21,7 +21,7 @@ package final class EjabberdServer: TestServer {
     private let certificateFile: String
     private let keyFile: String
     private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort)
-    private let process = ServerProcess("ejabberd")
+    private let process: ServerProcess
     /// Accounts to be made at the next start.
     private let accounts = Mutex<[String: String]>([:])
 
@@ -42,6 +42,7 @@ package final class EjabberdServer: TestServer {
         self.certificateFile = certificateFile
         self.keyFile = keyFile
         self.options = options
+        process = ServerProcess("ejabberd", folder: folder)
         ports = (try LoopbackPort(), try LoopbackPort(), try LoopbackPort())
         try ServerProcess.writing {
             try FileManager.default.createDirectory(
@@ -192,19 +193,15 @@ package final class EjabberdServer: TestServer {
         guard !Self.libraries.isEmpty else {
             throw TestServerError(.notInstalled, "ejabberd is not installed (make setup installs it).")
         }
-        do {
+        return try process.launch { () throws(ChildProcessError) in
             // Few schedulers that never spin: the machine has others to run too.
-            return try ChildProcess(
+            try ChildProcess(
                 "erl",
                 [
                     "-noshell", "+sbwt", "none", "+S", "2:2", "+A", "2", "-mnesia", "dir",
                     "\"\(folder)/spool\"", "-eval", Self.program,
                 ], environment: .inheriting(environment), folder: folder, input: .pipe, output: .pipe,
-                errors: .file("\(folder)/console"))
-        } catch {
-            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
-            throw TestServerError(
-                code, "ejabberd could not be started (make setup installs it): \(error.message)")
+                errors: .file(process.console))
         }
     }
 
@@ -226,29 +223,19 @@ package final class EjabberdServer: TestServer {
         do throws(ChildProcessError) {
             answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
         } catch {
-            throw failure(error.message)
+            throw process.failure(error.message, log: log)
         }
-        guard answer == "> ready" else { throw failure("It says \(answer ?? "nothing")") }
+        guard answer == "> ready" else {
+            throw process.failure("It says \(answer ?? "nothing")", log: log)
+        }
         // It accepts connections some milliseconds after it says that it has started.
-        while !(ports.startTLS.isListening && ports.directTLS.isListening) {
-            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
-            if let ending { throw failure("It \(ending)") }
-            if ContinuousClock.now >= deadline { throw failure("It does not listen yet at the deadline") }
-        }
-    }
-
-    private func failure(_ what: String) -> TestServerError {
-        let console = (try? String(contentsOfFile: "\(folder)/console", encoding: .utf8)) ?? ""
-        let lines = (console + log).split(separator: "\n").suffix(12).joined(separator: "\n")
-        return TestServerError(.startFailed, "ejabberd did not start. \(what). Its last words:\n\(lines)")
+        try process.waitUntilListening([ports.startTLS, ports.directTLS], child, deadline: deadline) { log }
     }
 
     private func writeConfiguration() throws(TestServerError) {
         let text = options.configuration(
             domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
             startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort)
-        try ServerProcess.writing {
-            try Data(text.utf8).write(to: URL(filePath: configurationFile), options: .atomic)
-        }
+        try ServerProcess.write(text, to: configurationFile)
     }
 }

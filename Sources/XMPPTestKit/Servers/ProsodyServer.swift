@@ -20,7 +20,7 @@ package final class ProsodyServer: TestServer {
     private let keyFile: String
     private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort)
     private let componentPortReservation: LoopbackPort
-    private let process = ServerProcess("Prosody")
+    private let process: ServerProcess
 
     /// Reserves the ports and lays out the folder; starts nothing.
     ///
@@ -39,6 +39,7 @@ package final class ProsodyServer: TestServer {
         self.certificateFile = certificateFile
         self.keyFile = keyFile
         self.options = options
+        process = ServerProcess("Prosody", folder: folder)
         ports = (try LoopbackPort(), try LoopbackPort())
         componentPortReservation = try LoopbackPort()
         try ServerProcess.writing {
@@ -68,18 +69,8 @@ package final class ProsodyServer: TestServer {
             try writeConfiguration()
             return try launch()
         } wait: { child throws(TestServerError) in
-            try self.waitUntilReady(child, deadline: deadline)
-        }
-    }
-
-    private func waitUntilReady(
-        _ child: ChildProcess, deadline: ContinuousClock.Instant
-    ) throws(TestServerError) {
-        while !awaitedPorts.allSatisfy(\.isListening) {
-            // Prosody has no signal for "ready"; the wait for its end is the pause between two looks.
-            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
-            if let ending { throw failure("It \(ending)") }
-            if ContinuousClock.now >= deadline { throw failure("It does not listen yet at the deadline") }
+            // Prosody has no signal for "ready".
+            try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
         }
     }
 
@@ -127,14 +118,10 @@ package final class ProsodyServer: TestServer {
     }
 
     private func launch() throws(TestServerError) -> ChildProcess {
-        do {
-            return try ChildProcess(
-                "prosody", ["-F", "--config", configurationFile], output: .file("\(folder)/console"),
-                errors: .file("\(folder)/console"))
-        } catch {
-            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
-            throw TestServerError(
-                code, "Prosody could not be started (make setup installs it): \(error.message)")
+        try process.launch { () throws(ChildProcessError) in
+            try ChildProcess(
+                "prosody", ["-F", "--config", configurationFile], output: .file(process.console),
+                errors: .file(process.console))
         }
     }
 
@@ -142,15 +129,7 @@ package final class ProsodyServer: TestServer {
         let text = options.configuration(
             domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
             startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort)
-        try ServerProcess.writing {
-            try Data(text.utf8).write(to: URL(filePath: configurationFile), options: .atomic)
-        }
-    }
-
-    private func failure(_ what: String) -> TestServerError {
-        let console = (try? String(contentsOfFile: "\(folder)/console", encoding: .utf8)) ?? ""
-        let lines = (console + log).split(separator: "\n").suffix(12).joined(separator: "\n")
-        return TestServerError(.startFailed, "Prosody did not start. \(what). Its last words:\n\(lines)")
+        try ServerProcess.write(text, to: configurationFile)
     }
 
     /// How Prosody's internal storage names a file: all but ASCII letters and digits as %xx.

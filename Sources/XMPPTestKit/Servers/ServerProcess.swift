@@ -1,13 +1,22 @@
-import Glibc
+import FoundationEssentials
 import Synchronization
 
 /// The child process of a ``TestServer``, while there is one.
 final class ServerProcess: Sendable {
     private let name: String
+    private let folder: String
     private let process = Mutex<ChildProcess?>(nil)
 
-    /// - Parameter name: The server's name, for sentences.
-    init(_ name: String) { self.name = name }
+    /// - Parameters:
+    ///   - name: The server's name, for sentences.
+    ///   - folder: The server's; what the child writes without having been asked is in the file ``console`` there.
+    init(_ name: String, folder: String) {
+        self.name = name
+        self.folder = folder
+    }
+
+    /// Where the child's standard error goes.
+    var console: String { "\(folder)/console" }
 
     /// The process id while it runs.
     var processID: Int32? { process.withLock { $0?.isRunning == true ? $0?.processID : nil } }
@@ -64,6 +73,44 @@ final class ServerProcess: Sendable {
     }
 
     // MARK: What servers have in common
+
+    /// Starts the child.
+    func launch(_ body: () throws(ChildProcessError) -> ChildProcess) throws(TestServerError) -> ChildProcess
+    {
+        do { return try body() } catch {
+            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
+            throw TestServerError(
+                code, "\(name) could not be started (make setup installs it): \(error.message)")
+        }
+    }
+
+    /// Waits until the child accepts connections.
+    ///
+    /// - Parameter log: What the server has logged so far.
+    func waitUntilListening(
+        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant,
+        log: () -> String
+    ) throws(TestServerError) {
+        while !ports.allSatisfy(\.isListening) {
+            // There is no event for it; the wait for the child's end is the pause between two looks.
+            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
+            if let ending { throw failure("It \(ending)", log: log()) }
+            if ContinuousClock.now >= deadline {
+                throw failure("It does not listen yet at the deadline", log: log())
+            }
+        }
+    }
+
+    /// Why it could not be made ready, with what it last said.
+    func failure(_ what: String, log: String) -> TestServerError {
+        let words = (try? String(contentsOfFile: console, encoding: .utf8)) ?? ""
+        let lines = (words + log).split(separator: "\n").suffix(12).joined(separator: "\n")
+        return TestServerError(.startFailed, "\(name) did not start. \(what). Its last words:\n\(lines)")
+    }
+
+    static func write(_ text: String, to file: String) throws(TestServerError) {
+        try writing { try Data(text.utf8).write(to: URL(filePath: file), options: .atomic) }
+    }
 
     static func writing(_ body: () throws -> Void) throws(TestServerError) {
         do { try body() } catch {
