@@ -159,10 +159,7 @@ import XMPPCore
         // Each step waits as long as the first.
         try reach()
         #expect(
-            try offline.store.step { step in
-                try step.first("SELECT deadline FROM request") { (row) throws(HandlerError) in row.integer(0)
-                }
-            } == 7)
+            try offline.store.number("SELECT deadline FROM request") == 7)
         await offline.close()
     }
 

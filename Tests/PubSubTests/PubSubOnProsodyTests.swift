@@ -46,11 +46,7 @@ import XMPPCore
                     "f worker \(home.jid) \(node): items current=Jule",
                     "f worker \(home.jid) urn:durable-handlers:test:unknown: not found",
                 ])
-            let endings = try home.store.step { step in
-                try step.all("SELECT name FROM ending ORDER BY handler") { (row) throws(HandlerError) in
-                    row.text(0)
-                }
-            }
+            let endings = try home.store.texts("SELECT name FROM ending ORDER BY handler")
             #expect(
                 endings == ["pubsub.answered", "pubsub.answered", "pubsub.answered"])
         }

@@ -271,13 +271,11 @@ private final class PushHome: Sendable {
     }
 
     func complaint(devices: String) throws -> String {
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"),
-            ["app-server", "--component", Self.service, "--devices", devices, "--", "true"],
-            environment: .inheriting(secrets), errors: .pipe)
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(30)) ?? ""
-        #expect(try process.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
-        return complaint
+        let ending = try ProgramEnding(
+            of: "pushwake", ["app-server", "--component", Self.service, "--devices", devices, "--", "true"],
+            environment: secrets)
+        #expect(ending.status == 1)
+        return ending.complaint
     }
 
     /// What workers have stored.

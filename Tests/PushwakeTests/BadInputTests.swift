@@ -17,16 +17,11 @@ struct BadInputTests {
 
     init() throws { folder = try TemporaryFolder() }
 
-    private struct Ending {
-        var status: Int32?
-        var complaint: String
-    }
-
     /// Runs a worker, or another command, to its end.
     private func run(
         _ command: String = "worker", on world: EmbeddedWorld? = nil, port: UInt16? = nil,
         password: String? = nil, options: [String] = []
-    ) throws -> Ending {
+    ) throws -> ProgramEnding {
         let process = try ChildProcess(
             BuiltProduct.path("pushwake"),
             [
@@ -37,13 +32,11 @@ struct BadInputTests {
             environment: .inheriting(["PUSHWAKE_PASSWORD": password ?? world?.password ?? "none"]),
             input: .pipe,
             errors: .pipe)
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        return Ending(
-            status: try process.waitUntilExit(deadline: .now + .seconds(10)).status, complaint: complaint)
+        return try ProgramEnding(of: process)
     }
 
     private func expect(
-        _ ending: Ending, says words: String..., sourceLocation: SourceLocation = #_sourceLocation
+        _ ending: ProgramEnding, says words: String..., sourceLocation: SourceLocation = #_sourceLocation
     ) {
         #expect(ending.status == 1, "\(ending)", sourceLocation: sourceLocation)
         #expect(ending.complaint.hasPrefix("pushwake: "), "\(ending)", sourceLocation: sourceLocation)
@@ -231,10 +224,9 @@ struct BadInputTests {
             (["simulate", "extra"], "'extra' is no option"),
         ])
     func usage(words: [String], complaint: String) throws {
-        let process = try ChildProcess(BuiltProduct.path("pushwake"), words, errors: .pipe)
-        let said = try process.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
-        #expect(try process.waitUntilExit(deadline: .now + .seconds(10)).status == 64)
-        #expect(said.contains(complaint), "\(said)")
+        let ending = try ProgramEnding(of: "pushwake", words, within: .seconds(10))
+        #expect(ending.status == 64)
+        #expect(ending.complaint.contains(complaint), "\(ending)")
     }
 }
 

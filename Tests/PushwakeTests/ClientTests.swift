@@ -79,9 +79,9 @@ struct ClientTests {
             #expect(try home.run("send", as: "alice", ["bob@localhost", text]).status == 0)
         }
         let deaf = try home.start("listen", as: "bob", outputFile: "/dev/full")
-        let complaint = try deaf.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        #expect(try deaf.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
-        #expect(complaint.contains("what was not shown is shown by the next"), "\(complaint)")
+        let ending = try ProgramEnding(of: deaf)
+        #expect(ending.status == 1)
+        #expect(ending.complaint.contains("what was not shown is shown by the next"), "\(ending)")
         let listener = try home.listen("bob")
         #expect(try listener.shown().hasSuffix("alice@localhost: one"))
         #expect(try listener.shown().hasSuffix("alice@localhost: two"))
@@ -176,9 +176,9 @@ struct ClientTests {
         let alice = try home.start("join", as: "alice", ["\(room)"])
         try alice.complains(until: "in \(room) as alice")
         try await owner.rooms.request(.setRole(.none, of: "alice", reason: "Enough"), of: room)
-        let complaint = try alice.process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        #expect(complaint.contains("out of \(room): put out by a moderator (Enough)"), "\(complaint)")
-        #expect(try alice.process.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
+        let ending = try ProgramEnding(of: alice.process)
+        #expect(ending.complaint.contains("out of \(room): put out by a moderator (Enough)"), "\(ending)")
+        #expect(ending.status == 1)
         let again = try home.run("join", as: "alice", ["\(room)", "--nick", "Robert"])
         #expect(again.complaint.contains("choose another one with --nick"), "\(again)")
         await owner.close()
@@ -247,12 +247,6 @@ private final class ClientHome: Sendable {
 
     deinit { server.close(grace: .seconds(5)) }
 
-    struct Ending {
-        var status: Int32?
-        var output: String
-        var complaint: String
-    }
-
     /// A command that runs.
     struct Running {
         let process: ChildProcess
@@ -299,12 +293,10 @@ private final class ClientHome: Sendable {
     }
 
     /// Runs a command of Alice's without a store of the test's choice.
-    func runBare(_ command: [String], _ environment: [String: String]) throws -> Ending {
+    func runBare(_ command: [String], _ environment: [String: String]) throws -> ProgramEnding {
         let environment = environment.merging(["PUSHWAKE_PASSWORD": Self.password]) { first, _ in first }
-        return try ended(
-            ChildProcess(
-                BuiltProduct.path("pushwake"), words(command[0], "alice", store: nil),
-                environment: .inheriting(environment), output: .pipe, errors: .pipe))
+        return try ProgramEnding(
+            of: "pushwake", words(command[0], "alice", store: nil), environment: environment)
     }
 
     /// An account of this program on the server.
@@ -320,16 +312,8 @@ private final class ClientHome: Sendable {
     /// Runs a command to its end.
     func run(
         _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password
-    ) throws -> Ending {
-        try ended(start(command, as: user, words, password: password).process)
-    }
-
-    private func ended(_ running: ChildProcess) throws -> Ending {
-        let output = try running.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        let complaint = try running.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
-        return Ending(
-            status: try running.waitUntilExit(deadline: .now + .seconds(10)).status, output: output,
-            complaint: complaint)
+    ) throws -> ProgramEnding {
+        try ProgramEnding(of: start(command, as: user, words, password: password).process)
     }
 
     func listen(_ user: String, _ words: [String] = []) throws -> Running {

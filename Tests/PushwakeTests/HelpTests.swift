@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -8,13 +9,8 @@ import XMPPTestKit
 /// What the command says about itself.
 @Suite(.ownThread, .timeLimit(.minutes(3)))
 struct HelpTests {
-    private func run(_ words: [String]) throws -> (status: Int32?, output: String, complaint: String) {
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"), words, environment: .inheriting(["COLUMNS": "80"]), output: .pipe,
-            errors: .pipe)
-        let output = try process.output?.readToEnd(deadline: .now + .seconds(30)) ?? ""
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
-        return (try process.waitUntilExit(deadline: .now + .seconds(10)).status, output, complaint)
+    private func run(_ words: [String]) throws -> ProgramEnding {
+        try ProgramEnding(of: "pushwake", words, environment: ["COLUMNS": "80"])
     }
 
     @Test(

@@ -28,12 +28,8 @@ struct InspectTests {
             path: folder.path + "/store.db", registry: HandlerRegistry([Failing.self]), synchronous: .normal)
     }
 
-    private func inspect(_ words: String...) throws -> (status: Int32?, output: String, complaint: String) {
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"), ["inspect", "--store", path] + words, output: .pipe, errors: .pipe)
-        let output = try process.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        return (try process.waitUntilExit(deadline: .now + .seconds(10)).status, output, complaint)
+    private func inspect(_ words: String...) throws -> ProgramEnding {
+        try ProgramEnding(of: "pushwake", ["inspect", "--store", path] + words)
     }
 
     private func setAside() throws -> HandlerID {

@@ -188,14 +188,12 @@ struct ReportTests {
     )
     func realRun() throws {
         let file = folder.path + "/run.html"
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"),
-            ["simulate", "--rounds", "3", "--kills", "6", "--seed", "2", "--report", file], output: .pipe,
-            errors: .pipe)
-        _ = try process.output?.readToEnd(deadline: .now + .seconds(120))
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
-        #expect(try process.waitUntilExit(deadline: .now + .seconds(10)).status == 0, "\(complaint)")
-        #expect(complaint.contains("The report is in \(file)"), "\(complaint)")
+        let ending = try ProgramEnding(
+            of: "pushwake",
+            ["simulate", "--rounds", "3", "--kills", "6", "--seed", "2", "--report", file],
+            within: .seconds(120))
+        #expect(ending.status == 0, "\(ending)")
+        #expect(ending.complaint.contains("The report is in \(file)"), "\(ending)")
         let said = try browser.run(
             String(contentsOfFile: file, encoding: .utf8),
             """
@@ -216,14 +214,11 @@ struct ReportTests {
 
     @Test("W7 a report that cannot be written is told before the run begins")
     func unwritable() throws {
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"), ["simulate", "--report", folder.path + "/gone/run.html"],
-            output: .pipe,
-            errors: .pipe)
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        #expect(try process.waitUntilExit(deadline: .now + .seconds(10)).status == 1)
+        let ending = try ProgramEnding(
+            of: "pushwake", ["simulate", "--report", folder.path + "/gone/run.html"])
+        #expect(ending.status == 1)
         #expect(
-            complaint.contains("check that its folder exists") && !complaint.contains("rounds"),
-            "\(complaint)")
+            ending.complaint.contains("check that its folder exists") && !ending.complaint.contains("rounds"),
+            "\(ending)")
     }
 }

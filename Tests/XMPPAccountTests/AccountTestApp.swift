@@ -225,15 +225,6 @@ extension HandlerStore {
         }
     }
 
-    /// One number.
-    func number(_ sql: String) throws -> Int64 {
-        try step { step in
-            try step.first(sql) { (row) throws(HandlerError) in row.integer(0) } ?? 0
-        }
-    }
-
-    func change(_ sql: String) throws { _ = try step { try $0.execute(sql) } }
-
     /// How many rows the outbox has.
     var outboxCount: Int64 { get throws { try number("SELECT count(*) FROM outbox") } }
     /// How many handlers wait to be called once.

@@ -87,9 +87,9 @@ extension OmemoOnServersTests {
             }
 
             func texts(_ sql: String) throws -> [String] {
-                let store = try HandlerStore(
-                    path: store, registry: HandlerRegistry(), schemas: Account.schemas + OmemoService.schemas)
-                return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+                try HandlerStore(
+                    path: store, registry: HandlerRegistry(), schemas: Account.schemas + OmemoService.schemas
+                ).texts(sql)
             }
 
             /// Runs until everything is sent and heard.

@@ -28,11 +28,11 @@ final class Ours: Sendable {
     // MARK: What it knows
 
     func texts(_ sql: String) throws -> [String] {
-        try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+        try store.texts(sql)
     }
 
     func number(_ sql: String) throws -> Int64 {
-        try store.step { try $0.first(sql) { (row) throws(HandlerError) in row.integer(0) } } ?? 0
+        try store.number(sql)
     }
 
     var notes: [String] { get throws { try texts("SELECT text FROM note ORDER BY row") } }

@@ -7,8 +7,6 @@ import XMPPCore
 
 /// Asking for a list and taking the answer over: only "not found" empties it.
 @Suite(.ownThread) struct DeviceListRefreshTests {
-    private let juliet = "juliet@capulet.lit"
-
     private func refresh(_ offline: OfflineAccount, _ version: OmemoVersion = .omemo2, fails: Bool = false)
         throws
         -> String
@@ -59,7 +57,7 @@ import XMPPCore
         let offline = try OfflineAccount()
         let id = try refresh(offline, version)
         #expect(
-            try offline.texts("SELECT CAST(xml AS TEXT) FROM outbox") == [
+            try offline.store.texts("SELECT CAST(xml AS TEXT) FROM outbox") == [
                 """
                 <iq type='get' id='\(id)' to='juliet@capulet.lit'><pubsub xmlns='http://jabber.org/protocol/pubsub'>\
                 <items node='\(version.deviceListNode)'/></pubsub></iq>
@@ -163,7 +161,7 @@ import XMPPCore
         try offline.receive(result(refresh(offline, fails: true), list(8)))
         #expect(try offline.devices(of: juliet) == Self.known)
         #expect(try offline.notes.count == 1)
-        #expect(try offline.texts("SELECT name FROM handler WHERE state = 2") == ["pubsub.answered"])
+        #expect(try offline.store.texts("SELECT name FROM handler WHERE state = 2") == ["pubsub.answered"])
         await offline.close()
     }
 

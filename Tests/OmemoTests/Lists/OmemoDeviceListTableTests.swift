@@ -7,8 +7,6 @@ import XMPPCore
 
 /// The stored lists: marked, not deleted; each account, user and version apart.
 @Suite(.ownThread) struct OmemoDeviceListTableTests {
-    private let juliet = "juliet@capulet.lit"
-
     @discardableResult
     private func merge(
         _ numbers: [UInt32], of jid: String = "juliet@capulet.lit", _ version: OmemoVersion = .omemo2,

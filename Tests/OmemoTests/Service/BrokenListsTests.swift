@@ -9,21 +9,11 @@ import XMPPCore
 
 /// Device lists and bundles that are missing, empty, wrong or endless, by accident or on purpose.
 @Suite(.ownThread) struct BrokenListsTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
-    private func pair() throws -> (World, World.Client, World.Client) {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
-        return (world, a, b)
-    }
-
     // MARK: Lists
 
     @Test("O4 a message to somebody without devices is given up with the reason, and nothing of it leaves")
     func noDevices() async throws {
-        let (world, a, _) = try pair()
+        let (world, a, _) = try World.pair()
         try a.send("one", to: "nobody@capulet.lit")
         try world.settle()
         #expect(try a.heard() == ["not sent 0 the user has no OMEMO device"])
@@ -36,7 +26,7 @@ import XMPPCore
         "O2 O4 a list that cannot be had is not read as empty: the one that is known serves, else the reason is told"
     )
     func listError() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         world.answer = { request, node in
@@ -57,7 +47,7 @@ import XMPPCore
         "O4 a list that never comes is asked for three times; the message waits meanwhile and is then given up"
     )
     func listTimeout() async throws {
-        let (world, a, _) = try pair()
+        let (world, a, _) = try World.pair()
         world.answer = { _, _ in nil }
         try a.send("one", to: romeo)
         for attempt in 1...3 {
@@ -83,7 +73,7 @@ import XMPPCore
 
     @Test("O4 what was asked for in a session that is lost is asked for again, and the message goes")
     func sessionLost() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         for _ in 0..<3 {
             try a.step { step in
@@ -103,7 +93,7 @@ import XMPPCore
 
     @Test("O2 a device that is taken off its own list puts itself back, and stops when that goes on and on")
     func loopGuard() async throws {
-        let (world, a, _) = try pair()
+        let (world, a, _) = try World.pair()
         func evict() throws {
             let list = OmemoDeviceList(.omemo2, devices: [])
             _ = try a.step { step in
@@ -158,13 +148,7 @@ import XMPPCore
 
     @Test("O2 a removed device gets nothing any more; one that comes back does, with the trust it had")
     func removed() async throws {
-        let world = World()
-        let a = try world.add(juliet + "/a")
-        let romeos = [try world.add(romeo + "/a"), try world.add(romeo + "/b")]
-        world.isPushing = true
-        try world.settle()
-        try a.send("one", to: romeo)
-        try world.settle()
+        let (world, a, romeos) = try World.trio()
         for client in romeos { #expect(try client.heard() == ["one blind"]) }
         func list(_ clients: [World.Client]) throws {
             for version in OmemoVersion.allCases {
@@ -186,7 +170,7 @@ import XMPPCore
 
     @Test("O2 O4 a list that has become empty is believed: nothing leaves, and the reason is told")
     func emptyList() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         #expect(try b.heard() == ["one blind"])
@@ -206,7 +190,7 @@ import XMPPCore
 
     @Test("O2 a device puts itself back on an own list without it, and leaves the others on it")
     func listWithoutUs() async throws {
-        let (world, a, _) = try pair()
+        let (world, a, _) = try World.pair()
         let device = try a.own.device.rawValue
         for version in OmemoVersion.allCases {
             let others = [7, 9].compactMap { OmemoDeviceID(rawValue: $0) }.map { OmemoDeviceList.Device($0) }
@@ -274,7 +258,7 @@ import XMPPCore
 
     @Test("O1 a device whose bundle of the current version is broken is spoken to in the legacy version")
     func otherVersion() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         world.nodes["\(romeo) urn:xmpp:omemo:2:bundles"] = nil
         try a.send("one", to: romeo)
         try world.settle()
@@ -323,7 +307,7 @@ import XMPPCore
 
     @Test("O3 messages to prekeys that are used up or gone cannot be read, and a new session is offered")
     func usedUp() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try b.step { step in
             try step.execute("DELETE FROM omemo_prekey")
             // Nothing is published anew while the old bundle is read.
@@ -343,7 +327,7 @@ import XMPPCore
 
     @Test("O3 O4 of a bundle with ten thousand prekeys some are looked at, and one is used")
     func hugeBundle() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         let device = try b.own.device
         for version in OmemoVersion.allCases {
             let bundle = try world.bundle(b, version)
@@ -365,7 +349,7 @@ import XMPPCore
 
     @Test("O3 a message to a signed prekey that is gone cannot be read, and a new session is offered")
     func oldSignedPreKey() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         b.isOnline = false
         try a.send("lost", to: romeo)
         try world.settle()

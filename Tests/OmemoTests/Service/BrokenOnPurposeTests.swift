@@ -9,16 +9,6 @@ import XMPPCore
 
 /// What servers and peers do wrong, by accident or on purpose.
 @Suite(.ownThread) struct BrokenOnPurposeTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
-    private func pair() throws -> (World, World.Client, World.Client) {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
-        return (world, a, b)
-    }
-
     private func hasContent(_ stanza: Element) -> Bool {
         stanza.elements.contains { $0.name == "encrypted" && $0.child("payload", $0.namespace) != nil }
     }
@@ -27,7 +17,7 @@ import XMPPCore
 
     @Test("O7 a device that was reinstalled under its number has a new key: nobody has decided about it")
     func changedIdentity() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         try b.send("two", to: juliet)
@@ -102,7 +92,7 @@ import XMPPCore
 
     @Test("O5 of a message with thousands of keys for this device none is tried, and the step goes on")
     func manyKeys() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         _ = try b.heard()
@@ -127,7 +117,7 @@ import XMPPCore
 
     @Test("O5 noise, huge keys and strange elements are handled and never fail the step")
     func noise() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         _ = try b.heard()
@@ -164,7 +154,7 @@ import XMPPCore
 
     @Test("O5 only the own server may wrap a message in a carbon copy")
     func forgedCarbon() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         _ = try b.heard()
@@ -188,7 +178,7 @@ import XMPPCore
 
     @Test("O5 a message from the archive that was read live is not read twice")
     func archive() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         for text in ["one", "two"] {
             try a.send(text, to: romeo)
             try world.settle()
@@ -217,7 +207,7 @@ import XMPPCore
         "O5 a listener that fails undoes the ratchet: the message is set aside, still encrypted, and not lost"
     )
     func failingListener() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         try a.send("two", to: romeo)
@@ -246,7 +236,7 @@ import XMPPCore
 
     @Test("O6 ratchet and ciphertext are undone together")
     func undone() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         let before = try a.texts("SELECT hex(record) FROM omemo_session")

@@ -5,9 +5,6 @@ import XMPPCore
 
 /// Whole conversations between devices, through a server in memory.
 @Suite(.ownThread) struct ConversationTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
     @Test("O2 O3 a device that starts is published in both versions: 100 prekeys, and on the list")
     func published() async throws {
         let world = World()
@@ -57,9 +54,7 @@ import XMPPCore
 
     @Test("O4 messages that wait leave in the order in which they were sent, and never in the clear")
     func order() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         for index in 0..<5 { try a.send("secret \(index)", to: romeo) }
         try world.settle()
         #expect(try b.heard() == (0..<5).map { "secret \($0) blind" })
@@ -72,9 +67,7 @@ import XMPPCore
 
     @Test("O1 a device of one version only is spoken to in that version", arguments: OmemoVersion.allCases)
     func oneVersion(_ version: OmemoVersion) async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         let other = version == .legacy ? OmemoVersion.omemo2 : .legacy
         world.nodes["\(romeo) \(other.deviceListNode)"] = nil
         try a.send("one", to: romeo)
@@ -89,9 +82,7 @@ import XMPPCore
 
     @Test("O5 both begin at the same moment: everything arrives, and one session stays")
     func crossing() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         // Both have the other's keys before either message is on its way.
         try a.send("a1", to: romeo)
         try b.send("b1", to: juliet)
@@ -109,9 +100,7 @@ import XMPPCore
 
     @Test("O3 a key exchange uses a prekey up: it is replaced and the bundles are published anew")
     func replacedPreKey() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         let before = Set(try world.bundle(b, .omemo2).preKeys.map(\.id))
         try a.send("one", to: romeo)
         try world.settle()
@@ -128,9 +117,7 @@ import XMPPCore
     @Test(
         "O3 the signed prekey is replaced after its time; messages to the old one are read for as long again")
     func rotation() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         let old = try world.bundle(b, .omemo2).signedPreKey.id
         // Encrypted to the old one, and on its way while it is replaced.
         try a.send("one", to: romeo)
@@ -158,9 +145,7 @@ import XMPPCore
 
     @Test("O5 after a chain of 53 messages without an answer a heartbeat moves the ratchet on, once")
     func heartbeat() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         try a.send("0", to: romeo)
         try world.settle()
         let quiet = b.sent.count
@@ -183,9 +168,7 @@ import XMPPCore
 
     @Test("O5 a message that comes twice is taken once, and nothing is said about it")
     func twice() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         try a.send("one", to: romeo)
         try world.settle()
         let sent = b.sent.count
@@ -202,14 +185,7 @@ import XMPPCore
 
     @Test("O5 a lost session is repaired with an empty message once all is quiet; later messages are read")
     func repair() async throws {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
-        try a.send("one", to: romeo)
-        try world.settle()
-        try b.send("two", to: juliet)
-        try world.settle()
-        _ = (try a.heard(), try b.heard())
+        let (world, a, b) = try World.pairInSession()
         try b.step { _ = try $0.execute("DELETE FROM omemo_session") }
         try a.send("lost", to: romeo)
         try a.send("lost too", to: romeo)

@@ -8,13 +8,8 @@ import XMPPCore
 
 /// What others say in a name or under a number that is not theirs, and what comes back as an error.
 @Suite(.ownThread) struct ForgedTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
     private func pair() throws -> (World, World.Client, World.Client) {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
+        let (world, a, b) = try World.pair()
         for (one, other) in [(a, romeo), (b, juliet), (a, romeo)] {
             try one.send("hello", to: other)
             try world.settle()

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Handlers
+import TestSupport
 @testable import Omemo
 import TestThreads
 import Testing
@@ -8,36 +9,15 @@ import XMPPTestKit
 
 /// `pushwake omemo`, as a process of its own beside the program whose store it looks at.
 @Suite(.ownThread, .timeLimit(.minutes(3))) struct OmemoCommandTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
-    private func run(_ client: World.Client?, _ words: String...) throws -> (
-        status: Int32?, output: String, complaint: String
-    ) {
+    private func run(_ client: World.Client?, _ words: String...) throws -> ProgramEnding {
         let store = client.map { ["--store", $0.folder.path + "/store.db"] } ?? []
-        let process = try ChildProcess(
-            BuiltProduct.path("pushwake"), ["omemo"] + words + store, output: .pipe, errors: .pipe)
-        let output = try process.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        let complaint = try process.errors?.readToEnd(deadline: .now + .seconds(60)) ?? ""
-        return (try process.waitUntilExit(deadline: .now + .seconds(10)).status, output, complaint)
-    }
-
-    /// Juliet, who knows both devices of Romeo.
-    private func met() throws -> (World, World.Client, [World.Client]) {
-        let world = World()
-        let a = try world.add(juliet + "/a")
-        let romeos = [try world.add(romeo + "/a"), try world.add(romeo + "/b")]
-        world.isPushing = true
-        try world.settle()
-        try a.send("one", to: romeo)
-        try world.settle()
-        return (world, a, romeos)
+        return try ProgramEnding(of: "pushwake", ["omemo"] + words + store)
     }
 
     @Test(
         "O7 list shows every device with the fingerprint that its own program shows, for people and as JSON")
     func list() async throws {
-        let (world, a, romeos) = try met()
+        let (world, a, romeos) = try World.trio()
         let shown = try run(a)
         #expect(shown.status == 0, "\(shown)")
         let own = try a.own
@@ -73,7 +53,7 @@ import XMPPTestKit
 
     @Test("O7 trust writes a decision down, by fingerprint or by device, and the program follows it at once")
     func trust() async throws {
-        let (world, a, romeos) = try met()
+        let (world, a, romeos) = try World.trio()
         for client in romeos { _ = try client.heard() }
         let (first, second) = (try romeos[0].own, try romeos[1].own)
         let verified = try run(a, "trust", romeo, first.key.fingerprint, "verified")
@@ -91,21 +71,20 @@ import XMPPTestKit
 
     @Test("O7 what is wrong is said and changes nothing: no store, no such key, user, device or decision")
     func wrong() async throws {
-        let (world, a, _) = try met()
+        let (world, a, _) = try World.trio()
         let before = try a.texts("SELECT hex(identity) || trust FROM omemo_identity ORDER BY identity")
         let stranger = try SignalKeys.makeIdentity(device: a.own.device).key.fingerprint
-        let cases:
-            [(status: Int32, words: String, ending: (status: Int32?, output: String, complaint: String))] = [
-                (64, "--store is missing", try run(nil, "list")),
-                (1, "never had the key", try run(a, "trust", romeo, stranger, "verified")),
-                (1, "no key of a device 5", try run(a, "trust", romeo, "5", "verified")),
-                (64, "is no decision", try run(a, "trust", romeo, stranger, "perhaps")),
-                (64, "neither a fingerprint", try run(a, "trust", romeo, "abc", "verified")),
-                (1, "no device of nobody@capulet.lit is known", try run(a, "list", "nobody@capulet.lit")),
-                (1, "holds no OMEMO device of romeo", try run(a, "--jid", romeo)),
-                (64, "there is no command 'forget'", try run(a, "forget")),
-                (1, "there is no file", try run(nil, "--store", a.folder.path + "/none.db")),
-            ]
+        let cases: [(status: Int32, words: String, ending: ProgramEnding)] = [
+            (64, "--store is missing", try run(nil, "list")),
+            (1, "never had the key", try run(a, "trust", romeo, stranger, "verified")),
+            (1, "no key of a device 5", try run(a, "trust", romeo, "5", "verified")),
+            (64, "is no decision", try run(a, "trust", romeo, stranger, "perhaps")),
+            (64, "neither a fingerprint", try run(a, "trust", romeo, "abc", "verified")),
+            (1, "no device of nobody@capulet.lit is known", try run(a, "list", "nobody@capulet.lit")),
+            (1, "holds no OMEMO device of romeo", try run(a, "--jid", romeo)),
+            (64, "there is no command 'forget'", try run(a, "forget")),
+            (1, "there is no file", try run(nil, "--store", a.folder.path + "/none.db")),
+        ]
         for (status, words, ending) in cases {
             #expect(ending.status == status && ending.complaint.contains(words), "\(words): \(ending)")
             #expect(ending.output == "")

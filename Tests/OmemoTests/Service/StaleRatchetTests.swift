@@ -8,22 +8,6 @@ import XMPPCore
 
 /// Ratchets that somebody else has moved on: a part of a step that was undone, or another process with the same store.
 @Suite(.ownThread) struct StaleRatchetTests {
-    private let juliet = "juliet@capulet.lit"
-    private let romeo = "romeo@montague.lit"
-
-    /// Two devices with a session that both have used.
-    private func pair() throws -> (World, World.Client, World.Client) {
-        let world = World()
-        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
-        try world.settle()
-        try a.send("one", to: romeo)
-        try world.settle()
-        try b.send("two", to: juliet)
-        try world.settle()
-        _ = (try a.heard(), try b.heard())
-        return (world, a, b)
-    }
-
     /// The number in its chain of each key for a device, oldest first.
     private func counters(_ sent: [Element], for device: OmemoDeviceID, of user: String) throws -> [UInt32] {
         let context = try KeyContext()
@@ -44,7 +28,7 @@ import XMPPCore
 
     @Test("O6 a part of a step that is undone takes its ratchet back, though the session is held open")
     func undonePart() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pairInSession()
         a.sent = []
         try a.step { step in
             try a.omemo.send(OmemoContent(body: "three"), to: JID(romeo), in: step)
@@ -64,7 +48,7 @@ import XMPPCore
         "O5 a message that a listener refuses leaves the ratchet as it was, between messages of the same step"
     )
     func undoneMessage() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pairInSession()
         for number in 0..<4 { try b.send("m\(number)", to: juliet) }
         try world.carry()
         let messages = a.inbox.filter { $0.name == "message" }
@@ -95,7 +79,7 @@ import XMPPCore
         "O5 O6 two processes with one store take turns: each goes on from where the other has left the ratchet"
     )
     func twoProcesses() async throws {
-        let (world, a, b) = try pair()
+        let (world, a, b) = try World.pairInSession()
         let store = try HandlerStore(
             path: a.folder.path + "/store.db",
             registry: HandlerRegistry([World.Heard.self, World.Reported.self]),

@@ -91,13 +91,7 @@ final class OfflineAccount {
         }
     }
 
-    func texts(_ sql: String) throws -> [String] {
-        try store.step { step in
-            try step.all(sql) { (row) throws(HandlerError) in row.text(0) }
-        }
-    }
-
-    var notes: [String] { get throws { try texts("SELECT text FROM note ORDER BY row") } }
+    var notes: [String] { get throws { try store.texts("SELECT text FROM note ORDER BY row") } }
 
     /// Notes what a refresh brought.
     struct Refreshed: Handler {

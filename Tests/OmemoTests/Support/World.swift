@@ -7,6 +7,10 @@ import Testing
 @testable import XMPPAccount
 import XMPPCore
 
+/// The users of most tests.
+let juliet = "juliet@capulet.lit"
+let romeo = "romeo@montague.lit"
+
 /// Accounts without streams and a server in memory between them: it keeps PEP nodes, answers requests and brings messages
 /// to every device of a user. Nothing happens by itself: ``settle()`` carries until nobody has anything to say.
 final class World {
@@ -56,9 +60,7 @@ final class World {
             }
         }
 
-        func texts(_ sql: String) throws -> [String] {
-            try step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
-        }
+        func texts(_ sql: String) throws -> [String] { try store.texts(sql) }
 
         /// What was decrypted or could not be, oldest first; and then forgotten.
         func heard() throws -> [String] {
@@ -119,6 +121,37 @@ final class World {
         clients.append(client)
         if starts { try client.start() }
         return client
+    }
+
+    /// One device of Juliet's and one of Romeo's.
+    static func pair() throws -> (World, Client, Client) {
+        let world = World()
+        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/a"))
+        try world.settle()
+        return (world, a, b)
+    }
+
+    /// Two devices with a session that both have used.
+    static func pairInSession() throws -> (World, Client, Client) {
+        let (world, a, b) = try pair()
+        try a.send("one", to: romeo)
+        try world.settle()
+        try b.send("two", to: juliet)
+        try world.settle()
+        _ = (try a.heard(), try b.heard())
+        return (world, a, b)
+    }
+
+    /// Juliet, who knows both devices of Romeo: each has a message of hers.
+    static func trio() throws -> (World, Client, [Client]) {
+        let world = World()
+        let a = try world.add(juliet + "/a")
+        let romeos = [try world.add(romeo + "/a"), try world.add(romeo + "/b")]
+        world.isPushing = true
+        try world.settle()
+        try a.send("one", to: romeo)
+        try world.settle()
+        return (world, a, romeos)
     }
 
     func close() async { for client in clients { await client.account.close() } }

@@ -32,11 +32,7 @@ import XMPPTestKit
             let worker = try home.account(.worker)
             try await worker.connect()
             try await home.waitForNotes(3, worker)
-            let resumed = try worker.store.step { step in
-                try step.first("SELECT resumed_count FROM session") { (row) throws(HandlerError) in
-                    row.integer(0)
-                }
-            }
+            let resumed = try worker.store.number("SELECT resumed_count FROM session")
             #expect(resumed == 1)
 
             // A new session: the server shows the last item, which is known.

@@ -124,9 +124,7 @@ import XMPPTestKit
             let worker = try await rig.connected(.worker)
             #expect(
                 try rig.notes(worker) == ["a juliet@localhost \(nicks): items current=Jule"])
-            let handled = try worker.store.step { step in
-                try step.first("SELECT handled FROM session") { (row) throws(HandlerError) in row.integer(0) }
-            }
+            let handled = try worker.store.number("SELECT handled FROM session")
             #expect(handled == 1)
         }
     }

@@ -43,9 +43,8 @@ extension OperationsOnServers {
             }
 
             func texts(_ sql: String) throws -> [String] {
-                let store = try HandlerStore(
-                    path: store, registry: HandlerRegistry(), schemas: Account.schemas)
-                return try store.step { try $0.all(sql) { (row) throws(HandlerError) in row.text(0) } }
+                try HandlerStore(path: store, registry: HandlerRegistry(), schemas: Account.schemas).texts(
+                    sql)
             }
 
             var heard: [String] { get throws { try texts("SELECT text FROM heard ORDER BY row") } }

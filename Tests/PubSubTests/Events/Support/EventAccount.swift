@@ -114,9 +114,7 @@ final class EventAccount {
         }
     }
 
-    func number(_ sql: String) throws -> Int64 {
-        try step { try $0.first(sql) { (row) throws(HandlerError) in row.integer(0) } ?? 0 }
-    }
+    func number(_ sql: String) throws -> Int64 { try store.number(sql) }
 
     /// What the account says that it understands, as far as it is about events.
     var wanted: Set<String> {
