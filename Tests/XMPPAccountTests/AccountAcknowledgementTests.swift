@@ -434,11 +434,7 @@ import XMPPTestKit
             try await account.perform { _ in }
             rig.bot.send(rig.messageToAlice("m1", "later"))
             try await eventually { try account.store.setAside == 1 }
-            let reason = try account.store.step { step in
-                try step.first("SELECT reason FROM handler WHERE state <> 0") { (row) throws(HandlerError) in
-                    row.text(0)
-                }
-            }
+            let reason = try account.store.texts("SELECT reason FROM handler WHERE state <> 0").first
             #expect(reason?.contains("cannot be deferred any more") == true)
         }
     }

@@ -184,6 +184,24 @@ import XMPPTestKit
         return times
     }
 
+    /// Does something while a step of another process has the store.
+    private func whileBlocked(_ store: HandlerStore, _ body: () async throws -> Void) async throws {
+        let (isHeld, mayEnd) = (DispatchGate(), DispatchGate())
+        async let writer: Void = onThread {
+            try store.step { _ in
+                isHeld.open()
+                mayEnd.wait()
+            }
+        }
+        do {
+            // Within: the step must end whatever happens here.
+            defer { mayEnd.open() }
+            try await onThread { isHeld.wait() }
+            try await body()
+        }
+        try await writer
+    }
+
     @Test("S5 a store that another process blocks for longer than the wait loses nothing")
     func busyStore() async throws {
         try await withRig { rig in
@@ -192,21 +210,12 @@ import XMPPTestKit
             try await account.listen()
             try await account.tell("s1")
             try await account.caughtUp()
-            let other = try rig.store()
-            let (isHeld, mayEnd) = (DispatchGate(), DispatchGate())
-            async let writer: Void = onThread {
-                try other.step { _ in
-                    isHeld.open()
-                    mayEnd.wait()
-                }
+            try await whileBlocked(rig.store()) {
+                for number in 0..<20 { rig.bot.send(rig.messageToAlice("m\(number)", "hello")) }
+                let refused = await errorOf { try await account.tell("s2") } as? HandlerError
+                #expect(refused?.code == .databaseLocked)
+                await events.until("suspended")
             }
-            try await onThread { isHeld.wait() }
-            for number in 0..<20 { rig.bot.send(rig.messageToAlice("m\(number)", "hello")) }
-            let refused = await errorOf { try await account.tell("s2") } as? HandlerError
-            #expect(refused?.code == .databaseLocked)
-            await events.until("suspended")
-            mayEnd.open()
-            try await writer
             await events.until("resumed")
             try await account.tell("s3")
             try await account.caughtUp()
@@ -223,19 +232,10 @@ import XMPPTestKit
             let account = try await rig.connected(store: try rig.store(busyTimeout: 0))
             try await account.ask(rig.question("q1", want: "silence"), timeout: 100)
             try await account.caughtUp()
-            let other = try rig.store()
-            let (isHeld, mayEnd) = (DispatchGate(), DispatchGate())
-            async let writer: Void = onThread {
-                try other.step { _ in
-                    isHeld.open()
-                    mayEnd.wait()
-                }
+            try await whileBlocked(rig.store()) {
+                clock.advance(by: .milliseconds(100))
+                try await expectQuiet("store blocked, request due")
             }
-            try await onThread { isHeld.wait() }
-            clock.advance(by: .milliseconds(100))
-            try await expectQuiet("store blocked, request due")
-            mayEnd.open()
-            try await writer
             try await rig.turnUntil { try account.store.notes("ended").count == 1 }
         }
     }

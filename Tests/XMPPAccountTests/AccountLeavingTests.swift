@@ -23,11 +23,7 @@ import XMPPTestKit
         handlers: [Slow.self])
 
     private func stored(_ store: HandlerStore) throws -> [String] {
-        try store.step { step in
-            try step.all("SELECT stanza_id FROM slow ORDER BY row") { (row) throws(HandlerError) in
-                row.text(0)
-            }
-        }
+        try store.texts("SELECT stanza_id FROM slow ORDER BY row")
     }
 
     @Test(

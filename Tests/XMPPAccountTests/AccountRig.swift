@@ -100,6 +100,19 @@ final class AccountRig: Sendable, TestResource {
         folder.remove()
     }
 
+    /// Loses the session and what the server keeps of it: a server with an archive leaves messages to that.
+    func loseSession(of account: Account, _ events: EventReader) async throws {
+        server.refuseNextResumption()
+        server.dropConnections()
+        await events.until("suspended")
+        server.expireSessions()
+        let other = try JID("alice@localhost/other")
+        _ = server.addBot(jid: other) { _, _ in }
+        server.removeBot(jid: other)
+        try await account.connect()
+        await events.until("bound")
+    }
+
     // MARK: What the server saw
 
     /// Waits for an entry of the log on a thread that may block.

@@ -23,6 +23,17 @@ import XMPPTestKit
         return account
     }
 
+    /// An account that has the whole archive.
+    private func caughtUp(_ rig: AccountRig) async throws -> (Account, EventReader) {
+        archive.serve(at: AccountRig.alice, on: rig.server)
+        let account = try await account(rig)
+        let events = EventReader(account)
+        try await account.connect()
+        try await eventually { try account.store.notes("message").count == 5 }
+        try await account.caughtUp()
+        return (account, events)
+    }
+
     private func mark(_ id: String, _ account: Account) async throws -> Bool {
         let text = try account.store.step { step in
             try step.first(
@@ -31,19 +42,6 @@ import XMPPTestKit
         }
         let receipt = try JSONDecoder().decode(DeferredStanza.self, from: Data((text ?? "").utf8))
         return try await account.markHandled(receipt)
-    }
-
-    /// Loses the session and what the server keeps of it: a server with an archive leaves messages to that.
-    private func lose(_ rig: AccountRig, _ account: Account, _ events: EventReader) async throws {
-        rig.server.refuseNextResumption()
-        rig.server.dropConnections()
-        await events.until("suspended")
-        rig.server.expireSessions()
-        let other = try JID("alice@localhost/other")
-        _ = rig.server.addBot(jid: other) { _, _ in }
-        rig.server.removeBot(jid: other)
-        try await account.connect()
-        await events.until("bound")
     }
 
     @Test("X13 a message out of an archive that is to be handled later comes again with a resumed stream")
@@ -77,19 +75,14 @@ import XMPPTestKit
         "X13 a message out of an archive that is not handled when the session is lost comes out of it again")
     func lost() async throws {
         try await withRig(reconnects: false) { rig in
-            archive.serve(at: AccountRig.alice, on: rig.server)
-            let account = try await account(rig)
-            let events = EventReader(account)
-            try await account.connect()
-            try await eventually { try account.store.notes("message").count == 5 }
-            try await account.caughtUp()
-            try await lose(rig, account, events)
+            let (account, events) = try await caughtUp(rig)
+            try await rig.loseSession(of: account, events)
             try await eventually { try account.store.notes("message").count == 6 }
             try await account.caughtUp()
             #expect(try account.store.notes("message").last == "a2: later")
             #expect(try await mark("a2", account))
             let asked = archive.queries.count
-            try await lose(rig, account, events)
+            try await rig.loseSession(of: account, events)
             try await eventually { archive.queries.count > asked }
             try await account.caughtUp()
             #expect(try account.store.notes("message").count == 6)
@@ -100,16 +93,11 @@ import XMPPTestKit
     @Test("X13 what is not handled comes again also when the archive has forgotten the message before it")
     func forgottenPlace() async throws {
         try await withRig(reconnects: false) { rig in
-            archive.serve(at: AccountRig.alice, on: rig.server)
-            let account = try await account(rig)
-            let events = EventReader(account)
-            try await account.connect()
-            try await eventually { try account.store.notes("message").count == 5 }
-            try await account.caughtUp()
+            let (account, events) = try await caughtUp(rig)
             archive.drop(first: 2)
             // The time of what came last lies far behind the message.
             try account.store.change("UPDATE archive SET last_at = last_at + 600000")
-            try await lose(rig, account, events)
+            try await rig.loseSession(of: account, events)
             try await eventually { try account.store.notes("message").count == 6 }
             #expect(try account.store.notes("message").last == "a2: later")
             #expect(archive.queries.last?.start == ArchiveService.time(of: 2) - 60_000)
@@ -139,7 +127,7 @@ import XMPPTestKit
                     Message(to: AccountRig.alice, id: "a\(number)", body: body, children: [stamp]).element)
             }
             try await eventually { try account.store.notes("message").count == 3 }
-            try await lose(rig, account, events)
+            try await rig.loseSession(of: account, events)
             try await eventually { try account.store.notes("message").count == 4 }
             try await account.caughtUp()
             #expect(

@@ -29,6 +29,28 @@ import XMPPTestKit
         return account
     }
 
+    /// An account that has everything of an archive.
+    private func caughtUp(
+        _ rig: AccountRig, _ count: Int
+    ) async throws -> (ArchiveService, Account, EventReader) {
+        let archive = archive(count)
+        archive.serve(at: AccountRig.alice, on: rig.server)
+        let account = try await connected(rig)
+        let events = EventReader(account)
+        try await eventually { try account.store.notes("message").count == count }
+        try await account.caughtUp()
+        return (archive, account, events)
+    }
+
+    /// Has the server forget the session, and waits until the next one has brought so many messages in all.
+    private func newSession(
+        _ rig: AccountRig, _ account: Account, _ events: EventReader, messages: Int
+    ) async throws {
+        rig.server.expireSessions()
+        await events.until("bound")
+        try await eventually { try account.store.notes("message").count == messages }
+    }
+
     private func bodies(_ range: Range<Int>) -> [String] { range.map { "a\($0): message \($0)" } }
 
     private func progress(_ account: Account) async throws -> ArchiveProgress? {
@@ -54,21 +76,14 @@ import XMPPTestKit
     @Test("X13 the next session asks only for what came since, and a resumed one asks for nothing")
     func fromStoredID() async throws {
         try await withRig { rig in
-            let archive = archive(20)
-            archive.serve(at: AccountRig.alice, on: rig.server)
-            let account = try await connected(rig)
-            let events = EventReader(account)
-            try await eventually { try account.store.notes("message").count == 20 }
-            try await account.caughtUp()
+            let (archive, account, events) = try await caughtUp(rig, 20)
             let asked = archive.queries.count
             rig.server.dropConnections()
             await events.until("resumed")
             try await account.caughtUp()
             #expect(archive.queries.count == asked, "a resumed session misses nothing")
             archive.grow(by: 5)
-            rig.server.expireSessions()
-            await events.until("bound")
-            try await eventually { try account.store.notes("message").count == 25 }
+            try await newSession(rig, account, events, messages: 25)
             #expect(try account.store.notes("message") == bodies(0..<25))
             #expect(archive.queries[asked].after == 19)
         }
@@ -79,12 +94,7 @@ import XMPPTestKit
     )
     func liveToo() async throws {
         try await withRig { rig in
-            let archive = archive(10)
-            archive.serve(at: AccountRig.alice, on: rig.server)
-            let account = try await connected(rig)
-            let events = EventReader(account)
-            try await eventually { try account.store.notes("message").count == 10 }
-            try await account.caughtUp()
+            let (archive, account, events) = try await caughtUp(rig, 10)
             // Number 10 comes live, with the id that the archive gave it.
             archive.grow(by: 2)
             let stamp = Element(
@@ -93,9 +103,7 @@ import XMPPTestKit
                 Message(to: AccountRig.alice, id: "a10", body: "message 10", children: [stamp]).element)
             try await eventually { try account.store.notes("message").count == 11 }
             let asked = archive.queries.count
-            rig.server.expireSessions()
-            await events.until("bound")
-            try await eventually { try account.store.notes("message").count == 12 }
+            try await newSession(rig, account, events, messages: 12)
             #expect(try account.store.notes("message") == bodies(0..<12))
             #expect(archive.queries[asked].after == 10)
         }
@@ -118,9 +126,7 @@ import XMPPTestKit
             let events = EventReader(account)
             try await eventually { try account.store.notes("message").count == 5 }
             isHolding.withLock { $0 = false }
-            rig.server.expireSessions()
-            await events.until("bound")
-            try await eventually { try account.store.notes("message").count == 40 }
+            try await newSession(rig, account, events, messages: 40)
             #expect(try account.store.notes("message") == bodies(0..<40))
             #expect(archive.queries.first?.after == 4)
         }
@@ -131,17 +137,10 @@ import XMPPTestKit
     )
     func forgottenPlace() async throws {
         try await withRig { rig in
-            let archive = archive(20)
-            archive.serve(at: AccountRig.alice, on: rig.server)
-            let account = try await connected(rig)
-            let events = EventReader(account)
-            try await eventually { try account.store.notes("message").count == 20 }
-            try await account.caughtUp()
+            let (archive, account, events) = try await caughtUp(rig, 20)
             archive.grow(by: 10)
             archive.drop(first: 25)
-            rig.server.expireSessions()
-            await events.until("bound")
-            try await eventually { try account.store.notes("message").count == 25 }
+            try await newSession(rig, account, events, messages: 25)
             try await account.caughtUp()
             #expect(try account.store.notes("message") == bodies(0..<20) + bodies(25..<30))
             // A minute before, for the archive's clock may be behind ours.

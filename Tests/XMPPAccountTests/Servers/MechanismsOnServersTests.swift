@@ -26,11 +26,7 @@ extension RealServerTests {
                 let pinned = try home.store.number("SELECT count(*) FROM login WHERE pinned LIKE '%-PLUS'")
                 #expect(pinned == 1)
                 try await account.caughtUp()
-                let token = try home.store.step { step in
-                    try step.first("SELECT mechanism FROM fast_token") { (row) throws(HandlerError) in
-                        row.text(0)
-                    }
-                }
+                let token = try home.store.texts("SELECT mechanism FROM fast_token").first
                 // A token too is bound to what the session has.
                 #expect(["HT-SHA-256-UNIQ", "HT-SHA-256-ENDP"].contains(token))
                 try await account.suspend()
@@ -101,11 +97,7 @@ extension RealServerTests {
             let account = try Account(configuration, store: store)
             func address() throws -> JID {
                 try JID(
-                    try store.step { step in
-                        try step.first("SELECT full_jid FROM session") { (row) throws(HandlerError) in
-                            row.text(0)
-                        }
-                    } ?? "")
+                    try store.texts("SELECT full_jid FROM session").first ?? "")
             }
             try await account.connect()
             let jid = try address()

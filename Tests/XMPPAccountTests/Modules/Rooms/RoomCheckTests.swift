@@ -8,21 +8,10 @@ import XMPPTestKit
 
 /// Whether the account is still in a room (XEP-0410).
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct RoomCheckTests {
-    private func joined(
-        _ rig: AccountRig, _ module: RoomsModule = RoomsModule()
-    ) async throws -> (ScriptedRoom, Account) {
-        let room = ScriptedRoom(rig)
-        let account = try await rig.withRooms(module)
-        try await account.wantRoom()
-        try await eventually { try account.room?.state == .joined }
-        try await account.caughtUp()
-        return (room, account)
-    }
-
     @Test("X14 the answers that say that the account is still in the room, and what is asked")
     func stillIn() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let answers: [IQReply.Outcome] = [
                 .result(nil), .error(StanzaError(.serviceUnavailable)),
                 .error(StanzaError(.featureNotImplemented)), .error(StanzaError(.itemNotFound)),
@@ -44,7 +33,7 @@ import XMPPTestKit
         arguments: [StanzaError.Condition.notAcceptable, .notAllowed, .badRequest])
     func outside(condition: StanzaError.Condition) async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             room.change { $0.ping = .error(StanzaError(condition)) }
             let events = RoomEventReader(account)
             #expect(try await account.rooms.check(ScriptedRoom.jid) == .rejoining(StanzaError(condition)))
@@ -57,7 +46,7 @@ import XMPPTestKit
     @Test("X14 a room whose server is away stays as it is")
     func away() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             for condition in [StanzaError.Condition.remoteServerNotFound, .remoteServerTimeout] {
                 room.change { $0.ping = .error(StanzaError(condition)) }
                 #expect(try await account.rooms.check(ScriptedRoom.jid) == .unanswered)
@@ -71,7 +60,7 @@ import XMPPTestKit
         "X14 a check whose session is lost is told as unanswered; one about an earlier stay changes nothing")
     func stale() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             room.change { $0.ping = nil }
             let events = RoomEventReader(account)
             async let check = account.rooms.check(ScriptedRoom.jid)
@@ -100,7 +89,7 @@ import XMPPTestKit
     func silence() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(30)))
+            let (room, account) = try await rig.joined(RoomsModule(silence: .seconds(30)))
             // Speaks every ten seconds.
             for number in 1...6 {
                 clock.advance(by: .seconds(10))
@@ -122,7 +111,7 @@ import XMPPTestKit
     func silentOffline() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(30)))
+            let (room, account) = try await rig.joined(RoomsModule(silence: .seconds(30)))
             try await account.suspend()
             for _ in 1...10 { clock.advance(by: .seconds(10)) }
             try await account.connect()
@@ -136,7 +125,7 @@ import XMPPTestKit
     func silentForGood() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let (room, account) = try await joined(rig, RoomsModule(silence: .seconds(200)))
+            let (room, account) = try await rig.joined(RoomsModule(silence: .seconds(200)))
             room.change { $0.ping = nil }
             // The clock runs on for a while before the ping is seen.
             try await rig.turnUntil { !room.received("iq").isEmpty }

@@ -10,24 +10,12 @@ import XMPPTestKit
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct RoomLifeTests {
     private static let x = "http://jabber.org/protocol/muc"
 
-    /// An account in the scripted room.
-    private func joined(
-        _ rig: AccountRig, _ module: RoomsModule = RoomsModule()
-    ) async throws -> (ScriptedRoom, Account) {
-        let room = ScriptedRoom(rig)
-        let account = try await rig.withRooms(module)
-        try await account.wantRoom()
-        try await eventually { try account.room?.state == .joined }
-        try await account.caughtUp()
-        return (room, account)
-    }
-
     // MARK: Sessions
 
     @Test("X14 after a resumption nothing is asked; the room is as it was")
     func resumed() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = EventReader(account)
             let before = try account.room
             rig.server.dropConnections()
@@ -44,7 +32,7 @@ import XMPPTestKit
         "X14 a new session joins again, from the last message on: nothing is missed and nothing comes twice")
     func cursor() async throws {
         try await withRig(reconnects: false) { rig in
-            let (room, first) = try await joined(rig)
+            let (room, first) = try await rig.joined()
             room.send(body: "one", id: "m1", [stanzaID("a1")])
             room.send(body: "two", id: "m2", [stanzaID("a2")])
             room.send(body: "forged", id: "m3", [stanzaID("x", by: "peer@localhost")])
@@ -85,7 +73,7 @@ import XMPPTestKit
     @Test("X14 what has no id comes once too, when the room sends it again")
     func withoutID() async throws {
         try await withRig(reconnects: false) { rig in
-            let (room, first) = try await joined(rig)
+            let (room, first) = try await rig.joined()
             room.send(body: "one", id: nil)
             try await first.caughtUp()
             let time = try #require(try first.room?.cursor?.time)
@@ -106,7 +94,7 @@ import XMPPTestKit
     @Test("X14 a stamp of the future does not move the cursor beyond now")
     func futureStamp() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             room.send(body: "hello", id: "m1", [ScriptedRoom.delay(9_000_000_000_000)])
             try await account.caughtUp()
             let now = try account.store.step { $0.now }
@@ -118,7 +106,7 @@ import XMPPTestKit
     func refusedAgain() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let (room, account) = try await joined(rig, RoomsModule(retryDelay: .seconds(10)))
+            let (room, account) = try await rig.joined(RoomsModule(retryDelay: .seconds(10)))
             let events = RoomEventReader(account)
             room.change { $0.door = .shut(StanzaError(.conflict)) }
             rig.server.expireSessions()
@@ -138,7 +126,7 @@ import XMPPTestKit
     @Test("X14 a room that bans the account meanwhile is wanted no longer")
     func bannedMeanwhile() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.change { $0.door = .shut(StanzaError(.forbidden)) }
             rig.server.expireSessions()
@@ -158,7 +146,7 @@ import XMPPTestKit
         ])
     func departures(codes: [Int], reason: RoomDeparture.Reason, state: Room.State) async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             let item = ScriptedRoom.item(
                 "none", "none",
@@ -180,7 +168,7 @@ import XMPPTestKit
     @Test("X14 a destroyed room names the one that takes its place")
     func destroyed() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             var presence = Presence(type: .unavailable).element
             let destroy = Element(
@@ -200,7 +188,7 @@ import XMPPTestKit
     @Test("X14 occupants come, change, are renamed and go")
     func occupants() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             let item = ScriptedRoom.item("owner", "moderator", jid: "juliet@localhost/balcony")
             room.send(presence: nil, from: "Juliet", item)
@@ -224,7 +212,7 @@ import XMPPTestKit
     @Test("X14 the nickname is changed, by the account, by the service, or not at all")
     func nicknames() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             _ = try await account.perform {
                 try account.rooms.changeNick(in: ScriptedRoom.jid, to: "Romeo", in: $0)
@@ -256,7 +244,7 @@ import XMPPTestKit
     @Test("X14 presence and messages of rooms that the account is not in are refused, and change nothing")
     func strangers() async throws {
         try await withRig { rig in
-            let (_, account) = try await joined(rig)
+            let (_, account) = try await rig.joined()
             let events = EventReader(account)
             let before = try account.room
             for stranger in ["hall@conference.localhost/Romeo", "peer@localhost/bot"] {
@@ -292,7 +280,7 @@ import XMPPTestKit
     @Test("X14 messages go on to listeners; subject, notices and what the account said itself do not")
     func messages() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.send(body: "hello", id: "m1")
             _ = try await account.rooms.send("mine", to: ScriptedRoom.jid)
@@ -326,7 +314,7 @@ import XMPPTestKit
     @Test("X14 a subject is set and removed")
     func setsSubject() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             let alice = try ScriptedRoom.jid.with(resource: "Alice")
             for subject in ["Fire", nil] {
@@ -365,7 +353,7 @@ import XMPPTestKit
     )
     func sentAgain() async throws {
         try await withRig(reconnects: false) { rig in
-            let (room, first) = try await joined(rig)
+            let (room, first) = try await rig.joined()
             room.change { $0.reflects = false }
             let ids = [
                 try await first.rooms.send("taken", to: ScriptedRoom.jid),
@@ -399,7 +387,7 @@ import XMPPTestKit
         "X14 a message that the room bounces is told; one that says that the account is outside joins again")
     func bounced() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.change {
                 $0.reflects = false
@@ -423,7 +411,7 @@ import XMPPTestKit
     @Test("X14 a room that never sends a message back gets it three times, and the program is told")
     func neverSentBack() async throws {
         try await withRig { rig in
-            let (room, account) = try await joined(rig)
+            let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.change { $0.reflects = false }
             let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)

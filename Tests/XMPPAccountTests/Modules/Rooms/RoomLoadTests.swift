@@ -68,14 +68,7 @@ import XMPPTestKit
                 state.history = [(early, message)]
                 state.inside = [:]
             }
-            rig.server.refuseNextResumption()
-            rig.server.dropConnections()
-            await events.until("suspended")
-            rig.server.expireSessions()
-            let other = try JID("alice@localhost/other")
-            _ = rig.server.addBot(jid: other) { _, _ in }
-            rig.server.removeBot(jid: other)
-            try await account.connect()
+            try await rig.loseSession(of: account, events)
             try await eventually { try account.store.notes("message").count == 3 }
             #expect(try account.store.notes("message") == ["m1: later", "m2: now", "m1: later"])
         }

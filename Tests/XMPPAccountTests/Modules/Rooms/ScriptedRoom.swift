@@ -236,6 +236,16 @@ extension AccountRig {
         return account
     }
 
+    /// An account in the scripted room.
+    func joined(_ module: RoomsModule = RoomsModule()) async throws -> (ScriptedRoom, Account) {
+        let room = ScriptedRoom(self)
+        let account = try await withRooms(module)
+        try await account.wantRoom()
+        try await eventually { try account.room?.state == .joined }
+        try await account.caughtUp()
+        return (room, account)
+    }
+
     /// An account that has rooms.
     func roomsAccount(
         store: HandlerStore? = nil, _ module: RoomsModule = RoomsModule(),
