@@ -78,7 +78,10 @@ extension RealServerTests {
                 try await account.send(Message(to: other, id: "after", body: "two"))
                 try await eventually("the peer's messages") { try home.store.notes("message").count == 20 }
                 let stored = try home.store.notes("message")
-                #expect(stored == (1...20).map { "p-\($0): \($0)" })
+                let sent = (1...20).map { "p-\($0): \($0)" }
+                // ejabberd routes what the old connection's process had not taken yet once more, behind what came since.
+                if kind == .prosody { #expect(stored == sent) }
+                #expect(stored.sorted() == sent.sorted())
                 try await eventually("both messages") {
                     try peer.log().filter { $0.kind == .received }.count == 2
                 }
