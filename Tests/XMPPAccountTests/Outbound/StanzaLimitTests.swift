@@ -80,12 +80,14 @@ import XMPPTestKit
     func taken() async throws {
         try await withRig(reconnects: false) { rig in
             let account = try await rig.connected()
+            let events = EventReader(account)
             for round in 0..<14 {
                 try await account.send(
                     Message(to: AccountRig.peer, id: "m\(round)", body: Self.large),
                     acknowledged: TestApp.Acknowledged(name: "a").durable)
                 try await account.caughtUp()
                 rig.server.dropConnections()
+                await events.until("suspended")
                 try await account.connect()
             }
             try await account.caughtUp()
