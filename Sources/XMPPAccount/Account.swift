@@ -75,6 +75,7 @@ public final class Account: Sendable {
                 (row) throws(HandlerError) in row.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
+            try OwnershipTable(account: id ?? 0).giveUpCopied(in: step)
             try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }

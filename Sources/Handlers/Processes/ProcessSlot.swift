@@ -140,6 +140,18 @@ package final class ProcessSlot: Sendable {
         file.withRecord(seat) { $0.makeClean() }
     }
 
+    /// Calls `body` while no other store sits on a seat, whatever the file says of the one who sat there last.
+    func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
+        // A seat that there cannot be, and the own one, which nobody else can take.
+        guard seat != number, (0..<Self.limit).contains(seat) else { return try body() }
+        try recovering.withLock { _ throws(E) in
+            let lock = SeatFile.lock(ofSeat: seat)
+            guard OpenFileLock.tryWriting(file.descriptor, lock) == 0 else { return }
+            defer { OpenFileLock.unlock(file.descriptor, lock) }
+            try body()
+        }
+    }
+
     private func isDirty(_ seat: Int) -> Bool {
         file.withRecord(seat) { $0.isDirty.load(ordering: .acquiring) != 0 }
     }

@@ -37,14 +37,18 @@ final class Ownership {
         _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64,
         handOver: @escaping @Sendable () -> Void
     ) throws -> Ownership {
-        let base = "\(store.path)-owner-\(table.account)"
+        let base = "\(store.filePath)-owner-\(table.account)"
         let lock = try OwnerLock(path: base)
         try waitForOwner(lock, socketPath: base + ".sock", role: role, silence: silence)
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
         let (epoch, socket) = try store.step { step in
-            (try table.takeOver(owner: owner, in: step), try OwnerSocket(path: base + ".sock"))
+            (
+                try table.takeOver(owner: owner, past: lock.newestEpoch, in: step),
+                try OwnerSocket(path: base + ".sock")
+            )
         }
+        lock.note(epoch: epoch)
         try Failpoint.afterTakeover.hit()
         let stop = try WakeSignal()
         let thread = try socket.answer(until: stop) { question in
