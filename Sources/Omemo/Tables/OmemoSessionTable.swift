@@ -44,8 +44,8 @@ struct OmemoSessionTable {
 
     /// - Parameter isBegun: Whether the own side has just begun it; otherwise it is as good for sending as it was.
     func store(
-        _ record: [UInt8], identity: IdentityKey, beganAt: Int64?, isBegun: Bool = false, with peer: OmemoAddress,
-        in step: borrowing Step
+        _ record: [UInt8], identity: IdentityKey, beganAt: Int64?, isBegun: Bool = false,
+        with peer: OmemoAddress, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """

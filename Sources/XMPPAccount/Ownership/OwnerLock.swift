@@ -29,7 +29,7 @@ final class OwnerLock {
     var newestEpoch: Int64 {
         var bytes = [UInt8](repeating: 0, count: 20)
         let count = pread(descriptor, &bytes, bytes.count, 0)
-        let digits = bytes.prefix(max(0, count)).prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        let digits = bytes.prefix(max(0, count)).prefix { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
         return Int64(String(decoding: digits, as: UTF8.self)) ?? 0
     }
 
