@@ -20,23 +20,13 @@ final class OwnerLock {
 
     deinit { close(descriptor) }
 
-    // MARK: The epoch
+    /// What the server has been told, as the file says.
+    var told: ToldMark? { ToldMark(from: descriptor) }
 
-    // The file tells which epoch was the newest, as text. A database that knows only an older one is older than the file.
-    // Nothing is lost where it tells too little, so it is neither synced nor minded when it cannot be written.
-
-    /// The newest epoch that was noted; 0 for none.
-    var newestEpoch: Int64 {
-        var bytes = [UInt8](repeating: 0, count: 20)
-        let count = pread(descriptor, &bytes, bytes.count, 0)
-        let digits = bytes.prefix(max(0, count)).prefix { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 }
-        return Int64(String(decoding: digits, as: UTF8.self)) ?? 0
-    }
-
-    /// Notes an epoch once it is committed.
-    func note(epoch: Int64) {
-        let text = Array("\(epoch)\n".utf8)
-        _ = pwrite(descriptor, text, text.count, 0)
+    /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the
+    /// file says too little.
+    func note(_ told: ToldMark) {
+        _ = told.stored.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) }
     }
 
     /// Whether this process holds the lock.

@@ -9,26 +9,23 @@ struct OwnershipTable {
 
     /// Takes the account over from whoever had it.
     ///
-    /// - Parameter known: The newest epoch that the lock file tells of.
+    /// - Parameter told: What the owners before have told the server.
     /// - Returns: The new epoch.
-    func takeOver(owner: String, past known: Int64, in step: borrowing Step) throws(HandlerError) -> Int64 {
+    func takeOver(
+        owner: String, past told: ToldMark?, in step: borrowing Step
+    ) throws(HandlerError) -> Int64 {
         let current = try epoch(in: step)
-        // The database has been put back into what it was: from a backup, or by a loss of power.
-        if known > current {
-            try step.noteCopy()
-            try giveUpCopied(in: step)
-        }
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
         try step.execute("UPDATE session SET live = NULL WHERE account = ?", account)
         return try step.first(
             """
             INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner RETURNING epoch
-            """, account, max(known, current) + 1, owner
+            """, account, max(told?.epoch ?? 0, current) + 1, owner
         ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
     }
 
-    private func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
+    func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
         try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
             (row) throws(HandlerError) in row.integer(0)
         } ?? 0
@@ -37,7 +34,12 @@ struct OwnershipTable {
     /// A copy of the database does not know how its session went on: what the server has sent since is gone from it, and
     /// what the server counts is not what is in the outbox. So the session is lost, with all that follows: messages are sent
     /// again, archives are asked for what is missing.
-    func giveUpCopied(in step: borrowing Step) throws(HandlerError) {
+    ///
+    /// To be called before anything is sent, by whatever process: what a live owner has told is always in the database.
+    ///
+    /// - Parameter path: The lock file.
+    func giveUpCopied(lockFile path: String, in step: borrowing Step) throws(HandlerError) {
+        if let told = ToldMark(file: path), try told.isAhead(of: self, in: step) { try step.noteCopy() }
         let copies = try step.copies
         let isCopy =
             try step.execute(
