@@ -34,9 +34,13 @@ extension HandlerStore {
         }
         guard let found else { return }
         if found.hasSeats { try freeForgotten() }
-        // While others have it open, it is only called another number, as by some network file systems.
-        guard let inode, found.inode != inode, slot.others.isEmpty else { return }
+        guard let inode, found.inode != inode, !slot.isSeenOtherwise(than: inode) else { return }
         try step { step in
+            // Looks again: another process may have been first.
+            let known = try step.first("SELECT inode FROM place") { (row) throws(HandlerError) in
+                row.optionalInteger(0)
+            }
+            guard known != inode else { return }
             try step.noteCopy()
             try step.execute("UPDATE place SET inode = ?", inode)
         }

@@ -89,6 +89,21 @@ private struct Keyed: AsyncHandler {
         }
     }
 
+    @Test("H14 a copy is noticed once, also by two processes that open it at the same moment")
+    func noticedOnce() throws {
+        try withFolder { folder in
+            let path = folder.file()
+            let copies = "SELECT copies FROM place"
+            #expect(try openStore(path).integer(copies) == 0)
+            try RawConnection(path).run("UPDATE place SET inode = inode + 1")
+            let store = try openStore(path)
+            #expect(try store.integer(copies) == 1)
+            // As the one finds it that sat down before the other had looked.
+            try store.step { _ = try $0.execute("UPDATE place SET inode = inode + 1") }
+            for _ in 0..<2 { #expect(try openStore(path).integer(copies) == 2) }
+        }
+    }
+
     @Test(
         "H14 a copy binds under other idempotency keys than its original; what it took along keeps its own")
     func keys() async throws {
