@@ -190,6 +190,12 @@ public struct RetryPolicy: Hashable, Sendable {
     /// The first error sends the handler to quarantine.
     public static let never = RetryPolicy(attempts: 1)
 
+    /// More than any wait, in milliseconds.
+    var longestSpreadDelay: Int64 {
+        let longest = longestDelay.milliseconds
+        return TimeSource.sum(longest, longest / 4 + 1000)
+    }
+
     /// The wait after a failure in milliseconds.
     ///
     /// - Parameters:

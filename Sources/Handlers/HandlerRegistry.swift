@@ -79,6 +79,12 @@ public final class HandlerRegistry: Sendable {
         definitions.withLock { definitions in definitions.filter { $0.key == $0.value.id }.map(\.value) }
     }
 
+    /// The longest that any handler waits between two attempts, in milliseconds.
+    var longestRetryDelay: Int64 {
+        let policies = definitions.withLock { $0.values.map(\.retry) } + [.standard]
+        return policies.map(\.longestSpreadDelay).max() ?? 0
+    }
+
     func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }
 }
 

@@ -75,6 +75,8 @@ public final class Account: Sendable {
                 (row) throws(HandlerError) in row.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
+            try OwnershipTable(account: id ?? 0).giveUpCopied(
+                lockFile: Ownership.lockFile(of: id ?? 0, store), in: step)
             try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }

@@ -212,6 +212,7 @@ extension AccountLoop {
     private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) throws {
         stream.hasMore = stanzas.count == Self.batchLimit || !stream.connection.canTakeMore
         guard let last = stanzas.last else { return }
+        ownership?.willWrite(upTo: last.seq)
         for stanza in stanzas { stream.connection.write(stanza.xml) }
         stream.flushMark = last.seq
         if stream.isManaged {
@@ -240,6 +241,7 @@ extension AccountLoop {
 
     private func acknowledge(_ stream: LiveStream) throws {
         try Failpoint.beforeAcknowledge.hit()
+        ownership?.willTell(stream.management.handled, of: stream.session)
         stream.acknowledge()
         _ = try stream.connection.flush()
         try Failpoint.afterAcknowledge.hit()

@@ -226,7 +226,10 @@ extension AccountLoop {
         switch phase {
         case .opening(_, let interrupt): interrupt.raise()
         case .live(let stream):
-            if stream.isManaged { stream.acknowledge() }
+            if stream.isManaged {
+                ownership?.willTell(stream.management.handled, of: stream.session)
+                stream.acknowledge()
+            }
             _ = try? stream.connection.flush(until: .after(.milliseconds(100)))
             liveTime = leave(stream)
         case .idle, .waiting: break

@@ -100,5 +100,9 @@ extension Account {
             -- How often the stream ended behind a stanza, see `StanzaLimit`.
             ALTER TABLE outbox ADD COLUMN refusals INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- How often the database was a copy when the account last looked, see `Step.copies`.
+            ALTER TABLE account ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

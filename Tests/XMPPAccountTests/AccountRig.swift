@@ -94,6 +94,9 @@ final class AccountRig: Sendable, TestResource {
         return account
     }
 
+    /// Lets go of the accounts made so far, which were closed, and so of their stores.
+    func forgetAccounts() { accounts.withLock { $0 = [] } }
+
     func close() async {
         for account in accounts.withLock({ $0 }) { await account.close() }
         server.stop(.reset)

@@ -48,7 +48,7 @@ package final class ProcessSlot: Sendable {
         if let mark { try recover(number, mark) }
         life = SeatFile.newLife()
         self.file = file
-        try sitDown()
+        try sitDown(inode: FileNumber.of(path) ?? 0)
     }
 
     deinit { unlock() }
@@ -64,13 +64,14 @@ package final class ProcessSlot: Sendable {
         throw SeatFileErrors.full(file.path)
     }
 
-    private func sitDown() throws(HandlerError) {
+    private func sitDown(inode: Int64) throws(HandlerError) {
         let refusal = OpenFileLock.tryWriting(file.descriptor, life)
         guard refusal == 0 else { throw SeatFileErrors.failed(file.path, refusal) }
         file.withRecord(number) {
             $0.clearMark()
             $0.isDirty.store(1, ordering: .releasing)
             $0.processID.store(Int64(getpid()), ordering: .relaxed)
+            $0.inode.store(inode, ordering: .relaxed)
             // Last: whoever reads it may wait for it.
             $0.life.store(life, ordering: .releasing)
         }
@@ -140,6 +141,18 @@ package final class ProcessSlot: Sendable {
         file.withRecord(seat) { $0.makeClean() }
     }
 
+    /// Calls `body` while no other store sits on a seat, whatever the file says of the one who sat there last.
+    func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
+        // A seat that there cannot be, and the own one, which nobody else can take.
+        guard seat != number, (0..<Self.limit).contains(seat) else { return try body() }
+        try recovering.withLock { _ throws(E) in
+            let lock = SeatFile.lock(ofSeat: seat)
+            guard OpenFileLock.tryWriting(file.descriptor, lock) == 0 else { return }
+            defer { OpenFileLock.unlock(file.descriptor, lock) }
+            try body()
+        }
+    }
+
     private func isDirty(_ seat: Int) -> Bool {
         file.withRecord(seat) { $0.isDirty.load(ordering: .acquiring) != 0 }
     }
@@ -147,6 +160,14 @@ package final class ProcessSlot: Sendable {
     /// The seats of the other stores that have the database open now, those of stopped processes among them.
     package var others: [Int] {
         (0..<Self.limit).filter { $0 != number && isDirty($0) && isAlive(life(of: $0)) }
+    }
+
+    /// Whether a store that has the database open sees its file under another number, as with some network file systems.
+    func isSeenOtherwise(than inode: Int64) -> Bool {
+        others.contains { seat in
+            let seen = file.withRecord(seat) { $0.inode.load(ordering: .relaxed) }
+            return seen != 0 && seen != inode
+        }
     }
 
     /// The lives of the other stores that have the database open now.

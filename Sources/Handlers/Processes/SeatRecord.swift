@@ -28,6 +28,8 @@ package struct SeatRecord: ~Copyable {
     let handler: Atomic<Int64>
     /// ``Mark/digest``.
     let digest: Atomic<UInt64>
+    /// The number of the database's file as the holder sees it; 0 for not known.
+    let inode: Atomic<Int64>
 
     /// A seat nobody has vouched for: it may have left leases that this file knows nothing of.
     static let unknown: [Int64] = [1, SeatFile.nobody, 0, 0, 0, 0, 0, 0]

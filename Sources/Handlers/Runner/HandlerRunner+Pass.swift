@@ -12,6 +12,7 @@ extension HandlerRunner {
         try passing.withLock { passing in
             try settle()
             try store.recoverDead()
+            try hasten(&passing)
             var rest = try pass(nil, nil)
             for (scope, environment) in state.withLock({ $0.environments }) {
                 rest = least(rest, try pass(scope, environment))
@@ -91,6 +92,20 @@ extension HandlerRunner {
     private func least(_ a: Int64?, _ b: Int64?) -> Int64? {
         guard let a, let b else { return a ?? b }
         return min(a, b)
+    }
+
+    // MARK: Clocks that were set back
+
+    /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
+    private func hasten(_ passing: inout Passing) throws {
+        let now = store.time.milliseconds()
+        // A worker has no time for what may be a long list.
+        guard store.role == .main, passing.hastenedAt.map({ now - $0 >= Self.longestWait }) ?? true else {
+            return
+        }
+        passing.hastenedAt = now
+        let longest = store.registry.longestRetryDelay
+        try store.step { try $0.transaction.hasten(beyond: longest, limit: Self.pruneLimit) }
     }
 
     // MARK: Tombstones

@@ -65,6 +65,8 @@ public final class HandlerRunner: Sendable {
         /// After which ending the search for old ones goes on; nil before it begins.
         var pruned: HandlerID?
         var prunedAt: Int64?
+        /// When it was looked for calls that a wrong clock has put off.
+        var hastenedAt: Int64?
     }
 
     /// Makes a runner, which does nothing until it is started or drained.

@@ -4,6 +4,8 @@ import Glibc
 extension Connection {
     /// "DHnd": marks a database as one of this library.
     static let applicationID: Int64 = 0x4448_6e64
+    /// How long the log stays once it has been longer, in bytes: some times what a usual checkpoint leaves.
+    private static let logLimit = 16 << 20
 
     /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
     convenience init(
@@ -53,6 +55,8 @@ extension Connection {
         try executeOnce("PRAGMA foreign_keys = ON")
         // Small on purpose: a worker woken by a push has 24 MiB for everything.
         try executeOnce("PRAGMA cache_size = -2048")
+        // A long reader, such as a backup program, makes the log grow; afterwards it gives the disk back.
+        try executeOnce("PRAGMA journal_size_limit = \(Self.logLimit)")
     }
 
     /// Whether the database carries this library's mark; false for one without tables.
@@ -73,6 +77,21 @@ extension Connection {
                 "the file \(path) is a database of another program; give the store a file of its own")
         }
         return false
+    }
+
+    /// The file's own path, from the root and without links: where the files beside it are, by whatever name it was opened.
+    var filePath: String { sqlite3_db_filename(database, "main").map { String(cString: $0) } ?? path }
+
+    /// Refuses to write to a file that has no name any more, or another one: what is committed there nobody finds again.
+    func checkPlace() throws(HandlerError) {
+        var hasMoved: Int32 = 0
+        sqlite3_file_control(database, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)
+        guard hasMoved == 0 else {
+            throw HandlerError(
+                .databaseUnavailable,
+                "the database \(filePath) was moved, deleted or replaced while this program has it open; nothing more is written to the old file. End every program that has it open before a backup is put back, and start again"
+            )
+        }
     }
 
     /// Closes a file that others may read, before SQLite gives its mode to -wal and -shm.

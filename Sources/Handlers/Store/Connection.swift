@@ -35,6 +35,7 @@ final class Connection {
     /// Begins a transaction with the write lock: it never fails half-way because another process wrote.
     func begin() throws(HandlerError) {
         failure = nil
+        try checkPlace()
         try control.run(.begin)
     }
 

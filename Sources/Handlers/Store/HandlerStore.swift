@@ -37,6 +37,8 @@ public final class HandlerStore: Sendable {
 
     /// The path of the database file.
     public let path: String
+    /// The same from the root and without links: all who have the file open know the files beside it by this.
+    package let filePath: String
     /// The handlers that this program knows.
     public let registry: HandlerRegistry
     /// What part this process has.
@@ -89,11 +91,13 @@ public final class HandlerStore: Sendable {
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout))
         try Self.migrate(connection, to: [.handlers] + schemas)
         self.connection = connection
-        slot = try ProcessSlot(path: path) { (seat, mark) throws(HandlerError) in
+        filePath = connection.filePath
+        slot = try ProcessSlot(path: filePath) { (seat, mark) throws(HandlerError) in
             try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
         }
         neighbors = NeighborWatch(slot)
         try recoverDead()
+        try takePlace()
         try requeueKnown()
     }
 
@@ -115,6 +119,11 @@ public final class HandlerStore: Sendable {
         guard isAnythingFree else { return }
         slot.ring()
         wakeRunners()
+    }
+
+    /// Lends the connection between steps.
+    func connectionState<R>(_ body: (Connection) throws(HandlerError) -> R) throws(HandlerError) -> R {
+        try lock.withLock { (_) throws(HandlerError) in try body(connection) }
     }
 
     /// The live time of scopes begins to run in this process.
@@ -178,6 +187,7 @@ public final class HandlerStore: Sendable {
                 "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
             )
             for schema in schemas { try schema.migrate(connection) }
+            try connection.settle(in: FileNumber.of(connection.filePath))
             try connection.commit()
         } catch {
             connection.rollBack()

@@ -99,7 +99,7 @@ extension Transaction {
                 let epoch = try lend(row, context)
                 lease = Lease(
                     handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
-                    idempotencyKey: "\(try storeName())-\(row.id)", stored: stored, call: call,
+                    idempotencyKey: "\(try storeName(for: row.id))-\(row.id)", stored: stored, call: call,
                     context: context,
                     store: store)
             },
@@ -122,8 +122,11 @@ extension Transaction {
         } ?? 0
     }
 
-    private func storeName() throws(HandlerError) -> String {
-        try connection.first("SELECT name FROM identity") { (row) throws(HandlerError) in row.text(0) } ?? ""
+    /// What the store was called when the handler was bound: the ids of a copy go on where those of the original did, too.
+    private func storeName(for id: HandlerID) throws(HandlerError) -> String {
+        try connection.first(
+            "SELECT name FROM identity WHERE newest < ? ORDER BY newest DESC LIMIT 1", [id]
+        ) { (row) throws(HandlerError) in row.text(0) } ?? ""
     }
 
     /// Ends a leased handler together with its effects.

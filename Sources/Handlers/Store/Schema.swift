@@ -80,7 +80,14 @@ public struct Schema: Sendable {
             CREATE INDEX event_name ON event(name, scope, id);
             CREATE TABLE identity(name TEXT NOT NULL);
             INSERT INTO identity(name) VALUES (lower(hex(randomblob(16))));
+            """,
             """
+            -- Which file this is: one that was put back from a backup, or copied, has another number. `copies` counts that.
+            CREATE TABLE place(inode INTEGER, copies INTEGER NOT NULL);
+            INSERT INTO place(inode, copies) VALUES (NULL, 0);
+            -- The newest handler at the time when the name was given; a copy has another name for those that follow.
+            ALTER TABLE identity ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.

@@ -39,6 +39,7 @@ public struct OmemoDeviceListTable: Sendable {
                 WITHOUT ROWID;
             """,
             OmemoTables.sessions,
+            OmemoTables.copies,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.

@@ -121,7 +121,7 @@ extension OmemoService {
             """
             SELECT d.device, d.namespace, s.identity, i.trust FROM omemo_device d
             LEFT JOIN omemo_session s ON s.account = d.account AND s.jid = d.jid AND s.device = d.device
-                AND s.namespace = d.namespace
+                AND s.namespace = d.namespace AND s.is_old = 0
             LEFT JOIN omemo_identity i ON i.account = d.account AND i.jid = d.jid AND i.identity = s.identity
             WHERE d.account = ? AND d.jid = ? AND d.removed_at IS NULL
             """, account.id, jid.description, read: Self.candidate

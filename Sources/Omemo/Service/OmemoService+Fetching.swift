@@ -100,7 +100,9 @@ extension OmemoService {
         let isRepair = try duties.isOpen(.repair, to: peer, in: step)
         var old = try sessions.session(with: peer, in: step)
         // The other side may have begun one meanwhile.
-        if old == nil || isRepair { try begin(bundle, old?.takeRecord(), with: peer, own: own, in: step) }
+        if old.map(\.isOld) ?? true || isRepair {
+            try begin(bundle, old?.takeRecord(), with: peer, own: own, in: step)
+        }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
             try sendEmpty(to: peer, own: own, in: step)
             try duties.done(kind, to: peer, in: step)
@@ -118,7 +120,8 @@ extension OmemoService {
         let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
-        try sessions.store(memory.session ?? [], identity: identity, beganAt: step.now, with: peer, in: step)
+        try sessions.store(
+            memory.session ?? [], identity: identity, beganAt: step.now, isBegun: true, with: peer, in: step)
         OmemoFailpoint.begun.hit()
     }
 }

@@ -131,6 +131,7 @@ extension OmemoService {
         _ handler: HandlerID?,
         in step: borrowing Step
     ) throws -> Bool {
+        try retireCopied(in: step)
         let recipients = try recipients(of: draft, in: step)
         let plan = try plan(draft, recipients, own, in: step)
         guard plan.missing.isEmpty else {
@@ -235,7 +236,7 @@ extension OmemoService {
     func encrypt(
         _ keyMaterial: [UInt8], for peer: OmemoAddress, own: OwnIdentity, in step: borrowing Step
     ) throws -> OmemoEncrypted.Key {
-        guard var session = try sessions.session(with: peer, in: step) else {
+        guard var session = try sessions.session(with: peer, in: step), !session.isOld else {
             throw SignalFailure.noSession
         }
         let opened = step.keeping { OpenSessions() }

@@ -35,8 +35,19 @@ extension OmemoService {
             let own = try SignalKeys.makeIdentity(device: Self.randomDevice(except: []))
             try ownDevice.insert(own, in: step)
         }
+        try retireCopied(in: step)
         try maintain(in: step)
         try renew(in: step)
+    }
+
+    /// Begins anew with everybody, and publishes the keys again, when the database was put back from a backup.
+    ///
+    /// Those who write with this device have seen the next keys of its ratchets, and would take new messages for copies of
+    /// old ones. What they have sent since the backup can still be read with the old ratchets, so these stay for that.
+    func retireCopied(in step: borrowing Step) throws(HandlerError) {
+        guard try ownDevice.isCopied(in: step) else { return }
+        try sessions.retireAll(in: step)
+        try publications.raiseRevision(in: step)
     }
 
     /// Asks for the own lists, tries again to publish what failed, and goes on with what waits.

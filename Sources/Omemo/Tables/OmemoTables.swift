@@ -131,4 +131,11 @@ enum OmemoTables {
             PRIMARY KEY(account, key)) WITHOUT ROWID;
         CREATE INDEX omemo_listener_handler ON omemo_listener(handler);
         """
+
+    static let copies = """
+        -- How often the database was a copy when the device last looked.
+        ALTER TABLE omemo_own ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
+        -- Whether the ratchet has been put back, so that the other side has seen its next keys: good for reading only.
+        ALTER TABLE omemo_session ADD COLUMN is_old INTEGER NOT NULL DEFAULT 0;
+        """
 }

@@ -29,12 +29,21 @@ struct OwnDeviceTable {
         var secret = own.secret.withBytes { Array($0) }
         defer { secret.wipe() }
         try step.execute(
-            "INSERT INTO omemo_own(account, device, identity, secret, created_at) VALUES (?, ?, ?, ?, ?)",
-            account, own.device.rawValue, own.key.bytes, secret, step.now)
+            """
+            INSERT INTO omemo_own(account, device, identity, secret, created_at, copies)
+            VALUES (?, ?, ?, ?, ?, ?)
+            """, account, own.device.rawValue, own.key.bytes, secret, step.now, step.copies)
         for version in OmemoVersion.allCases {
             try step.execute(
                 "INSERT INTO omemo_publication(account, namespace) VALUES (?, ?)", account, version.namespace)
         }
+    }
+
+    /// - Returns: Whether the database was put back from a backup, or copied, since this was last asked.
+    func isCopied(in step: borrowing Step) throws(HandlerError) -> Bool {
+        let copies = try step.copies
+        return try step.execute(
+            "UPDATE omemo_own SET copies = ? WHERE account = ? AND copies <> ?", copies, account, copies) == 1
     }
 
     func setDevice(_ device: OmemoDeviceID, in step: borrowing Step) throws(HandlerError) {

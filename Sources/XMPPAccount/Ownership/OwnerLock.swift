@@ -20,6 +20,15 @@ final class OwnerLock {
 
     deinit { close(descriptor) }
 
+    /// What the server has been told, as the file says.
+    var told: ToldMark? { ToldMark(from: descriptor) }
+
+    /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the
+    /// file says too little.
+    func note(_ told: ToldMark) {
+        _ = told.stored.withUnsafeBytes { pwrite(descriptor, $0.baseAddress, $0.count, 0) }
+    }
+
     /// Whether this process holds the lock.
     private(set) var isHeld = false
 

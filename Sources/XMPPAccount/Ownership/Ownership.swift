@@ -9,6 +9,8 @@ final class Ownership {
     /// The epoch that every step of this process must still find in the database.
     let epoch: Int64
     private let lock: OwnerLock
+    /// What the server was told.
+    private var told: ToldMark
     /// Raised when this process owns the account no longer, so that it answers nobody any more.
     private let stop: WakeSignal
     /// The thread that answers.
@@ -16,12 +18,17 @@ final class Ownership {
 
     private init(epoch: Int64, lock: OwnerLock, stop: WakeSignal, thread: WorkerThread) {
         self.epoch = epoch
+        told = ToldMark(epoch: epoch)
         self.lock = lock
         self.stop = stop
         self.thread = thread
     }
 
     deinit { stop.raise() }
+
+    static func lockFile(of account: Int64, _ store: HandlerStore) -> String {
+        "\(store.filePath)-owner-\(account)"
+    }
 
     /// Takes the account over.
     ///
@@ -37,14 +44,18 @@ final class Ownership {
         _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64,
         handOver: @escaping @Sendable () -> Void
     ) throws -> Ownership {
-        let base = "\(store.path)-owner-\(table.account)"
+        let base = lockFile(of: table.account, store)
         let lock = try OwnerLock(path: base)
         try waitForOwner(lock, socketPath: base + ".sock", role: role, silence: silence)
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
         let (epoch, socket) = try store.step { step in
-            (try table.takeOver(owner: owner, in: step), try OwnerSocket(path: base + ".sock"))
+            (
+                try table.takeOver(owner: owner, past: lock.told, in: step),
+                try OwnerSocket(path: base + ".sock")
+            )
         }
+        lock.note(ToldMark(epoch: epoch))
         try Failpoint.afterTakeover.hit()
         let stop = try WakeSignal()
         let thread = try socket.answer(until: stop) { question in
@@ -88,6 +99,18 @@ final class Ownership {
                 usleep(Self.pause)
             }
         }
+    }
+
+    /// Notes what is about to be written: everything up to a row of the outbox.
+    func willWrite(upTo row: Int64) {
+        told.written = row
+        lock.note(told)
+    }
+
+    /// Notes the count that the server is about to be told.
+    func willTell(_ handled: HandledCount, of session: Int64) {
+        (told.session, told.handled) = (session, Int64(handled.rawValue))
+        lock.note(told)
     }
 
     /// Whether this process holds the lock too, as it does unless it passed a frozen owner over.

@@ -9,28 +9,54 @@ struct OwnershipTable {
 
     /// Takes the account over from whoever had it.
     ///
+    /// - Parameter told: What the owners before have told the server.
     /// - Returns: The new epoch.
-    func takeOver(owner: String, in step: borrowing Step) throws(HandlerError) -> Int64 {
+    func takeOver(
+        owner: String, past told: ToldMark?, in step: borrowing Step
+    ) throws(HandlerError) -> Int64 {
+        let current = try epoch(in: step)
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
         try step.execute("UPDATE session SET live = NULL WHERE account = ?", account)
         return try step.first(
             """
-            INSERT INTO ownership(account, epoch, owner) VALUES (?, 1, ?)
-            ON CONFLICT(account) DO UPDATE SET epoch = epoch + 1, owner = excluded.owner RETURNING epoch
-            """, account, owner
+            INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
+            ON CONFLICT(account) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner RETURNING epoch
+            """, account, max(told?.epoch ?? 0, current) + 1, owner
         ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+    }
+
+    func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
+        try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } ?? 0
+    }
+
+    /// A copy of the database does not know how its session went on: what the server has sent since is gone from it, and
+    /// what the server counts is not what is in the outbox. So the session is lost, with all that follows: messages are sent
+    /// again, archives are asked for what is missing.
+    ///
+    /// To be called before anything is sent, by whatever process: what a live owner has told is always in the database.
+    ///
+    /// - Parameter path: The lock file.
+    func giveUpCopied(lockFile path: String, in step: borrowing Step) throws(HandlerError) {
+        if let told = ToldMark(file: path), try told.isAhead(of: self, in: step) { try step.noteCopy() }
+        let copies = try step.copies
+        let isCopy =
+            try step.execute(
+                "UPDATE account SET copies = ? WHERE id = ? AND copies <> ?", copies, account, copies) == 1
+        guard isCopy else { return }
+        try SessionTable(account: account).lose(in: step)
+        try LoginTable(account: account).forgetInstallation(in: step)
     }
 
     /// Refuses a step of a process that no longer owns the account.
     func check(epoch: Int64, in step: borrowing Step) throws {
         if Mutation.noFence.isOn { return }
-        let current = try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        }
+        let current = try self.epoch(in: step)
         guard current == epoch else {
             throw AccountError(
                 .ownershipLost,
-                "another process took this account over (epoch \(current ?? 0), ours was \(epoch)); nothing more is committed, acknowledged or sent from here"
+                "another process took this account over (epoch \(current), ours was \(epoch)); nothing more is committed, acknowledged or sent from here"
             )
         }
     }

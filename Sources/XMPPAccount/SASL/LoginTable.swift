@@ -105,6 +105,12 @@ struct LoginTable {
         try step.execute("DELETE FROM fast_token WHERE account = ?", account)
     }
 
+    /// Forgets the token, which the original uses on, and takes another name beside it.
+    func forgetInstallation(in step: borrowing Step) throws(HandlerError) {
+        try forgetToken(in: step)
+        try step.execute("UPDATE login SET agent = ? WHERE account = ?", Self.makeAgent(), account)
+    }
+
     /// Forgets all but the name of this installation.
     func forget(in step: borrowing Step) throws(HandlerError) {
         try forgetToken(in: step)

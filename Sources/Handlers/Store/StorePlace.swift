@@ -1,0 +1,98 @@
+import Glibc
+
+/// Which file a database lies in. One that was put back from a backup, copied or moved to another disk has another number.
+enum FileNumber {
+    static func of(_ path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(bitPattern: UInt64(status.st_ino)) : nil
+    }
+
+    /// The path from the root and without links; the path itself where there is no such file.
+    static func resolved(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+}
+
+// What is true of one file only: who runs what, and what everybody else believes of its rows.
+//
+// A copy that was put back is older than what others have seen: servers have acknowledged more, external services have
+// done what is yet to be done here. A copy beside the original does the same things a second time. Neither can be seen
+// in the rows; the file's number shows it. What depends on it compares ``Step/copies``.
+extension HandlerStore {
+    /// Frees what a copy says about processes that never had it open, and notes that it is one.
+    func takePlace() throws {
+        let inode = FileNumber.of(filePath)
+        let found = try connectionState { (connection) throws(HandlerError) in
+            try connection.firstOnce(
+                """
+                SELECT inode, EXISTS (SELECT 1 FROM handler WHERE state <> 0 AND state = 3)
+                    OR EXISTS (SELECT 1 FROM live_seat) FROM place
+                """
+            ) { (row) throws(HandlerError) in (inode: row.optionalInteger(0), hasSeats: row.integer(1) != 0) }
+        }
+        guard let found else { return }
+        if found.hasSeats { try freeForgotten() }
+        guard let inode, found.inode != inode, !slot.isSeenOtherwise(than: inode) else { return }
+        try step { step in
+            // Looks again: another process may have been first.
+            let known = try step.first("SELECT inode FROM place") { (row) throws(HandlerError) in
+                row.optionalInteger(0)
+            }
+            guard known != inode else { return }
+            try step.noteCopy()
+            try step.execute("UPDATE place SET inode = ?", inode)
+        }
+    }
+
+    /// Frees the leases of seats that were left in good order since the copy was made: nobody else looks at those.
+    private func freeForgotten() throws {
+        let seats = try step { step in
+            try step.all(
+                """
+                SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3 AND lease IS NOT NULL
+                UNION SELECT seat FROM live_seat
+                """
+            ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+        }
+        let now = time.wallMilliseconds()
+        for seat in seats {
+            try slot.whileVacant(seat) { () throws(HandlerError) in
+                try connectionState { (connection) throws(HandlerError) in
+                    try connection.leave(seat: seat, now: now)
+                }
+            }
+        }
+    }
+}
+
+extension Connection {
+    /// Notes where a database lies that has only just been made, or brought up to date.
+    func settle(in inode: Int64?) throws(HandlerError) {
+        try executeOnce("UPDATE place SET inode = ? WHERE inode IS NULL", [inode])
+    }
+}
+
+extension Step {
+    /// How often this database was found to be a copy: put back from a backup, or taken elsewhere.
+    ///
+    /// Whoever shares a count or a key with somebody else keeps the number it began with, and begins anew when it has changed.
+    package var copies: Int64 {
+        get throws(HandlerError) {
+            try first("SELECT copies FROM place") { (row) throws(HandlerError) in row.integer(0) } ?? 0
+        }
+    }
+
+    /// Notes that this database is a copy. Handlers that are bound from now on have other idempotency keys than those that
+    /// the original has bound, or will bind, under the same ids; those that are in the copy keep theirs.
+    package func noteCopy() throws(HandlerError) {
+        let newest =
+            try first("SELECT seq FROM sqlite_sequence WHERE name = 'handler'") {
+                (row) throws(HandlerError) in row.integer(0)
+            } ?? 0
+        try execute("DELETE FROM identity WHERE newest = ?", newest)
+        try execute("INSERT INTO identity(name, newest) VALUES (lower(hex(randomblob(16))), ?)", newest)
+        try execute("UPDATE place SET copies = copies + 1")
+    }
+}
