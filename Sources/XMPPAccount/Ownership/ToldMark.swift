@@ -16,11 +16,11 @@ struct ToldMark: Equatable {
 
     init(epoch: Int64) { self.epoch = epoch }
 
-    /// - Returns: Nil where nothing was noted.
+    /// - Returns: Nil where nothing was noted, or where it is being written.
     init?(from descriptor: Int32) {
-        var words = [Int64](repeating: 0, count: 4)
+        var words = [Int64](repeating: 0, count: 5)
         let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
-        guard count == words.count * 8 else { return nil }
+        guard count == words.count * 8, words.reduce(0, ^) == 0 else { return nil }
         (epoch, written, session, handled) = (words[0], words[1], words[2], words[3])
     }
 
@@ -32,7 +32,8 @@ struct ToldMark: Equatable {
         self.init(from: descriptor)
     }
 
-    var stored: [Int64] { [epoch, written, session, handled] }
+    /// The last word makes the sum of all come out as nothing, so that a reader knows what is half written.
+    var stored: [Int64] { [epoch, written, session, handled, epoch ^ written ^ session ^ handled] }
 
     /// Whether the database knows less.
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
