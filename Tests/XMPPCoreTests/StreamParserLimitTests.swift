@@ -166,11 +166,16 @@ import XMPPCore
     @Test("X3 a flood of 100 MB ends in policy-violation and costs no more memory than the limits allow")
     func floods() throws {
         for flood in Self.floods {
-            // Other tests of the same process need memory too: what the parser needs, it needs every time.
-            var least = Int.max
-            for _ in 0..<5 where least > 8 << 20 { least = min(least, try growth(flood.start, flood.piece)) }
+            let least = try leastGrowth(over: 8 << 20) { try growth(flood.start, flood.piece) }
             #expect(least <= 8 << 20, "\(flood.name)")
         }
+    }
+
+    /// Other tests of the same process need memory too: what the parser needs, it needs every time.
+    private func leastGrowth(over limit: Int, _ measure: () throws -> Int) throws -> Int {
+        var least = Int.max
+        for _ in 0..<8 where least > limit { least = min(least, try measure()) }
+        return least
     }
 
     /// Feeds the piece until it is refused.
@@ -199,11 +204,14 @@ import XMPPCore
     func keepAlives() throws {
         let parser = try StreamParser()
         _ = try parser.parse(testHeader)
-        let before = residentBytes()
-        for _ in 0..<200_000 { #expect(try parser.parse(" ").isEmpty) }
         let blanks = [UInt8](repeating: 0x20, count: 1 << 20)
-        for _ in 0..<20 { _ = try parser.parse(blanks) }
-        #expect(residentBytes() - before < 8 << 20)
+        let growth = try leastGrowth(over: 8 << 20) {
+            let before = residentBytes()
+            for _ in 0..<200_000 { #expect(try parser.parse(" ").isEmpty) }
+            for _ in 0..<20 { _ = try parser.parse(blanks) }
+            return residentBytes() - before
+        }
+        #expect(growth <= 8 << 20)
         #expect(try parser.parse("<presence/>").count == 1)
     }
 
@@ -211,19 +219,29 @@ import XMPPCore
     func everNewNames() throws {
         let parser = try StreamParser()
         _ = try parser.parse(testHeader)
-        var before = 0
-        for round in 0..<1500 {
-            let names = (0..<100).map { "<n\(round)x\($0) xmlns='urn:r\(round):\($0)' a\(round)x\($0)='1'/>" }
-            let events = try parser.parse("<message>" + names.joined() + "</message>")
-            guard case .element(let element) = events.first else {
-                Issue.record("no stanza in round \(round)")
-                return
+        var round = 0
+        func meetNames(_ rounds: Int) throws {
+            for _ in 0..<rounds {
+                let names = (0..<100).map {
+                    "<n\(round)x\($0) xmlns='urn:r\(round):\($0)' a\(round)x\($0)='1'/>"
+                }
+                let events = try parser.parse("<message>" + names.joined() + "</message>")
+                guard case .element(let element) = events.first else {
+                    Issue.record("no stanza in round \(round)")
+                    return
+                }
+                #expect(element.namespace == Namespaces.client)
+                #expect(element.elements.last?["a\(round)x99"] == "1")
+                round += 1
             }
-            #expect(element.namespace == Namespaces.client)
-            #expect(element.elements.last?["a\(round)x99"] == "1")
-            if round == 300 { before = residentBytes() }
         }
-        #expect(residentBytes() - before < 8 << 20)
+        try meetNames(300)
+        let growth = try leastGrowth(over: 8 << 20) {
+            let before = residentBytes()
+            try meetNames(1200)
+            return residentBytes() - before
+        }
+        #expect(growth <= 8 << 20)
     }
 
     @Test("X3 a parser that is replaced inside a read keeps prefixes, open stanzas and the end of the stream")
@@ -258,9 +276,12 @@ import XMPPCore
         _ = try parser.parse(testHeader)
         let large = Array(message(of: 1 << 20).utf8)
         for _ in 0..<3 { #expect(try parser.parse(large).count == 1) }
-        let before = residentBytes()
-        for _ in 0..<30 { #expect(try parser.parse(large).count == 1) }
-        #expect(residentBytes() - before < 16 << 20)
+        let growth = try leastGrowth(over: 16 << 20) { () throws -> Int in
+            let before = residentBytes()
+            for _ in 0..<30 { #expect(try parser.parse(large).count == 1) }
+            return residentBytes() - before
+        }
+        #expect(growth <= 16 << 20)
         #expect(try parser.parse("<presence/></stream:stream>").count == 2)
     }
 

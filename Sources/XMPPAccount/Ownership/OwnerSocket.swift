@@ -58,16 +58,19 @@ final class OwnerSocket: Sendable {
             ]
             while poll(&entries, 2, -1) >= 0 || errno == EINTR {
                 if entries[0].revents != 0 { return }
-                answerWaiting(decide)
+                // Whoever waits stays readable: without a pause this would spin until a descriptor is free.
+                if !answerWaiting(decide) { _ = poll(&entries, 1, 20) }
             }
         }
     }
 
     /// Answers everyone who waits.
-    private func answerWaiting(_ decide: (OwnerQuestion) -> OwnerAnswer) {
+    ///
+    /// - Returns: False when somebody waits on and the process has no descriptor left for them.
+    private func answerWaiting(_ decide: (OwnerQuestion) -> OwnerAnswer) -> Bool {
         while true {
             let client = accept(fileDescriptor, nil, nil)
-            guard client >= 0 else { return }
+            guard client >= 0 else { return ![EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(errno) }
             _ = fcntl(client, F_SETFD, FD_CLOEXEC)
             defer { close(client) }
             var byte: UInt8 = 0
