@@ -87,6 +87,10 @@ public struct Schema: Sendable {
             INSERT INTO place(inode, copies) VALUES (NULL, 0);
             -- The newest handler at the time when the name was given; a copy has another name for those that follow.
             ALTER TABLE identity ADD COLUMN newest INTEGER NOT NULL DEFAULT 0;
+            -- What a clock that was set back may have put off for too long; see `Transaction.hasten`.
+            CREATE INDEX handler_put_off ON handler(due)
+                WHERE due IS NOT NULL AND period IS NULL AND state = 0 AND call IS NOT NULL
+                    AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL);
             """,
         ])
 

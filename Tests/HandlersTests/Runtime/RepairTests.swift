@@ -336,6 +336,7 @@ private struct Login: Handler {
             "SELECT live_due FROM handler WHERE scope IS 1 AND live_due IS NOT NULL ORDER BY live_due LIMIT 1",
             "SELECT id, name, live_due, period, call, input FROM handler WHERE scope IS 1 AND live_due <= 1 ORDER BY live_due LIMIT 1",
             "SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = 1",
+            Transaction.putOff.replacing(/\?[23]/, with: "1"),
         ])
     func plans(sql: String) throws {
         try withRig([Say.self]) { rig in
