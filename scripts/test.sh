@@ -13,6 +13,9 @@ killing='^(PushwakeTests|OmemoTests)\.'
 counting='^PushwakeTests\.SystemCallKillTests/'
 rm -f "$events"
 status=0
+# Without a limit all tests begin at once, and those that await something stand behind a thousand others. Most wait for a
+# server or a process, so there are more than the machine has cores.
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$((4 * $(nproc)))
 # A test that hangs must not keep the others' results: no pass takes half as long.
 limit=35m
 run() {

@@ -20,7 +20,7 @@ final class MemoryGroup: Sendable {
     }
 
     let version: Version
-    private let folder: String
+    let folder: String
     private static let count = Atomic<Int>(0)
 
     /// Makes a group.
@@ -51,7 +51,10 @@ final class MemoryGroup: Sendable {
 
     deinit {
         // It is empty a moment after its process has been reaped.
-        for _ in 0..<100 where rmdir(folder) != 0 && errno == EBUSY { usleep(1000) }
+        for _ in 0..<1000 {
+            if rmdir(folder) == 0 || errno != EBUSY { return }
+            usleep(1000)
+        }
     }
 
     /// The command that puts itself into the group and then becomes `command`: from its first page on it counts.

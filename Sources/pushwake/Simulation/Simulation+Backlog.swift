@@ -15,7 +15,7 @@ extension Simulation {
     /// How many wakes with nothing to do are measured.
     private static let idleWakes = 5
     /// How often one is tried that was not done in its time.
-    private static let idleTries = 5
+    private static let idleTries = 20
     /// How many workers may be killed at their limits before it is clear that these are too narrow.
     private static let mostKilled = 20
     /// How many wakes are enough for anything.
