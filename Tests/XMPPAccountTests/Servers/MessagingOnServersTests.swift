@@ -228,16 +228,6 @@ extension RealServerTests {
             }
         }
 
-        /// What the presence of an entity said, as soon as it was asked about.
-        private func known(_ account: Account, _ jid: JID) async throws -> DiscoInfo? {
-            for _ in 0..<500 {
-                let known = try await account.perform { try account.disco.knownInfo(of: jid, in: $0) }
-                if let known { return known }
-                try await Task.sleep(for: .milliseconds(20))
-            }
-            return nil
-        }
-
         @Test("X11 clients find out what the other one understands", arguments: ServerKind.allCases)
         func disco(kind: ServerKind) async throws {
             try await withHome(kind) { home in
@@ -260,7 +250,11 @@ extension RealServerTests {
                 let items = try await account.disco.items(of: home.jid.domainJID)
                 #expect(items.contains { $0.jid.description == "conference.localhost" })
                 try peer.tell("presence", ["to": own])
-                let known = try await self.known(account, try peer.jid)
+                let jid = try peer.jid
+                try await eventually("what the presence said") {
+                    try await account.perform { try account.disco.knownInfo(of: jid, in: $0) } != nil
+                }
+                let known = try await account.perform { try account.disco.knownInfo(of: jid, in: $0) }
                 #expect(known?.features == info.features)
             }
         }

@@ -22,7 +22,7 @@ import Testing
         let listener = try Listener()
         let socket = try Socket.connect(host: host, port: listener.port, deadline: .after(.seconds(20)))
         #expect(socket.peer.contains("\(host) port \(listener.port)"))
-        let accepted = try listener.accept(within: .seconds(5))
+        let accepted = try listener.accept(within: .seconds(30))
         accepted.close()
         var byte: UInt8 = 0
         #expect(try withUnsafeMutableBytes(of: &byte) { try socket.waitForEnd(into: $0) } == .closed)
@@ -34,7 +34,7 @@ import Testing
     func connectsIPv6(host: String) throws {
         let listener = try Listener(isIPv6: true)
         _ = try Socket.connect(host: host, port: listener.port, deadline: .after(.seconds(20)))
-        _ = try listener.accept(within: .seconds(5))
+        _ = try listener.accept(within: .seconds(30))
     }
 
     static let hasIPv6 = (try? Listener(isIPv6: true)) != nil
@@ -44,7 +44,7 @@ import Testing
         let listener = try Listener()
         let socket = try Socket.connect(
             host: "127.0.0.1", port: listener.port, deadline: .after(.seconds(20)))
-        let accepted = try listener.accept(within: .seconds(5))
+        let accepted = try listener.accept(within: .seconds(30))
         for descriptor in [socket.fileDescriptor, accepted.fileDescriptor] {
             #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)
             #expect(fcntl(descriptor, F_GETFL) & O_NONBLOCK != 0)
@@ -114,7 +114,7 @@ import Testing
         let socket = try attempts.run(until: .after(.seconds(20)), interrupt: nil)
         #expect(attempts.running.count == 1)
         #expect(socket.peer == "example.org port \(good.port) (127.0.0.1)")
-        _ = try good.accept(within: .seconds(5))
+        _ = try good.accept(within: .seconds(30))
     }
 
     @Test("X4 an address that refuses does not keep the next one from being tried, at once")
@@ -126,7 +126,7 @@ import Testing
         var attempts = ConnectAttempts(host: "example.org", port: good.port, addresses: addresses)
         _ = try attempts.run(until: .after(.seconds(20)), interrupt: nil)
         #expect(attempts.failures.map(\.number) == [ECONNREFUSED, ECONNREFUSED])
-        _ = try good.accept(within: .seconds(5))
+        _ = try good.accept(within: .seconds(30))
     }
 
     @Test("X4 families take turns, beginning with the one the system prefers")
@@ -174,7 +174,7 @@ private final class SilentPort {
 extension Socket {
     fileprivate func waitForEnd(into buffer: UnsafeMutableRawBufferPointer) throws -> Received {
         var entries = [pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0)]
-        _ = try Poll.wait(&entries, until: .after(.seconds(5)), interrupt: nil)
+        _ = try Poll.wait(&entries, until: .after(.seconds(30)), interrupt: nil)
         return try receive(into: buffer)
     }
 }

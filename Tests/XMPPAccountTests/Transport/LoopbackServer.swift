@@ -105,7 +105,7 @@ final class AskedInterruption {
         ends = try Socket.pair()
         let waker = Connection(socket: ends.1)
         waker.write([1])
-        try waker.flush(until: .after(.seconds(5)))
+        try waker.flush(until: .after(.seconds(30)))
     }
 }
 

@@ -60,7 +60,7 @@ import XMPPTestKit
         var hello: [UInt8] = []
         _ = try server.read(into: &hello)
         tap.write(hello)
-        try tap.flush(until: .after(.seconds(5)))
+        try tap.flush(until: .after(.seconds(30)))
         try tapped.beginAcceptingTLS(serverContext)
         #expect(try !tapped.continueHandshake())
         var answer: [UInt8] = []
@@ -72,7 +72,7 @@ import XMPPTestKit
             try victim.beginTLS(context, domain: "example.org")
             #expect(try !victim.continueHandshake())
             cutter.write(answer.prefix(length))
-            try cutter.flush(until: .after(.seconds(5)))
+            try cutter.flush(until: .after(.seconds(30)))
             var ignored: [UInt8] = []
             _ = try cutter.read(into: &ignored)
             cutter.closeDirty()
@@ -88,7 +88,7 @@ import XMPPTestKit
         let error = transportError {
             try startTLS {
                 $0.write(Array("<message/>".utf8))
-                try $0.flush(until: .after(.seconds(5)))
+                try $0.flush(until: .after(.seconds(30)))
             }
         }
         #expect(error?.code == .plaintextBeforeTLS)
@@ -100,7 +100,7 @@ import XMPPTestKit
         try client.beginTLS(context, domain: "example.org")
         #expect(try !client.continueHandshake())
         server.write(Array("<?xml version='1.0'?><stream:stream>".utf8))
-        try server.flush(until: .after(.seconds(5)))
+        try server.flush(until: .after(.seconds(30)))
         let error = transportError { _ = try client.continueHandshake() }
         #expect(error?.code == .tlsFailed)
         #expect(error?.message.contains("STARTTLS") == true)
