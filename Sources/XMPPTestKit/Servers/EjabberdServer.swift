@@ -129,12 +129,16 @@ package final class EjabberdServer: TestServer {
 
     // MARK: - Streams
 
-    /// Waits until every client stream that has lost its connection has dealt with all that came over it: its session is
-    /// over, or waits to be resumed.
+    /// Waits until every connection over a line whose client has closed it is closed here, too, and every stream that has
+    /// lost its connection has dealt with all that came over it: its session is over, or waits to be resumed.
+    ///
+    /// It goes on with what a dead connection brought while the session is resumed over another one: what is then sent
+    /// again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
     /// - Returns: False when the deadline came first.
-    package func waitUntilDepartedAreQuiet(
-        deadline: ContinuousClock.Instant
+    package func waitUntilDepartedAreGone(
+        over line: LoopbackProxy, deadline: ContinuousClock.Instant
     ) throws(TestServerError) -> Bool {
+        guard line.waitUntilDepartedAreClosed(deadline: deadline) else { return false }
         repeat {
             let busy = try process.withChild { child throws(TestServerError) in try self.ask("busy", child) }
             if busy == nil || busy == "0" { return true }

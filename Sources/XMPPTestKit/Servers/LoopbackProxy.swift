@@ -62,15 +62,15 @@ package final class LoopbackProxy: Sendable {
     /// The connections so far, in the order in which they began.
     package var records: [Record] { shared.state.withLock { $0.records } }
 
-    /// Waits until no connection is open or about to be: the server has closed its end of each, too.
+    /// Waits until the server has closed its end of each connection, too, whose client has closed its own.
     /// - Returns: False when the deadline came first.
-    package func waitUntilIdle(deadline: ContinuousClock.Instant) -> Bool {
+    package func waitUntilDepartedAreClosed(deadline: ContinuousClock.Instant) -> Bool {
         let question = shared.state.withLock { state in
-            state.idleQuestion += 1
-            return state.idleQuestion
+            state.departureQuestion += 1
+            return state.departureQuestion
         }
-        // The thread answers in a turn that began behind the question and found nothing open.
-        while shared.state.withLock({ $0.idleAnswer < question }) {
+        // The thread answers in a turn that began behind the question and found no such connection.
+        while shared.state.withLock({ $0.departureAnswer < question }) {
             if ContinuousClock.now >= deadline { return false }
             shared.signal.raise()
             usleep(500)
@@ -103,9 +103,9 @@ final class ProxyState: Sendable {
         var cuts = 0
         var strandings = 0
         var isSilent = false
-        /// The last question whether anything is open, and the last one that was answered with no.
-        var idleQuestion = 0
-        var idleAnswer = 0
+        /// The last question whether the server still has to close something, and the last one that was answered with no.
+        var departureQuestion = 0
+        var departureAnswer = 0
         var target: UInt16
     }
 

@@ -54,7 +54,7 @@ final class ProxyLoop: @unchecked Sendable {
 
     /// One turn; false when the proxy is closed.
     private func turn() -> Bool {
-        let question = shared.state.withLock { $0.idleQuestion }
+        let question = shared.state.withLock { $0.departureQuestion }
         let isCalled = wait()
         let orders = shared.state.withLock {
             (isClosed: $0.isClosed, cuts: $0.cuts, strandings: $0.strandings, isSilent: $0.isSilent)
@@ -63,8 +63,8 @@ final class ProxyLoop: @unchecked Sendable {
         guard !obey(cuts: orders.cuts, strandings: orders.strandings) else { return true }
         if isCalled {
             accept()
-        } else if links.isEmpty && stranded.isEmpty {
-            shared.state.withLock { $0.idleAnswer = question }
+        } else if stranded.isEmpty, !links.contains(where: Self.hasDeparted) {
+            shared.state.withLock { $0.departureAnswer = question }
         }
         guard !orders.isSilent else {
             // What has arrived stays where it is; without a pause this would spin.
@@ -109,6 +109,16 @@ final class ProxyLoop: @unchecked Sendable {
         links = []
         return true
     }
+
+    /// Whether the client has closed its end, also when not all that it sent before was carried on.
+    private static func hasDeparted(_ link: Link) -> Bool {
+        if link.up.isAtEnd { return true }
+        var entry = pollfd(fd: link.up.from, events: hasEnded, revents: 0)
+        return poll(&entry, 1, 0) > 0
+    }
+
+    /// POLLRDHUP of poll(2), which Swift's module of the C library leaves out.
+    private static let hasEnded: Int16 = 0x2000
 
     private static func entry(_ descriptor: Int32, reads: Lane, writes: Lane) -> pollfd {
         let events = (reads.isAtEnd ? 0 : POLLIN) | (writes.output.isEmpty ? 0 : POLLOUT)

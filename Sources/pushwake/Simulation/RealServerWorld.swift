@@ -134,14 +134,11 @@ final class RealServerWorld: SimulationWorld {
         return true
     }
 
-    /// ejabberd 24.12 goes on with what it has read from an old connection after it has told the new one its count: what
-    /// the client then sends again, as it must, reaches the peer twice. So the old one must have ended first. Nobody waits
-    /// for ever.
+    /// ejabberd does not stand a connection while it still works on what an older one brought; nobody waits for ever.
     func awaitDeparture() throws {
         defer { push?.forget() }
         guard let server = server as? EjabberdServer else { return }
-        let deadline = ContinuousClock.now + .seconds(10)
-        guard line.waitUntilIdle(deadline: deadline), try server.waitUntilDepartedAreQuiet(deadline: deadline)
+        guard try server.waitUntilDepartedAreGone(over: line, deadline: .now + .seconds(30))
         else { return Terminal.complain("ejabberd still works on a connection that has ended") }
     }
 

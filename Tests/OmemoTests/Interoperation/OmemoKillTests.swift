@@ -77,13 +77,9 @@ extension OmemoOnServersTests {
                 return next
             }
 
-            /// ejabberd goes on with what a dead connection brought while the session is resumed over another one: what is
-            /// then sent again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
             private func awaitDeparture() throws {
                 guard let server = scene.server as? EjabberdServer else { return }
-                let deadline = ContinuousClock.now + .seconds(10)
-                #expect(line.waitUntilIdle(deadline: deadline))
-                #expect(try server.waitUntilDepartedAreQuiet(deadline: deadline))
+                #expect(try server.waitUntilDepartedAreGone(over: line, deadline: .now + .seconds(30)))
             }
 
             func texts(_ sql: String) throws -> [String] {
