@@ -13,21 +13,44 @@ extension Simulation {
             return try restartServer()
         }
         switch Int.random(in: 0..<8, using: &random) {
-        case 0, 1:
-            // Main connects again by itself, or is gone before it has.
-            if try world.suffer(.reset) {
-                verdict.faults.resets += 1
-                chronicle.noted("reset", "every connection was reset")
-            }
-            pause(milliseconds: 0...300)
-        case 2, 3:
-            if try world.suffer(.halfOpen) {
-                verdict.faults.halfOpen += 1
-                chronicle.noted("half-open", "every connection was left half-open")
-            }
-            pause(milliseconds: 0...40)
-        default: break
+        case 0, 1: try reset()
+        case 2, 3: try strand()
+        // However the draws turn out, a run has met each.
+        default:
+            if verdict.faults.resets == 0 { return try reset() }
+            if verdict.faults.halfOpen == 0 { try strand() }
         }
+    }
+
+    /// Whether a main must be there in the next round for something that the run has not met yet.
+    func owesFaults(after round: Int) -> Bool {
+        plan.hasFaults
+            && (verdict.faults.resets == 0 || verdict.faults.halfOpen == 0 || round + 1 >= nextRestart)
+    }
+
+    /// Main connects again by itself, or is gone before it has.
+    private func reset() throws {
+        if try world.suffer(.reset) {
+            verdict.faults.resets += 1
+            chronicle.noted("reset", "every connection was reset")
+        }
+        pause(milliseconds: 0...300)
+    }
+
+    private func strand() throws {
+        if try world.suffer(.halfOpen) {
+            verdict.faults.halfOpen += 1
+            chronicle.noted("half-open", "every connection was left half-open")
+        }
+        pause(milliseconds: 0...40)
+    }
+
+    /// The server forgets the session of an account that nobody serves; in a run with faults once in any case.
+    func expireSession(in round: Int) throws {
+        let isOwed = plan.hasFaults && verdict.faults.expired == 0 && round >= plan.rounds / 2
+        guard Int.random(in: 0..<8, using: &random) == 0 || isOwed, try world.expireSession() else { return }
+        verdict.faults.expired += 1
+        chronicle.noted("expired", "the server forgot the session")
     }
 
     /// The server restarts while nothing is under way: what a server loses by ending, and what it answers in the place of

@@ -103,13 +103,10 @@ final class Simulation {
             if isAway, Int.random(in: 0..<4, using: &random) == 0 { try runWorker() }
         }
         try retreat(&left)
-        if Int.random(in: 0..<8, using: &random) == 0, try world.expireSession() {
-            verdict.faults.expired += 1
-            chronicle.noted("expired", "the server forgot the session")
-        }
+        try expireSession(in: round)
         while left > 0 { if try killSomebody() { left -= 1 } }
         try runWorker()
-        if Bool.random(using: &random) { try bring(to: .foreground) }
+        if owesFaults(after: round) || Bool.random(using: &random) { try bring(to: .foreground) }
     }
 
     /// A while in which main has the stream.
