@@ -105,7 +105,7 @@ struct KillTests {
     func flowControl() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let simulation = try simulation(world, rounds: 8, kills: 24, seed: 12)
+        let simulation = try simulation(world, rounds: 14, kills: 28, seed: 12)
         // What some kills in a row leave unstored is more.
         simulation.flow.most = 10
         simulation.flow.few = 5
