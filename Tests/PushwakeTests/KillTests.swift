@@ -8,7 +8,7 @@ import XMPPTestKit
 @testable import pushwake
 
 /// Real processes, real kills, and a peer with a log of its own as the oracle.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(30)))
 struct KillTests {
     private let folder: TemporaryFolder
 
@@ -246,7 +246,7 @@ struct KillTests {
     }
 }
 
-@Suite(.ownThread, .timeLimit(.minutes(10)))
+@Suite(.ownThread, .timeLimit(.minutes(30)))
 struct SystemCallKillTests {
     /// The calls are shared out, so that the shares run side by side.
     static let parts = 2

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Handlers
 
-@Suite(.ownThread, .timeLimit(.minutes(1))) struct WorkerThreadTests {
+@Suite(.ownThread, .timeLimit(.minutes(3))) struct WorkerThreadTests {
     /// What a thread holds, slow to go.
     private final class Held: Sendable {
         let life: Life

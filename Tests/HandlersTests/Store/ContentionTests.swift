@@ -105,7 +105,7 @@ import Testing
         }
     }
 
-    @Test("H7 threads that share one store take turns", .timeLimit(.minutes(1)))
+    @Test("H7 threads that share one store take turns", .timeLimit(.minutes(3)))
     func oneStore() async throws {
         try await withFolder { folder in
             let store = try openStore(folder.file())
