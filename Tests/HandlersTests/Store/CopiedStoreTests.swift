@@ -27,6 +27,8 @@ private struct Keyed: AsyncHandler {
         case renaming
         /// As the content of the old one is written over.
         case writing
+        /// As the old one is deleted and the backup copied: the new file may get the inode of the old one.
+        case deleting
     }
 
     /// Puts a copy back while nobody has the database open.
@@ -38,6 +40,9 @@ private struct Keyed: AsyncHandler {
             try file.truncate(atOffset: 0)
             try file.write(contentsOf: Data(bytes(of: copy)))
             try file.close()
+        case .deleting:
+            #expect(unlink(path) == 0)
+            #expect(FileManager.default.createFile(atPath: path, contents: Data(bytes(of: copy))))
         }
     }
 
@@ -72,6 +77,18 @@ private struct Keyed: AsyncHandler {
                 let seats = try rig.store.integer("SELECT count(*) FROM live_seat WHERE scope = 'away'")
                 #expect(seats == 0)
             }
+        }
+    }
+
+    @Test("H14 a copy is noticed though its file got the inode of the one that was deleted for it")
+    func sameInode() throws {
+        try withFolder { folder in
+            let (path, backup) = (folder.file(), folder.file("backup.db"))
+            _ = try openStore(path)
+            try backUp(path, to: backup)
+            try putBack(backup, to: path, by: .deleting)
+            #expect(try openStore(path).integer("SELECT copies FROM place") == 1)
+            #expect(try openStore(path).integer("SELECT copies FROM place") == 1)
         }
     }
 
