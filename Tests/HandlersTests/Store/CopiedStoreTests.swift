@@ -80,6 +80,32 @@ private struct Keyed: AsyncHandler {
         }
     }
 
+    @Test(
+        "H14 a handler that is bound after a backup was put back has another idempotency key than the one that had its id",
+        arguments: Restoring.allCases)
+    func keysOfBefore(_ way: Restoring) async throws {
+        try await withReleasedFolder { folder in
+            let (path, backup) = (folder.file(), folder.file("backup.db"))
+            var known: [String] = []
+            for round in 1...2 {
+                if round == 2 { try putBack(backup, to: path, by: way) }
+                // By the clock of the system, which goes on.
+                let store = try HandlerStore(
+                    path: path, registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    synchronous: .normal)
+                let runner = try HandlerRunner(store)
+                defer { runner.close() }
+                if round == 1 { try backUp(path, to: backup) }
+                let id = try store.bind(Keyed(name: "k").durable)
+                _ = try store.step { try $0.end(id, .result, with: Job()) }
+                let isDrained = try await runner.drain(for: .seconds(60))
+                #expect(isDrained && id.rawValue == 1)
+                known += try store.notes()
+            }
+            #expect(Set(known).count == 2)
+        }
+    }
+
     @Test("H14 a copy is noticed though its file got the inode of the one that was deleted for it")
     func sameInode() throws {
         try withFolder { folder in
