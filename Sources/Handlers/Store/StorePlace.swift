@@ -53,8 +53,9 @@ extension HandlerStore {
 
     /// Frees the leases of seats that were left in good order since the copy was made: nobody else looks at those.
     private func freeForgotten() throws {
-        let seats = try step { step in
-            try step.all(
+        // Outside of a step, for this is so beside every store that lives: opening must not wait for a writer.
+        let seats = try connectionState { (connection) throws(HandlerError) in
+            try connection.allOnce(
                 """
                 SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3 AND lease IS NOT NULL
                 UNION SELECT seat FROM live_seat

@@ -118,6 +118,21 @@ private struct Keyed: AsyncHandler {
         }
     }
 
+    @Test("W4 a store opens beside one that lives without waiting for a writer")
+    func besideWriter() throws {
+        try withFolder { folder in
+            try withRig(folder.file(), [Keyed.self]) { rig in
+                try rig.store.step { try $0.execute("INSERT INTO live_seat(scope, seat) VALUES ('here', 0)") }
+                let writer = try RawConnection(folder.file())
+                try writer.run("BEGIN IMMEDIATE")
+                defer { try? writer.run("ROLLBACK") }
+                _ = try HandlerStore(
+                    path: folder.file(), registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    synchronous: .normal, busyTimeout: 0)
+            }
+        }
+    }
+
     @Test("H14 opening a store beside one that runs something takes nothing from it")
     func besideOther() throws {
         try withFolder { folder in
