@@ -27,23 +27,34 @@ import XMPPTestKit
         }
     }
 
+    /// A second account in the database of the first one.
+    private func beside(_ account: Account, on rig: AccountRig) async throws -> Account {
+        try await rig.connected(store: account.store) {
+            $0.jid = AccountRig.peer.bare
+            $0.password = "hidden"
+        }
+    }
+
     /// Has an account send `then` behind a backup that is made while it is connected, and puts that back.
     private func backInTime(
-        _ rig: AccountRig, by way: Restoring, then: (Account) async throws -> Void
+        _ rig: AccountRig, by way: Restoring, beside: Bool = false, then: (Account) async throws -> Void
     ) async throws {
         let backup = rig.folder.path + "/backup.db"
         do {
             let account = try await rig.connected()
+            let other = beside ? try await self.beside(account, on: rig) : nil
+            try await other?.caughtUp()
             try await account.listen()
             try await account.tell("m0")
             try await account.caughtUp()
             try await eventually { try account.store.outboxCount == 0 }
             try await copy(rig.databasePath, to: backup)
             try await then(account)
+            try await other?.tell("p1")
+            try await other?.caughtUp()
             try await account.caughtUp()
             try await eventually { try account.store.outboxCount == 0 }
-            await account.close()
-            rig.forgetAccounts()
+            await rig.closeAccounts()
         }
         // The last one to close the database has removed its log.
         try await copy(backup, to: rig.databasePath, replacing: way == .renaming)
@@ -101,6 +112,41 @@ import XMPPTestKit
             let others = EventReader(next)
             try await next.connect()
             await others.until("resumed")
+        }
+    }
+
+    @Test(
+        "S8 of two accounts in a database that was put back neither loses the other's new session",
+        arguments: Restoring.allCases)
+    func twoAccounts(_ way: Restoring) async throws {
+        try await withRig(reconnects: false) { rig in
+            try await backInTime(rig, by: way, beside: true) { account in
+                for number in 1...3 { try await account.tell("m\(number)") }
+            }
+            let account = try await rig.connected()
+            try await beside(account, on: rig).caughtUp()
+            // As a push wakes it while the program runs.
+            let worker = try rig.account { $0.role = .worker }
+            let error = await errorOf { try await worker.connect() } as? AccountError
+            #expect(error?.code == .ownershipHeld)
+            try await account.tell("m4")
+            try await account.caughtUp()
+            try await eventually { try account.store.outboxCount == 0 }
+        }
+    }
+
+    @Test("S8 whoever takes the database of a live owner for a copy leaves the session to the owner")
+    func besideOwner() async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected()
+            // As it is where the owner opened it beside one that saw the file under another number.
+            try account.store.step { _ = try $0.execute("UPDATE place SET inode = inode + 1") }
+            let worker = try rig.account { $0.role = .worker }
+            let error = await errorOf { try await worker.connect() } as? AccountError
+            #expect(error?.code == .ownershipHeld)
+            try await account.tell("m1")
+            try await account.caughtUp()
+            try await eventually { try account.store.outboxCount == 0 }
         }
     }
 

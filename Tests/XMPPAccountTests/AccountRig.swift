@@ -97,6 +97,12 @@ final class AccountRig: Sendable, TestResource {
     /// Lets go of the accounts made so far, which were closed, and so of their stores.
     func forgetAccounts() { accounts.withLock { $0 = [] } }
 
+    /// Closes the accounts made so far and lets go of them.
+    func closeAccounts() async {
+        for account in accounts.withLock({ $0 }) { await account.close() }
+        forgetAccounts()
+    }
+
     func close() async {
         for account in accounts.withLock({ $0 }) { await account.close() }
         server.stop(.reset)

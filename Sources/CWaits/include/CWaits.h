@@ -31,6 +31,13 @@ void dh_lock_wait_join(pthread_t thread);
 /// Gives the calling thread the name that debuggers and the system show; only its first 15 bytes count.
 void dh_name_thread(const char *_Nonnull name);
 
+// MARK: - A file's birth
+
+// In C because the function has no header that Swift imports.
+
+/// When a file was created, in nanoseconds since 1970; 0 where the file system does not say.
+int64_t dh_file_birth(const char *_Nonnull path);
+
 // MARK: - A word of shared memory to wait for
 
 // In C because syscall(2) is variadic. The word may lie in a mapped file: then it is the same for all processes.

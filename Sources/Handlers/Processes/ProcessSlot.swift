@@ -141,15 +141,16 @@ package final class ProcessSlot: Sendable {
         file.withRecord(seat) { $0.makeClean() }
     }
 
-    /// Calls `body` while no other store sits on a seat, whatever the file says of the one who sat there last.
-    func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
+    /// Calls `body` while no other store sits on a seat, unless its last holder died and is yet to be recovered: then the death
+    /// counts against what it ran, see ``recoverDead(_:)``.
+    package func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
         // A seat that there cannot be, and the own one, which nobody else can take.
         guard seat != number, (0..<Self.limit).contains(seat) else { return try body() }
         try recovering.withLock { _ throws(E) in
             let lock = SeatFile.lock(ofSeat: seat)
             guard OpenFileLock.tryWriting(file.descriptor, lock) == 0 else { return }
             defer { OpenFileLock.unlock(file.descriptor, lock) }
-            try body()
+            if !isDirty(seat) { try body() }
         }
     }
 

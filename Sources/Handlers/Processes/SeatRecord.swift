@@ -28,7 +28,7 @@ package struct SeatRecord: ~Copyable {
     let handler: Atomic<Int64>
     /// ``Mark/digest``.
     let digest: Atomic<UInt64>
-    /// The number of the database's file as the holder sees it; 0 for not known.
+    /// The ``FileNumber`` of the database as the holder sees it; 0 for not known.
     let inode: Atomic<Int64>
 
     /// A seat nobody has vouched for: it may have left leases that this file knows nothing of.

@@ -99,7 +99,7 @@ extension Transaction {
                 let epoch = try lend(row, context)
                 lease = Lease(
                     handler: row.id, attempt: stored.attempts + 1, epoch: epoch,
-                    idempotencyKey: "\(try storeName(for: row.id))-\(row.id)", stored: stored, call: call,
+                    idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
                     context: context,
                     store: store)
             },
@@ -122,10 +122,14 @@ extension Transaction {
         } ?? 0
     }
 
-    /// What the store was called when the handler was bound: the ids of a copy go on where those of the original did, too.
-    private func storeName(for id: HandlerID) throws(HandlerError) -> String {
+    /// What the store was called when the handler was bound, for the ids of a copy go on where those of the original did; and
+    /// when that was, for a backup that is written over the database lies in the same file, which does not show it.
+    private func idempotencyKey(of id: HandlerID) throws(HandlerError) -> String {
         try connection.first(
-            "SELECT name FROM identity WHERE newest < ? ORDER BY newest DESC LIMIT 1", [id]
+            """
+            SELECT identity.name || '-' || handler.id || '-' || handler.bound_at FROM handler, identity
+            WHERE handler.id = ?1 AND identity.newest < ?1 ORDER BY identity.newest DESC LIMIT 1
+            """, [id]
         ) { (row) throws(HandlerError) in row.text(0) } ?? ""
     }
 

@@ -82,7 +82,7 @@ public struct Schema: Sendable {
             INSERT INTO identity(name) VALUES (lower(hex(randomblob(16))));
             """,
             """
-            -- Which file this is: one that was put back from a backup, or copied, has another number. `copies` counts that.
+            -- Which file this is, see `FileNumber`: one that was put back from a backup, or copied, has another. `copies` counts that.
             CREATE TABLE place(inode INTEGER, copies INTEGER NOT NULL);
             INSERT INTO place(inode, copies) VALUES (NULL, 0);
             -- The newest handler at the time when the name was given; a copy has another name for those that follow.

@@ -1,8 +1,13 @@
+import CWaits
 import Glibc
 
 /// Which file a database lies in. One that was put back from a backup, copied or moved to another disk has another number.
 enum FileNumber {
+    /// When it was created. Its inode counts only where nobody knows that: a file that is deleted leaves its inode to the
+    /// next one, new file systems begin with the same, and some give other inodes each time they are mounted.
     static func of(_ path: String) -> Int64? {
+        let birth = dh_file_birth(path)
+        guard birth == 0 else { return birth }
         var status = stat()
         return stat(path, &status) == 0 ? Int64(bitPattern: UInt64(status.st_ino)) : nil
     }
@@ -48,8 +53,9 @@ extension HandlerStore {
 
     /// Frees the leases of seats that were left in good order since the copy was made: nobody else looks at those.
     private func freeForgotten() throws {
-        let seats = try step { step in
-            try step.all(
+        // Outside of a step, for this is so beside every store that lives: opening must not wait for a writer.
+        let seats = try connectionState { (connection) throws(HandlerError) in
+            try connection.allOnce(
                 """
                 SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3 AND lease IS NOT NULL
                 UNION SELECT seat FROM live_seat

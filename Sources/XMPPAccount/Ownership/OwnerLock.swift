@@ -20,6 +20,14 @@ final class OwnerLock {
 
     deinit { close(descriptor) }
 
+    /// Whether some process holds the lock. Where none does, asking takes it for a moment.
+    static func isHeld(_ path: String) -> Bool {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        defer { close(descriptor) }
+        return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK
+    }
+
     /// What the server has been told, as the file says.
     var told: ToldMark? { ToldMark(from: descriptor) }
 

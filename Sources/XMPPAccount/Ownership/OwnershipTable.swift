@@ -39,12 +39,16 @@ struct OwnershipTable {
     ///
     /// - Parameter path: The lock file.
     func giveUpCopied(lockFile path: String, in step: borrowing Step) throws(HandlerError) {
-        if let told = ToldMark(file: path), try told.isAhead(of: self, in: step) { try step.noteCopy() }
+        let isOlder = try ToldMark(file: path)?.isAhead(of: self, in: step) ?? false
+        let known = try step.first("SELECT copies FROM account WHERE id = ?", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        }
+        // Once: the number of the file, or another account of the database, may have shown it.
+        if isOlder, try step.copies == known { try step.noteCopy() }
         let copies = try step.copies
-        let isCopy =
-            try step.execute(
-                "UPDATE account SET copies = ? WHERE id = ? AND copies <> ?", copies, account, copies) == 1
-        guard isCopy else { return }
+        // A live owner's session was begun, or found to be right, in this very database.
+        guard copies != known, isOlder || !OwnerLock.isHeld(path) else { return }
+        try step.execute("UPDATE account SET copies = ? WHERE id = ?", copies, account)
         try SessionTable(account: account).lose(in: step)
         try LoginTable(account: account).forgetInstallation(in: step)
     }

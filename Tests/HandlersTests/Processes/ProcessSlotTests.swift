@@ -153,6 +153,25 @@ import Testing
         }
     }
 
+    @Test("H13 a seat whose holder died is recovered before it counts as vacant: no death is forgotten")
+    func vacantOnceRecovered() throws {
+        try withFolder { folder in
+            try prepareSeats(folder.file())
+            let slot = try sitDown(folder.file())
+            let child = try SeatedChild(folder.file())
+            var calls = 0
+            try child.tell("mark 7 99")
+            slot.whileVacant(child.seat) { calls += 1 }
+            child.kill()
+            slot.whileVacant(child.seat) { calls += 1 }
+            #expect(calls == 0)
+            #expect(slot.found() == [Found(seat: child.seat, mark: Mark(handler: 7, digest: 99))])
+            slot.whileVacant(child.seat) { calls += 1 }
+            #expect(calls == 1)
+            slot.leave()
+        }
+    }
+
     @Test("H13 a recovery that fails leaves the seat to be found again, in the opening store too")
     func failingRecovery() throws {
         try withFolder { folder in

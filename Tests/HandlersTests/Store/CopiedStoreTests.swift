@@ -27,6 +27,8 @@ private struct Keyed: AsyncHandler {
         case renaming
         /// As the content of the old one is written over.
         case writing
+        /// As the old one is deleted and the backup copied: the new file may get the inode of the old one.
+        case deleting
     }
 
     /// Puts a copy back while nobody has the database open.
@@ -38,6 +40,9 @@ private struct Keyed: AsyncHandler {
             try file.truncate(atOffset: 0)
             try file.write(contentsOf: Data(bytes(of: copy)))
             try file.close()
+        case .deleting:
+            #expect(unlink(path) == 0)
+            #expect(FileManager.default.createFile(atPath: path, contents: Data(bytes(of: copy))))
         }
     }
 
@@ -71,6 +76,59 @@ private struct Keyed: AsyncHandler {
                 #expect(other?.state == .pending)
                 let seats = try rig.store.integer("SELECT count(*) FROM live_seat WHERE scope = 'away'")
                 #expect(seats == 0)
+            }
+        }
+    }
+
+    @Test(
+        "H14 a handler that is bound after a backup was put back has another idempotency key than the one that had its id",
+        arguments: Restoring.allCases)
+    func keysOfBefore(_ way: Restoring) async throws {
+        try await withReleasedFolder { folder in
+            let (path, backup) = (folder.file(), folder.file("backup.db"))
+            var known: [String] = []
+            for round in 1...2 {
+                if round == 2 { try putBack(backup, to: path, by: way) }
+                // By the clock of the system, which goes on.
+                let store = try HandlerStore(
+                    path: path, registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    synchronous: .normal)
+                let runner = try HandlerRunner(store)
+                defer { runner.close() }
+                if round == 1 { try backUp(path, to: backup) }
+                let id = try store.bind(Keyed(name: "k").durable)
+                _ = try store.step { try $0.end(id, .result, with: Job()) }
+                let isDrained = try await runner.drain(for: .seconds(60))
+                #expect(isDrained && id.rawValue == 1)
+                known += try store.notes()
+            }
+            #expect(Set(known).count == 2)
+        }
+    }
+
+    @Test("H14 a copy is noticed though its file got the inode of the one that was deleted for it")
+    func sameInode() throws {
+        try withFolder { folder in
+            let (path, backup) = (folder.file(), folder.file("backup.db"))
+            _ = try openStore(path)
+            try backUp(path, to: backup)
+            try putBack(backup, to: path, by: .deleting)
+            #expect(try openStore(path).integer("SELECT copies FROM place") == 1)
+            #expect(try openStore(path).integer("SELECT copies FROM place") == 1)
+        }
+    }
+
+    @Test("W4 a store opens beside one that lives without waiting for a writer")
+    func besideWriter() throws {
+        try withFolder { folder in
+            try withRig(folder.file(), [Keyed.self]) { rig in
+                try rig.store.step { try $0.execute("INSERT INTO live_seat(scope, seat) VALUES ('here', 0)") }
+                let writer = try RawConnection(folder.file())
+                try writer.run("BEGIN IMMEDIATE")
+                defer { try? writer.run("ROLLBACK") }
+                _ = try HandlerStore(
+                    path: folder.file(), registry: HandlerRegistry([Keyed.self]), schemas: [notes],
+                    synchronous: .normal, busyTimeout: 0)
             }
         }
     }
