@@ -1,5 +1,6 @@
 public import Handlers
 public import IQTracker
+import Synchronization
 public import XMPPCore
 
 // Sending writes rows. The loop writes what is committed to the socket, in order, now or in a later process.
@@ -244,8 +245,11 @@ extension Account {
         return try sessions.liveTime(in: step)
     }
 
+    /// Has whoever owns the stream look at what the step wrote, here or in another process.
     func wakeAfterCommit(_ step: borrowing Step) {
-        let mailbox = mailbox
-        step.afterCommit { mailbox.noteRows() }
+        step.afterCommit { [self] in
+            mailbox.noteRows()
+            if !ownsStream.load(ordering: .relaxed) { store.tellOthers() }
+        }
     }
 }

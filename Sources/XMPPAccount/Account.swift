@@ -46,6 +46,8 @@ public final class Account: Sendable {
     let logins: LoginTable
     let liveClock: LiveClock
     let mailbox: Mailbox
+    /// Whether this process has the stream: others need not be told of what it has to send.
+    let ownsStream = Atomic(false)
     /// The thread that owns the stream, until it is closed.
     private let thread = Mutex<WorkerThread?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
@@ -94,6 +96,7 @@ public final class Account: Sendable {
         runner = try HandlerRunner(store)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
+        store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
         try runner.attach(self, isLive: false)
         let thread = try WorkerThread("account") { [self] in AccountLoop(self).run() }
         self.thread.withLock { $0 = thread }
@@ -126,6 +129,8 @@ public final class Account: Sendable {
     public func connect() async throws {
         try await ask { .connect($0) }
         try runner.start()
+        // What others committed before they were listened to.
+        mailbox.noteRowsOfOthers()
     }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
@@ -153,6 +158,7 @@ public final class Account: Sendable {
         // It has nothing left to do; a program may exit next.
         thread.withLock { $0.take() }?.join()
         awaited.endAll()
+        store.removeNeighborListener(mailbox)
         for module in modules.modules.reversed() { module.stop(self) }
     }
 

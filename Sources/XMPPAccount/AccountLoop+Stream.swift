@@ -279,6 +279,8 @@ extension AccountLoop {
         isFenced = true
         ownership?.abandon()
         ownership = nil
+        // What was committed here since, in the belief that it would be sent from here.
+        account.store.tellOthers()
         failWaiting(error)
         account.hub.send(.stopped(error))
     }

@@ -18,7 +18,9 @@ final class AccountLoop {
 
     let account: Account
     var phase = Phase.idle
-    var ownership: Ownership?
+    var ownership: Ownership? {
+        didSet { account.ownsStream.store(ownership != nil, ordering: .relaxed) }
+    }
     let loginMemory = LoginMemory()
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?

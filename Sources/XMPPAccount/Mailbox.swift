@@ -104,6 +104,12 @@ final class Mailbox: Sendable {
         if isNews { signal.raise() }
     }
 
+    /// Another process may have committed stanzas to send: it tells so.
+    func noteRowsOfOthers() {
+        state.withLock { $0.hasNewRows = true }
+        signal.raise()
+    }
+
     /// Refuses further commands and returns those that came too late.
     func close() -> [Command] {
         state.withLock { state in

@@ -39,6 +39,17 @@ struct ClientTests {
         #expect(try listener.shown().hasSuffix("alice@localhost: it is I"))
     }
 
+    @Test("W4 X12 send beside a listen of the same account goes out over its stream, at once")
+    func sendBesideListen() throws {
+        let store = ["--store", home.folder.path + "/shared.db"]
+        let bob = try home.listen("bob")
+        let owner = try home.start("listen", as: "alice", store)
+        try owner.complains(until: "listening")
+        let ending = try home.run("send", as: "alice", ["bob@localhost", "beside"] + store)
+        #expect(ending.status == 0 && ending.output == "the server has it\n", "\(ending)")
+        #expect(try bob.shown().hasSuffix("alice@localhost: beside"))
+    }
+
     @Test("X12 send without --receipt is done when the server has the message, which waits for the recipient")
     func offline() throws {
         let ending = try home.run("send", as: "alice", ["bob@localhost", "two\nlines"])

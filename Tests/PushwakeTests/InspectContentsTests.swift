@@ -92,6 +92,42 @@ struct InspectContentsTests {
         withExtendedLifetime(store) {}
     }
 
+    @Test(
+        "W8 inspect ends what a request, a stanza or a listener holds, and these with it",
+        arguments: ["discard", "invalidate"])
+    func release(_ action: String) throws {
+        let store = try makeStore()
+        let ids = try store.step { step in
+            let asking = try step.first("SELECT handler FROM request") { (row) throws(HandlerError) in
+                row.integer(0)
+            }
+            let listening = try step.bindStanding(Answered().durable)
+            try step.execute("INSERT INTO listener VALUES (1, 'message', 'test', ?)", listening)
+            try step.execute("UPDATE outbox SET handler = ?", asking)
+            return [asking ?? 0, listening.rawValue]
+        }
+        for id in ids {
+            let ending = try inspect("--\(action)", "\(id)")
+            #expect(ending.status == 0, "\(ending)")
+        }
+        for table in ["request", "listener"] {
+            let left = try store.step { step in
+                try step.first("SELECT count(*) FROM \(table)") { (row) throws(HandlerError) in row.integer(0)
+                }
+            }
+            #expect(left == 0, "\(table)")
+        }
+        let stanzas = try store.step { step in
+            try step.all("SELECT handler FROM outbox") { (row) throws(HandlerError) in row.optionalInteger(0)
+            }
+        }
+        #expect(stanzas == [nil], "the stanza is counted all the same")
+        for id in ids {
+            let ended = try store.step { try $0.ending(of: HandlerID(rawValue: id)) }
+            #expect(ended?.reason == .discarded)
+        }
+    }
+
     @Test("W8 a main that is frozen inside a transaction is inspected at once and told as stopped")
     func frozen() throws {
         let world = try EmbeddedWorld(folder: folder.path)

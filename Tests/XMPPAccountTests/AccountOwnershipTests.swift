@@ -54,6 +54,25 @@ import XMPPTestKit
         }
     }
 
+    @Test("W4 S8 what a process that does not own the stream has to send the owner sends at once")
+    func sentByOthers() async throws {
+        try await withRig { rig in
+            let main = try await rig.connected()
+            try await main.caughtUp()
+            try await eventually { try main.store.outboxCount == 0 }
+            let other = try rig.account { $0.role = .worker }
+            for number in 1...3 {
+                try await other.tell("m\(number)")
+                try await rig.saw { $0.event == .received && $0.id == "m\(number)" }
+            }
+            try await other.ask(rig.question("q1"))
+            try await eventually { try main.store.notes("ended").count == 1 }
+            try await eventually { try main.store.notes("acknowledged").count == 3 }
+            #expect(try main.store.number("SELECT epoch FROM ownership") == 1)
+            #expect(rig.server.boundAddresses.count == 1)
+        }
+    }
+
     @Test("W4 a suspended main program has let go: a worker takes over at once and resumes")
     func suspended() async throws {
         try await withRig { rig in

@@ -54,6 +54,8 @@ public final class HandlerStore: Sendable {
     private let threadInStep = Atomic<UInt>(0)
     /// What is told that a row may be due.
     private let runners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
+    /// What is told that others have committed something.
+    private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// What those wait for who listen to events.
     let news = News()
     /// Tells of what other processes commit; nil until somebody waits for that.
@@ -149,6 +151,19 @@ public final class HandlerStore: Sendable {
         runners.withLock { $0[ObjectIdentifier(runner)] = action }
     }
 
+    /// Has `action` called whenever another process has committed something for others to look at, has come, or has gone; from
+    /// ``watchChanges()`` on.
+    package func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
+        neighborListeners.withLock { $0[ObjectIdentifier(listener)] = action }
+    }
+
+    package func removeNeighborListener(_ listener: AnyObject) {
+        neighborListeners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(listener)) }
+    }
+
+    /// Tells other processes that there is something committed to look at.
+    package func tellOthers() { slot.ring() }
+
     /// From now on runners and listeners are woken by what other processes commit, too.
     func watchChanges() throws(HandlerError) {
         try watcher.withLock { (watcher) throws(HandlerError) in
@@ -163,6 +178,7 @@ public final class HandlerStore: Sendable {
         neighbors.look()
         news.announce()
         wakeRunners()
+        for listener in neighborListeners.withLock({ Array($0.values) }) { listener() }
     }
 
     private func wakeRunners() {

@@ -81,8 +81,7 @@ extension Account {
         guard try sessions.settle(stanza, in: step) else { return false }
         try seen.settle(number: stanza.number, in: step)
         if try !sessions.hasDeferred(session: stanza.session, in: step) { try releasePlaces(in: step) }
-        let mailbox = mailbox
-        step.afterCommit { mailbox.noteRows() }
+        wakeAfterCommit(step)
         return true
     }
 }

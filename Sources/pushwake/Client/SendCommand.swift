@@ -34,6 +34,8 @@ struct SendCommand {
         defer { deadline.cancel() }
         do {
             try await client.connect()
+        } catch let error as AccountError where error.code == .ownershipHeld {
+            return try await waitForOwner(id)
         } catch let error as AccountError where error.code == .closed {
             throw CommandFailure(
                 "there was no connection within \(patience) s; the message is stored and goes out with the next one"
@@ -42,17 +44,44 @@ struct SendCommand {
             throw CommandFailure("\(error); the message is stored and goes out with the next connection")
         }
         for await change in changes where change.delivery.id == id {
-            if let failure = change.delivery.failure {
-                await account.close()
-                throw CommandFailure("the message did not arrive: \(Self.sentence(failure))")
-            }
-            if change.delivery.deliveredAt != nil || !waitsForReceipt {
-                Terminal.say(change.delivery.deliveredAt == nil ? "the server has it" : "\(recipient) has it")
-                await account.close()
-                return 0
-            }
+            if let status = try await end(with: change.delivery) { return status }
         }
-        throw CommandFailure(
+        throw unconfirmed
+    }
+
+    /// Another process has the stream and sends what is stored. It tells its own listeners what becomes of that; here the
+    /// row is looked at.
+    private func waitForOwner(_ id: String) async throws -> Int32 {
+        let account = client.account
+        do {
+            while true {
+                let delivery = try await account.perform { step in
+                    try account.chat.delivery(of: id, in: step)
+                }
+                if let delivery, let status = try await end(with: delivery) { return status }
+                try await Task.sleep(for: .milliseconds(50))
+            }
+        } catch let error as AccountError where error.code == .closed {
+            throw unconfirmed
+        }
+    }
+
+    /// - Returns: The exit status when what was waited for has come.
+    private func end(with delivery: Delivery) async throws -> Int32? {
+        if let failure = delivery.failure {
+            await client.account.close()
+            throw CommandFailure("the message did not arrive: \(Self.sentence(failure))")
+        }
+        guard delivery.deliveredAt != nil || (delivery.acknowledgedAt != nil && !waitsForReceipt) else {
+            return nil
+        }
+        Terminal.say(delivery.deliveredAt == nil ? "the server has it" : "\(recipient) has it")
+        await client.account.close()
+        return 0
+    }
+
+    private var unconfirmed: CommandFailure {
+        CommandFailure(
             waitsForReceipt
                 ? "nobody confirmed the message within \(patience) s; it may have arrived all the same"
                 : "the server did not confirm the message within \(patience) s; it is stored and goes out with the next connection"

@@ -36,6 +36,7 @@ enum StoreRepair: Equatable {
         case .requeueAll: return try Self.requeueAll(step)
         case .discard(let id):
             let name = try Self.name(of: id, step)
+            try Self.release(id, step)
             try step.discard(id)
             return [
                 Done(
@@ -63,6 +64,7 @@ enum StoreRepair: Equatable {
 
     private static func invalidate(_ id: HandlerID, _ step: borrowing Step) throws -> Done {
         let name = try name(of: id, step)
+        try release(id, step)
         let disposition = try step.invalidate(id, reason: .discarded)
         guard case .ended = disposition else {
             throw CommandFailure(
@@ -72,6 +74,20 @@ enum StoreRepair: Equatable {
         return Done(
             action: "invalidate", row: id.rawValue, handler: name,
             effect: "invalidated, what was bound for that case ran")
+    }
+
+    /// What accounts keep of a handler goes with it: the request whose answer it awaits, and by what it listens. A stanza is sent
+    /// and counted all the same, and nobody is told of it.
+    private static func release(_ id: HandlerID, _ step: borrowing Step) throws {
+        let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+            (row) throws(HandlerError) in row.text(0)
+        }
+        for table in ["request", "listener", "omemo_listener"] where tables.contains(table) {
+            try step.execute("DELETE FROM \(table) WHERE handler = ?", id)
+        }
+        for table in ["outbox", "omemo_waiting"] where tables.contains(table) {
+            try step.execute("UPDATE \(table) SET handler = NULL WHERE handler = ?", id)
+        }
     }
 
     /// The stored name; for a row that is not there the store's own sentence comes from what is done to it.
