@@ -1,4 +1,5 @@
 // Asks a peer something; whichever process is there when the answer comes greets it.
+import Glibc
 import HandlerMacrosSupport
 import XMPPAccount
 import XMPPCore
@@ -18,12 +19,20 @@ enum Greeter {
     }
 }
 
-let tables = Schema(module: "greeter", migrations: ["CREATE TABLE missed(name TEXT, reason TEXT)"])
-let store = try HandlerStore(
-    path: "greeter.db", registry: .discovered(), schemas: Account.schemas + [tables])
-let account = try Account(.init(jid: JID("romeo@montague.example"), password: "secret"), store: store)
-try await account.connect()
-let ping = Element("ping", namespace: Namespaces.ping)
-let question = IQ(type: .get, to: try JID("juliet@capulet.example/1"), id: StanzaID.random(), payload: ping)
-try await account.send(
-    question, then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
+do {
+    let tables = Schema(module: "greeter", migrations: ["CREATE TABLE missed(name TEXT, reason TEXT)"])
+    let store = try HandlerStore(
+        path: "greeter.db", registry: .discovered(), schemas: Account.schemas + [tables])
+    var configuration = AccountConfiguration(jid: try JID("romeo@localhost"), password: "secret")
+    configuration.server = .init(host: "127.0.0.1", port: 5222, security: .startTLS)
+    configuration.trust = .file(path: "server/localhost.crt")
+    let account = try Account(configuration, store: store)
+    try await account.connect()
+    let ping = Element("ping", namespace: Namespaces.ping)
+    let question = IQ(type: .get, to: try JID("juliet@localhost/1"), id: StanzaID.random(), payload: ping)
+    try await account.send(
+        question, then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
+} catch {
+    print("AskAndGreet: \(error)")
+    exit(1)
+}

@@ -1,5 +1,6 @@
 // A module of a program's own: it takes calls for attention (XEP-0224), announces that it understands them, and keeps
 // count of them in a table.
+import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
@@ -33,11 +34,16 @@ struct AttentionModule: AccountModule {
     }
 }
 
-var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
-configuration.modules = .standard + [AttentionModule()]
-let schemas = Account.schemas + [AttentionModule.schema!]  // it has one, two lines above
-let store = try HandlerStore(path: "attention.db", registry: HandlerRegistry(), schemas: schemas)
-let account = try Account(configuration, store: store)
-let calls = account.events(of: AttentionModule.Called.self)
-try await account.connect()
-for await call in calls { print("\(call.peer) wants your attention") }
+do {
+    var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
+    configuration.modules = .standard + [AttentionModule()]
+    let schemas = Account.schemas + [AttentionModule.schema!]  // it has one, two lines above
+    let store = try HandlerStore(path: "attention.db", registry: HandlerRegistry(), schemas: schemas)
+    let account = try Account(configuration, store: store)
+    let calls = account.events(of: AttentionModule.Called.self)
+    try await account.connect()
+    for await call in calls { print("\(call.peer) wants your attention") }
+} catch {
+    print("AttentionModule: \(error)")
+    exit(1)
+}

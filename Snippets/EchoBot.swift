@@ -15,13 +15,16 @@ enum Echo {
     }
 }
 
-let environment = ProcessInfo.processInfo.environment
-var configuration = AccountConfiguration(
-    jid: try JID(environment["ECHO_JID"] ?? ""), password: environment["ECHO_PASSWORD"] ?? "")
-configuration.modules = .standard
-let store = try HandlerStore(path: "echo.db", registry: .discovered(), schemas: Account.schemas)
-let account = try Account(configuration, store: store)
-let events = account.events
-try await account.listen(as: "echo", Echo.received())
-try await account.connect()
-for await event in events { if case .stopped(let error) = event { throw error } }
+do {
+    let environment = ProcessInfo.processInfo.environment
+    guard let jid = environment["ECHO_JID"] else { throw AccountError(.invalidConfiguration, "set ECHO_JID") }
+    var configuration = AccountConfiguration(jid: try JID(jid), password: environment["ECHO_PASSWORD"] ?? "")
+    configuration.modules = .standard
+    let store = try HandlerStore(path: "echo.db", registry: .discovered(), schemas: Account.schemas)
+    let account = try Account(configuration, store: store)
+    let events = account.events
+    try await account.listen(as: "echo", Echo.received())
+    try await account.connect()
+    for await event in events { if case .stopped(let error) = event { throw error } }
+} catch { print("EchoBot: \(error)") }
+exit(1)  // A bot ends only when something failed.

@@ -24,15 +24,18 @@ enum SecretEcho {
     }
 }
 
-let environment = ProcessInfo.processInfo.environment
-var configuration = AccountConfiguration(
-    jid: try JID(environment["ECHO_JID"] ?? ""), password: environment["ECHO_PASSWORD"] ?? "")
-configuration.modules = .standard + [OmemoModule()]
-let store = try HandlerStore(
-    path: "secret-echo.db", registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
-let account = try Account(configuration, store: store)
-let events = account.events
-try await account.omemo.listen(as: "echo", SecretEcho.heard())
-try await account.connect()
-try await account.omemo.start()
-for await event in events { if case .stopped(let error) = event { throw error } }
+do {
+    let environment = ProcessInfo.processInfo.environment
+    guard let jid = environment["ECHO_JID"] else { throw AccountError(.invalidConfiguration, "set ECHO_JID") }
+    var configuration = AccountConfiguration(jid: try JID(jid), password: environment["ECHO_PASSWORD"] ?? "")
+    configuration.modules = .standard + [OmemoModule()]
+    let store = try HandlerStore(
+        path: "secret-echo.db", registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
+    let account = try Account(configuration, store: store)
+    let events = account.events
+    try await account.omemo.listen(as: "echo", SecretEcho.heard())
+    try await account.connect()
+    try await account.omemo.start()
+    for await event in events { if case .stopped(let error) = event { throw error } }
+} catch { print("EncryptedEcho: \(error)") }
+exit(1)  // A bot ends only when something failed.

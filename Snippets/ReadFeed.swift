@@ -26,18 +26,24 @@ enum Feed {
     }
 }
 
-let environment = ProcessInfo.processInfo.environment
-let tables = Schema(module: "feed", migrations: ["CREATE TABLE entry(id TEXT PRIMARY KEY, xml TEXT)"])
-let store = try HandlerStore(
-    path: "feed.db", registry: .discovered(and: PubSubService.handlers), schemas: Account.schemas + [tables])
-let account = try Account(
-    .init(jid: JID(environment["FEED_JID"] ?? ""), password: environment["FEED_PASSWORD"] ?? ""), store: store
-)
-try await account.connect()
-try await account.pubsub.send(
-    .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),
-    then: Feed.pageRead())
-while try store.step({ step in try step.first("SELECT 1 FROM handler") { _ in true } }) != nil {
-    try await Task.sleep(for: .milliseconds(100))
+do {
+    let environment = ProcessInfo.processInfo.environment
+    guard let jid = environment["FEED_JID"] else { throw AccountError(.invalidConfiguration, "set FEED_JID") }
+    let tables = Schema(module: "feed", migrations: ["CREATE TABLE entry(id TEXT PRIMARY KEY, xml TEXT)"])
+    let store = try HandlerStore(
+        path: "feed.db", registry: .discovered(and: PubSubService.handlers),
+        schemas: Account.schemas + [tables])
+    let account = try Account(
+        .init(jid: JID(jid), password: environment["FEED_PASSWORD"] ?? ""), store: store)
+    try await account.connect()
+    try await account.pubsub.send(
+        .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),
+        then: Feed.pageRead())
+    while try store.step({ step in try step.first("SELECT 1 FROM handler") { _ in true } }) != nil {
+        try await Task.sleep(for: .milliseconds(100))
+    }
+    await account.close()
+} catch {
+    print("ReadFeed: \(error)")
+    exit(1)
 }
-await account.close()

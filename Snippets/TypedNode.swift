@@ -1,4 +1,5 @@
 // A node of a program's own, without any XML: it tells the user's contacts what the user reads, and keeps what they read.
+import Glibc
 import HandlerMacrosSupport
 import PubSub
 import XMPPAccount
@@ -35,18 +36,25 @@ enum Shelf {
     }
 }
 
-let tables = Schema(
-    module: "shelf",
-    migrations: [
-        "CREATE TABLE shelf(reader TEXT PRIMARY KEY, title TEXT, page INTEGER); CREATE TABLE complaint(text TEXT)"
-    ])
-let store = try HandlerStore(
-    path: "shelf.db", registry: .discovered(and: PubSubService.handlers),
-    schemas: Account.schemas + PubSubEvents.schemas + [tables])
-var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
-configuration.modules = .standard + [PubSubEvents()]
-let account = try Account(configuration, store: store)
-// From now on the account's presence says that it wants this node's events; contacts' servers send the last ones at once.
-try await account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed())
-try await account.connect()
-try await account.pubsub.publish(Reading(title: "The Tragedie of Romeo", page: 7), then: Shelf.published())
+do {
+    let tables = Schema(
+        module: "shelf",
+        migrations: [
+            "CREATE TABLE shelf(reader TEXT PRIMARY KEY, title TEXT, page INTEGER); CREATE TABLE complaint(text TEXT)"
+        ])
+    let store = try HandlerStore(
+        path: "shelf.db", registry: .discovered(and: PubSubService.handlers),
+        schemas: Account.schemas + PubSubEvents.schemas + [tables])
+    var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
+    configuration.modules = .standard + [PubSubEvents()]
+    let account = try Account(configuration, store: store)
+    // From now on the account's presence says that it wants this node's events; contacts' servers send the last
+    // ones at once.
+    try await account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed())
+    try await account.connect()
+    try await account.pubsub.publish(
+        Reading(title: "The Tragedie of Romeo", page: 7), then: Shelf.published())
+} catch {
+    print("TypedNode: \(error)")
+    exit(1)
+}
