@@ -42,7 +42,9 @@ extension Simulation {
         // One that lingers does little else, and main may stop on its way so that it cannot even do that.
         let linger = lingering > 0 ? ["--linger", String(lingering), "--time", "3"] : []
         if let limits = plan.limits {
-            if let time = limits.time { arguments += ["--time", String(time.components.seconds)] }
+            if let time = limits.time, lingering == 0 {
+                arguments += ["--time", String(time.components.seconds)]
+            }
             let budget = try WorkerBudget(
                 limits, [program] + arguments + linger, environment: environment, output: .pipe, errors: .pipe
             )
