@@ -10,6 +10,9 @@ import XMPPAccount
 
 @main
 struct Pushwake {
+    /// As the changelog has it.
+    static let version = "0 (unreleased)"
+
     static func main() async {
         // A broken pipe is an error of a write, not the end of the process.
         signal(SIGPIPE, SIG_IGN)
@@ -53,10 +56,14 @@ struct Pushwake {
         case "app-server": return try AppServerCommand(rest).run()
         case "inspect": return try InspectCommand(rest).run()
         case "omemo": return try OmemoCommand(words: rest).run()
-        case "failpoints": return FailpointsCommand.run()
+        case "failpoints": return try FailpointsCommand.run(rest)
         case "completion": return try CompletionCommand(rest).run()
         case "help": return try help(Arguments(rest, of: "help", wordCount: 1).words.first)
         case "--help", "-h": return try help(nil)
+        case "--version":
+            _ = try Arguments(rest, options: [], flags: [])
+            Terminal.say("pushwake \(version)")
+            return 0
         case nil:
             _ = try help(nil)
             return 64

@@ -48,6 +48,11 @@ enum Terminal {
                 }))
     }
 
+    /// A number of things, in the singular where there is one.
+    static func count(_ number: some BinaryInteger, _ thing: String) -> String {
+        "\(number) \(thing)\(number == 1 ? "" : "s")"
+    }
+
     static let isInteractive = isatty(STDERR_FILENO) == 1
 }
 

@@ -222,6 +222,16 @@ struct BadInputTests {
             (["worker"], "is missing"),
             (["inspect", "--stoer"], "there is no option --stoer"),
             (["simulate", "extra"], "'extra' is no option"),
+            (["simulate", "--faults=no"], "--faults takes no value"),
+            (["simulate", "--worker-memory", "0"], "from 1 to 1000000, not '0'"),
+            (["simulate", "--worker-time", "31"], "from 1 to 30, not '31'"),
+            (["failpoints", "--bogus"], "there is no option --bogus"),
+            (["inspect", "--store=", "--json"], "--store needs a value"),
+            (["inspect", "--store", ""], "--store needs a value"),
+            (["inspect", "--store", "--json"], "one that begins with -- is written --store=--json"),
+            (["login", "--jid", "alice@localhost", "--host", ""], "--host needs a value"),
+            (["login", "--jid", "localhost"], "--jid 'localhost' names a server and no user of it"),
+            (["--version", "extra"], "'extra' is no option"),
         ])
     func usage(words: [String], complaint: String) throws {
         let ending = try ProgramEnding(of: "pushwake", words, within: .seconds(10))

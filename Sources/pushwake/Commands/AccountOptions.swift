@@ -14,6 +14,9 @@ struct ConnectionOptions {
     init(_ arguments: Arguments, role: AccountRole) throws {
         let server = try Self.server(arguments)
         let jid = try Self.address(try arguments.required("--jid"), "--jid")
+        guard jid.local != nil else {
+            throw UsageError("--jid '\(jid)' names a server and no user of it; write USER@DOMAIN")
+        }
         var configuration = AccountConfiguration(jid: jid, password: try Self.password(arguments, jid))
         if let server { configuration.server = server }
         if let file = arguments.value("--ca") { configuration.trust = .file(path: file) }
@@ -47,12 +50,13 @@ struct ConnectionOptions {
             return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
         }
         if let password = getenv("PUSHWAKE_PASSWORD") { return String(cString: password) }
-        guard isatty(STDIN_FILENO) == 1, let typed = getpass("Password of \(jid.bare): ") else {
+        guard isatty(STDIN_FILENO) == 1, let typed = TypedSecret.read("Password of \(jid.bare): ")
+        else {
             throw UsageError(
                 "set the environment variable PUSHWAKE_PASSWORD to the account's password, or name a file that holds it with --password-file"
             )
         }
-        return String(cString: typed)
+        return typed
     }
 
     /// Everything the account decides and the XML in both directions, secrets masked, on standard error.
@@ -61,6 +65,12 @@ struct ConnectionOptions {
         log.showsSentXML = true
         log.showsReceivedXML = true
         return log
+    }
+
+    /// Says so where an address names no user, which is seldom meant.
+    static func doubt(_ jid: JID) {
+        guard jid.local == nil, jid.resource == nil else { return }
+        Terminal.complain("\(jid) names a server and no user of it; if somebody was meant, write USER@DOMAIN")
     }
 
     /// - Parameter name: What the address is, for the complaint.

@@ -2,7 +2,8 @@ import Handlers
 
 /// `pushwake failpoints`: the places at which a test can make a process kill itself, stop itself or fail.
 enum FailpointsCommand {
-    static func run() -> Int32 {
+    static func run(_ words: [String]) throws -> Int32 {
+        _ = try Arguments(words, of: "failpoints")
         for failpoint in Failpoint.allCases { print(failpoint.rawValue) }
         return 0
     }

@@ -39,11 +39,10 @@ struct SimulateCommand {
     }
 
     private static func limits(_ arguments: Arguments) throws -> WorkerLimits? {
-        let memory = try arguments.number("--worker-memory", in: 0...1_000_000, default: 0)
-        let time = try arguments.number("--worker-time", in: 0...30, default: 0)
-        guard memory > 0 || time > 0 else { return nil }
-        return WorkerLimits(
-            mebibytes: memory > 0 ? memory : nil, time: time > 0 ? .seconds(time) : nil)
+        let memory = try arguments.number("--worker-memory", in: 1...1_000_000)
+        let time = try arguments.number("--worker-time", in: 1...30)
+        guard memory != nil || time != nil else { return nil }
+        return WorkerLimits(mebibytes: memory, time: time.map { .seconds($0) })
     }
 
     func run() async throws -> Int32 {
@@ -66,7 +65,8 @@ struct SimulateCommand {
         defer { world.close() }
         if !isJSON {
             Terminal.writeError(
-                "\(world.name), seed \(plan.seed): \(plan.rounds) rounds, \(plan.kills) kills\n")
+                "\(world.name), seed \(plan.seed): \(Terminal.count(plan.rounds, "round")), \(Terminal.count(plan.kills, "kill"))\n"
+            )
         }
         let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         let simulation = Simulation(plan, world: world, folder: workFolder, program: program)

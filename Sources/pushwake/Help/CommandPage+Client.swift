@@ -45,7 +45,8 @@ extension CommandPage {
             name: "send", group: .client, words: "TO TEXT",
             summary: "send a message; done when the server has it",
             description: [
-                "The message is stored before there is a connection: a send that is killed is sent by whatever comes next on this store, once."
+                "The message is stored before there is a connection: a send that is killed is sent by whatever comes next on this store, once.",
+                "A text that begins with -- stands behind all options and a lone --.",
             ],
             options: connection + [
                 state, Option("--receipt", "Done when the recipient has it."),
@@ -77,8 +78,12 @@ extension CommandPage {
                 "Without words it shows the contacts, those that are there with a full circle, and who asks to see the account's presence. 'add' also asks to see the contact's presence; 'accept' and 'refuse' answer who asks to see the account's."
             ],
             options: connection + [
-                state, Option("--name", "NAME", "With 'add': what to call who is added."),
-                Option("--json", "The contacts, one JSON object a line."),
+                state,
+                Option("--name", "NAME", "With 'add': what to call who is added (default: as before)."),
+                Option(
+                    "--json",
+                    "The contacts, and behind them those who ask with \"request\":true; one JSON object a line."
+                ),
             ], environment: [password],
             examples: [
                 (

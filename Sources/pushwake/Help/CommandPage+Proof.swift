@@ -34,11 +34,13 @@ extension CommandPage {
                     "Let lines break, sessions expire and the server restart, too. Not with ejabberd; docs/servers.md says why."
                 ),
                 Option("--push", "With prosody or ejabberd: the server wakes the worker, by an app server."),
-                Option("--rounds", "N", "How many times main and worker take turns, 1 or more (default 20)."),
-                Option("--kills", "N", "How many SIGKILLs in all, 0 or more (default: one a round)."), seed,
+                Option(
+                    "--rounds", "N", "How many times main and worker take turns, 1 to 1000000 (default 20)."),
+                Option("--kills", "N", "How many SIGKILLs in all, 0 to 10000000 (default: one a round)."),
+                seed,
                 Option(
                     "--worker-memory", "MIB",
-                    "Kill a worker that has had more physical memory than that, in MiB; a phone allows 24 (default: any)."
+                    "Kill a worker that has had more physical memory than that, 1 to 1000000 MiB; a phone allows 24 (default: any)."
                 ),
                 Option(
                     "--worker-time", "S",
@@ -75,13 +77,13 @@ extension CommandPage {
                 Option("--answers", "N", "How many answered requests wait, 1 to 50000 (default 1000)."),
                 Option(
                     "--pending", "N",
-                    "How many requests to others wait in the store, 0 or more (default 1000000)."),
+                    "How many requests to others wait in the store, 0 to 100000000 (default 1000000)."),
                 Option(
                     "--lose-session",
                     "At the end the embedded server forgets the session, which ends all that is pending."),
                 Option(
                     "--worker-memory", "MIB",
-                    "Kill a worker that has had more physical memory, in MiB (default 24)."),
+                    "Kill a worker that has had more physical memory, 1 to 1000000 MiB (default 24)."),
                 Option(
                     "--worker-time", "S", "Kill a worker that takes longer, 1 to 30 seconds (default 30)."),
                 seed, asJSON, keep,
@@ -100,12 +102,14 @@ extension CommandPage {
             ],
             options: [
                 Option(
-                    "--messages", "N", "How many wait in the account's archive, 0 or more (default 100000)."),
+                    "--messages", "N",
+                    "How many wait in the account's archive, 0 to 10000000 (default 100000)."),
                 Option("--rooms", "N", "How many rooms, 0 to 1000 (default 20)."),
                 Option(
-                    "--room-messages", "N", "How many wait in them together, 0 or more (default 50000)."),
+                    "--room-messages", "N", "How many wait in them together, 0 to 10000000 (default 50000)."),
                 Option("--page-size", "N", "How many are asked for at once, 1 to 250 (default 250)."),
-                Option("--kills", "N", "How many SIGKILLs on the way, 0 or more (default 10)."), seed, asJSON,
+                Option("--kills", "N", "How many SIGKILLs on the way, 0 to 100000 (default 10)."), seed,
+                asJSON,
                 keep,
             ],
             examples: [

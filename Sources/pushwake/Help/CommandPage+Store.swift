@@ -10,7 +10,8 @@ extension CommandPage {
             options: [
                 Option("--store", "FILE", "The database to look at.", .file, isRequired: true),
                 Option(
-                    "--limit", "N", "How many rows of each list, 1 or more (default 20; with --json 1000)."),
+                    "--limit", "N",
+                    "How many rows of each list, 1 to 10000000 (default 20; with --json 1000)."),
                 Option("--json", "One JSON object; times in milliseconds."),
                 Option(
                     "--requeue", "ROW|all",

@@ -16,6 +16,7 @@ enum HelpText {
             lines += ["", group.rawValue] + indented(TextTable.fields(fields, width: width - 2), 2)
         }
         lines += ["", "'pushwake help COMMAND' or 'pushwake COMMAND --help' says all about one."]
+        lines.append("'pushwake --version' says which version this is.")
         return lines.joined(separator: "\n")
     }
 

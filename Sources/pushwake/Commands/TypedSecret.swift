@@ -1,0 +1,66 @@
+import Glibc
+
+/// What a person types at the terminal without it being shown.
+///
+/// Unlike `getpass` it leaves ^C what it is: the command ends, and the terminal shows again what is typed.
+enum TypedSecret {
+    /// What a handler of a signal can reach; set before there is one.
+    nonisolated(unsafe) private static var terminal: Int32 = -1
+    nonisolated(unsafe) private static var before = termios()
+
+    /// Asks, and reads one line.
+    ///
+    /// - Returns: The line; nil without a terminal, and at the end of input.
+    static func read(_ prompt: String) -> String? {
+        terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
+        guard terminal >= 0 else { return nil }
+        defer { close(terminal) }
+        guard tcgetattr(terminal, &before) == 0 else { return nil }
+        return showingAgain {
+            var settings = hidden
+            guard tcsetattr(terminal, TCSAFLUSH, &settings) == 0 else { return nil }
+            say(prompt)
+            defer { say("\n") }
+            return line()
+        }
+    }
+
+    /// Nothing is shown; ^Z, which would leave the terminal so, is a character like others.
+    private static var hidden: termios {
+        var settings = before
+        settings.c_lflag &= ~tcflag_t(ECHO)
+        withUnsafeMutableBytes(of: &settings.c_cc) { $0[Int(VSUSP)] = 0 }
+        return settings
+    }
+
+    /// Puts the terminal back in the end, also when a signal is the end.
+    private static func showingAgain(_ body: () -> String?) -> String? {
+        let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT]
+        let handlers = signals.map { number in
+            signal(number) { number in
+                tcsetattr(TypedSecret.terminal, TCSAFLUSH, &TypedSecret.before)
+                signal(number, SIG_DFL)
+                raise(number)
+            }
+        }
+        defer {
+            tcsetattr(terminal, TCSAFLUSH, &before)
+            for (number, handler) in zip(signals, handlers) { signal(number, handler) }
+        }
+        return body()
+    }
+
+    /// A terminal gives whole lines.
+    private static func line() -> String? {
+        var bytes = [UInt8](repeating: 0, count: 4096)
+        var count = 0
+        repeat { count = Glibc.read(terminal, &bytes, bytes.count) } while count < 0 && errno == EINTR
+        guard count > 0 else { return nil }
+        return String(decoding: bytes[..<count].prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
+    }
+
+    private static func say(_ text: String) {
+        let bytes = Array(text.utf8)
+        _ = write(terminal, bytes, bytes.count)
+    }
+}
