@@ -86,6 +86,9 @@ struct InspectTests {
         let wrong = try inspect("--requeue", "\(id)", "--discard", "\(id.rawValue + 1)")
         #expect(wrong.status == 1 && wrong.complaint.contains("has ended or never existed"), "\(wrong)")
         #expect(try store.step { try $0.status(of: id)?.state } == .quarantined, "half of it was done")
+        let missing = try inspect("--discard", "77")
+        #expect(
+            missing.complaint == "pushwake: the handler 77 has ended or never existed. Nothing was changed\n")
         let usage = try inspect("--discard", "all")
         #expect(usage.status == 64 && usage.complaint.contains("takes the number of a handler"), "\(usage)")
         let done = try inspect("--discard", "\(id)")
@@ -106,6 +109,7 @@ struct InspectTests {
         }
         let refused = try inspect("--invalidate", "\(id)")
         #expect(refused.status == 1 && refused.complaint.contains("cannot run here"), "\(refused)")
+        #expect(!refused.complaint.contains("reason:"), "\(refused)")
         #expect(try store.step { try $0.status(of: id)?.state } == .pending)
     }
 

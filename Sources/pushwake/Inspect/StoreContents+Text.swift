@@ -65,7 +65,11 @@ extension StoreContents {
             (
                 "counts",
                 "\(session.handled) handled, \(session.acknowledged) acknowledged by the server, \(session.deferred) not handled yet"
-            ), ("so far", "bound \(session.timesBound) times, resumed \(session.timesResumed) times"),
+            ),
+            (
+                "so far",
+                "bound \(Terminal.count(session.timesBound, "time")), resumed \(Terminal.count(session.timesResumed, "time"))"
+            ),
         ]
         return ["", style.heading("account \(Terminal.harmless(account.jid))")]
             + TextTable.fields(fields, width: style.width.map { max(16, $0 - 2) }).map { "  " + $0 }

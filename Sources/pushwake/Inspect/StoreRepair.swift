@@ -68,7 +68,7 @@ enum StoreRepair: Equatable {
         let disposition = try step.invalidate(id, reason: .discarded)
         guard case .ended = disposition else {
             throw CommandFailure(
-                "the invalidation of the handler \(id) cannot run here (\(disposition)); let the program that knows it invalidate it, or discard it. Nothing was changed"
+                "the invalidation of the handler \(id) cannot run here (\(Self.sentence(disposition))); let the program that knows it invalidate it, or discard it. Nothing was changed"
             )
         }
         return Done(
@@ -90,8 +90,21 @@ enum StoreRepair: Equatable {
         }
     }
 
-    /// The stored name; for a row that is not there the store's own sentence comes from what is done to it.
+    private static func sentence(_ disposition: Disposition) -> String {
+        switch disposition {
+        case .ended: "it ended"
+        case .queued: "only a program's runner calls it"
+        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason): reason
+        }
+    }
+
+    /// The stored name.
+    ///
+    /// - Throws: ``CommandFailure`` for a row that is not there.
     private static func name(of id: HandlerID, _ step: borrowing Step) throws -> String {
-        try step.status(of: id)?.name ?? ""
+        guard let name = try step.status(of: id)?.name else {
+            throw CommandFailure("the handler \(id) has ended or never existed. Nothing was changed")
+        }
+        return name
     }
 }
