@@ -21,7 +21,8 @@ struct ClientTests {
         let ending = try home.run("login", as: "alice")
         #expect(ending.status == 0, "\(ending)")
         #expect(ending.output.contains("logged in as alice@localhost/pushwake"))
-        #expect(ending.output.contains("features; 0 contacts"))
+        #expect(ending.output.contains(" offers resumption, "), "\(ending)")
+        #expect(ending.output.contains("carbons") && ending.output.hasSuffix("\n0 contacts\n"), "\(ending)")
         let file = home.folder.path + "/password"
         try Data("\(ClientHome.password)\n".utf8).write(to: URL(filePath: file))
         let again = try home.run("login", as: "alice", ["--password-file", file], password: "wrong")
@@ -41,11 +42,10 @@ struct ClientTests {
 
     @Test("W4 X12 send beside a listen of the same account goes out over its stream, at once")
     func sendBesideListen() throws {
-        let store = ["--store", home.folder.path + "/shared.db"]
         let bob = try home.listen("bob")
-        let owner = try home.start("listen", as: "alice", store)
+        let owner = try home.start("listen", as: "alice", store: "shared")
         try owner.complains(until: "listening")
-        let ending = try home.run("send", as: "alice", ["bob@localhost", "beside"] + store)
+        let ending = try home.run("send", as: "alice", ["bob@localhost", "beside"], store: "shared")
         #expect(ending.status == 0 && ending.output == "the server has it\n", "\(ending)")
         #expect(try bob.shown().hasSuffix("alice@localhost: beside"))
     }
@@ -102,9 +102,10 @@ struct ClientTests {
 
     @Test("W6 login tells of the account that was named, in a store of two accounts")
     func twoAccounts() throws {
-        let store = ["--store", home.folder.path + "/both.db"]
-        #expect(try home.run("login", as: "alice", store).output.contains("logged in as alice@localhost/"))
-        #expect(try home.run("login", as: "bob", store).output.contains("logged in as bob@localhost/"))
+        for user in ["alice", "bob"] {
+            let ending = try home.run("login", as: user, store: "both")
+            #expect(ending.output.contains("logged in as \(user)@localhost/"), "\(ending)")
+        }
     }
 
     @Test("W6 without --store the store is in the state folder; one that cannot be is said in a sentence")
@@ -135,12 +136,52 @@ struct ClientTests {
         #expect(shown.output.contains(#""subscription":"to""#), "\(shown)")
         #expect(try home.run("roster", as: "alice", ["remove", "bob@localhost"]).status == 0)
         #expect(try home.run("roster", as: "alice").output.hasPrefix("no contacts"))
+        let stranger = try home.run("roster", as: "alice", ["remove", "bob@localhost"])
+        #expect(stranger.status == 1)
+        #expect(stranger.complaint == "pushwake: bob@localhost is not in the roster\n")
+    }
+
+    @Test("X10 roster add without a name keeps the name and the groups that there are")
+    func rosterAgain() async throws {
+        let store = try HandlerStore(
+            path: home.folder.path + "/other.db", registry: HandlerRegistry(), schemas: Account.schemas)
+        let other = try Account(home.configuration(of: "alice"), store: store)
+        try await other.connect()
+        try await other.roster.set(JID("bob@localhost"), name: "Bob", groups: ["Verona"])
+        await other.close()
+        #expect(try home.run("roster", as: "alice", ["add", "bob@localhost"]).status == 0)
+        let kept = try home.run("roster", as: "alice", ["--json"]).output
+        #expect(kept.contains(#""groups":["Verona"],"jid":"bob@localhost","name":"Bob""#), "\(kept)")
+        #expect(try home.run("roster", as: "alice", ["add", "bob@localhost", "--name", "Rob"]).status == 0)
+        let renamed = try home.run("roster", as: "alice", ["--json"]).output
+        #expect(renamed.contains(#""groups":["Verona"],"jid":"bob@localhost","name":"Rob""#), "\(renamed)")
+    }
+
+    @Test("X10 roster shows whose answer is awaited, and with --json also who asks")
+    func rosterAwaits() throws {
+        let added = try home.run("roster", as: "alice", ["add", "bob@localhost"])
+        #expect(added.status == 0 && added.complaint.isEmpty, "\(added)")
+        let shown = try home.run("roster", as: "alice").output
+        #expect(shown == "○ bob@localhost  none, was asked for their presence\n")
+        #expect(try home.run("roster", as: "alice", ["--json"]).output.contains(#""asked":true"#))
+        let requests = try home.run("roster", as: "bob", ["--json"]).output
+        #expect(requests == #"{"jid":"alice@localhost","request":true}"# + "\n")
+        let server = try home.run("roster", as: "alice", ["add", "localhost"])
+        #expect(server.status == 0 && server.complaint.contains("write USER@DOMAIN"), "\(server)")
+    }
+
+    @Test("W6 a text behind -- is sent whatever it begins with")
+    func dashes() throws {
+        let ending = try home.run("send", as: "alice", ["--", "bob@localhost", "--help"])
+        #expect(ending.output == "the server has it\n", "\(ending)")
+        #expect(try home.listen("bob").shown().hasSuffix("alice@localhost: --help"))
     }
 
     @Test("X14 two in a room see what each of them types, and the end of input leaves")
     func join() throws {
         let room = "verona@conference.localhost"
         let alice = try home.start("join", as: "alice", [room])
+        try alice.complains(until: "joining \(room) as alice …\n")
         try alice.complains(until: "in \(room) as alice")
         let bob = try home.start("join", as: "bob", [room, "--nick", "Robert"])
         try bob.complains(until: "in \(room) as Robert")
@@ -169,7 +210,7 @@ struct ClientTests {
             person.process.closeInput()
             #expect(try person.process.waitUntilExit(deadline: .now + .seconds(30)).status == 0)
         }
-        #expect(try home.run("login", as: "alice").output.contains("1 messages wait to be shown"))
+        #expect(try home.run("login", as: "alice").output.contains("1 message waits to be shown"))
         let listener = try home.listen("alice")
         #expect(try listener.shown().hasSuffix("bob@localhost: psst"))
         listener.process.signal(15)
@@ -193,6 +234,26 @@ struct ClientTests {
         let again = try home.run("join", as: "alice", ["\(room)", "--nick", "Robert"])
         #expect(again.complaint.contains("choose another one with --nick"), "\(again)")
         await owner.close()
+    }
+
+    @Test(
+        "W6 ^C where the password is asked for ends the command, and the terminal shows again what is typed")
+    func interruptedPassword() throws {
+        let said = try home.type("\u{3}", at: "Password of alice@localhost: ")
+        #expect(said.contains("status 130") && said.contains(" echo "), "\(said)")
+    }
+
+    @Test("W6 a password that is typed is not shown, and is the one that is used")
+    func typedPassword() throws {
+        let said = try home.type("\(ClientHome.password)\n", at: "Password of alice@localhost: ")
+        #expect(!said.contains(ClientHome.password) && said.contains(" echo "), "\(said)")
+        #expect(said.contains("logged in as alice@localhost/") && said.contains("status 0"), "\(said)")
+    }
+
+    @Test("X4 a port that wants TLS from the first byte is asked about")
+    func directTLSPort() throws {
+        let ending = try home.run("login", as: "alice", port: home.server.directTLSPort)
+        #expect(ending.status == 1 && ending.complaint.contains("--direct-tls?"), "\(ending)")
     }
 
     @Test("X6 a wrong password is refused with advice", arguments: ["login", "listen", "roster", "send"])
@@ -228,7 +289,15 @@ struct ClientTests {
             (["roster", "marry", "bob@localhost"], "not 'marry'"),
             (["join"], "say which room"),
             (["join", "room@conference.localhost", "--nick", ""], "nick"),
-            (["join", "conference.localhost"], "ROOM@SERVICE"),
+            (["join", "conference.localhost"], "a room's address has a name before the @"),
+            (["send", "bob@localhost", "hi", "there"], "'there' is one word too many"),
+            (["send", "bob@localhost", ""], "the text is empty"),
+            (["send", "bob@localhost", "a\u{1B}b"], "U+001B"),
+            (["send", "bob@localhost", "hi", "--password", "x"], "set PUSHWAKE_PASSWORD"),
+            (["roster", "add", "bob@localhost", "--name", "--json"], "--name needs a value"),
+            (["roster", "--name", "Bob"], "goes with 'add'"),
+            (["roster", "remove", "bob@localhost", "--name", "Bob"], "goes with 'add'"),
+            (["listen", "--jid", "bob@localhost"], "--jid is given twice"),
             (["listen", "--jsno"], "there is no option --jsno"),
         ])
     func usage(words: [String], complaint: String) throws {
@@ -279,20 +348,40 @@ private final class ClientHome: Sendable {
     }
 
     func start(
-        _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password
+        _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password,
+        store: String? = nil, port: UInt16? = nil
     ) throws -> Running {
         Running(
             process: try ChildProcess(
                 BuiltProduct.path("pushwake"),
-                self.words(command, user, store: "\(folder.path)/\(user).db") + words,
+                self.words(command, user, store: "\(folder.path)/\(store ?? user).db", port: port) + words,
                 environment: .inheriting(["PUSHWAKE_PASSWORD": password]), input: .pipe,
                 output: .pipe, errors: .pipe))
     }
 
-    private func words(_ command: String, _ user: String, store: String?) -> [String] {
+    private func words(
+        _ command: String, _ user: String, store: String?, port: UInt16? = nil
+    ) -> [String] {
         [command, "--jid", "\(user)@localhost"] + (store.map { ["--store", $0] } ?? []) + [
-            "--host", "127.0.0.1", "--port", String(server.startTLSPort), "--ca", authorityFile,
+            "--host", "127.0.0.1", "--port", String(port ?? server.startTLSPort), "--ca", authorityFile,
         ]
+    }
+
+    /// Lets Alice log in at a terminal without a password, and types.
+    ///
+    /// - Returns: All that the terminal shows, and at the end how it is set.
+    func type(_ text: String, at prompt: String) throws -> String {
+        let login = words("login", "alice", store: folder.path + "/typed.db").joined(separator: " ")
+        let program = try BuiltProduct.path("pushwake")
+        let script = """
+            trap : INT; unset PUSHWAKE_PASSWORD; \(program) \(login); echo status $?; stty -a
+            """
+        let process = try ChildProcess(
+            "script", ["--quiet", "--echo", "always", "--command", script, "/dev/null"],
+            environment: .inheriting(["SHELL": "/bin/sh"]), input: .pipe, output: .pipe)
+        let before = try process.output?.readText(until: prompt, deadline: .now + .seconds(30)) ?? ""
+        try process.write(text)
+        return try before + (process.output?.readToEnd(deadline: .now + .seconds(30)) ?? "")
     }
 
     /// A command whose standard output is a file.
@@ -322,9 +411,11 @@ private final class ClientHome: Sendable {
 
     /// Runs a command to its end.
     func run(
-        _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password
+        _ command: String, as user: String, _ words: [String] = [], password: String = ClientHome.password,
+        store: String? = nil, port: UInt16? = nil
     ) throws -> ProgramEnding {
-        try ProgramEnding(of: start(command, as: user, words, password: password).process)
+        try ProgramEnding(
+            of: start(command, as: user, words, password: password, store: store, port: port).process)
     }
 
     func listen(_ user: String, _ words: [String] = []) throws -> Running {

@@ -37,6 +37,49 @@ struct HelpTests {
         #expect(try run(["help", "nothing"]).complaint.contains("there is no command 'nothing'"))
     }
 
+    @Test(
+        "W6 the ranges that help names are those that a command takes",
+        arguments: ["simulate", "backlog", "storm", "inspect"])
+    func ranges(name: String) throws {
+        let page = try #require(CommandPage.named(name))
+        for option in page.options where option.placeholder != nil {
+            guard let range = option.text.firstMatch(of: /(\d+) to (\d+)/), let end = Int(range.2) else {
+                #expect(option.name == "--seed" || !option.text.contains(" or more"), "\(option.name)")
+                continue
+            }
+            let words = [name] + (name == "inspect" ? ["--store", "none"] : [])
+            let ending = try run(words + [option.name, "\(end + 1)"])
+            #expect(ending.status == 64, "\(ending)")
+            #expect(ending.complaint.contains("from \(range.1) to \(end), not"), "\(ending)")
+        }
+    }
+
+    @Test("W6 the version is that of the changelog")
+    func version() throws {
+        let file = URL(filePath: #filePath).appending(path: "../../../CHANGELOG.md").standardized
+        let text = try String(contentsOf: file, encoding: .utf8)
+        let released = text.matches(of: /## \[(.*)\]/).map { String($0.1) }.first { $0 != "Unreleased" }
+        let said = try run(["--version"])
+        #expect(said.status == 0 && said.output == "pushwake \(released ?? "0 (unreleased)")\n", "\(said)")
+        #expect(try run(["help"]).output.contains("--version"))
+    }
+
+    @Test("W6 one thing is said in the singular")
+    func singular() {
+        #expect(Terminal.count(1, "round") == "1 round" && Terminal.count(0, "kill") == "0 kills")
+    }
+
+    @Test("W6 login says in words what the server has and what it has not")
+    func offers() {
+        let features: Set = ["urn:xmpp:carbons:2", "urn:xmpp:mam:2", "urn:xmpp:blocking", "other"]
+        #expect(
+            LoginCommand.sentence("Prosody", features, canResume: true)
+                == "Prosody offers resumption, archive, carbons, blocking; not push")
+        #expect(
+            LoginCommand.sentence("Prosody", [], canResume: false)
+                == "Prosody offers nothing; not resumption, archive, carbons, push, blocking")
+    }
+
     @Test("W6 bash completes commands, their options, choices and files")
     func bash() throws {
         let script = try run(["completion", "bash"]).output

@@ -44,8 +44,21 @@ struct Client {
     /// Connects, and waits until everything that waited at the server has come.
     func connect() async throws {
         try await account.listen(as: "client", ClientApp.Received().durable)
-        try await account.connect()
+        do {
+            try await account.connect()
+        } catch let error as TransportError
+            where error.code == .connectionReset && account.configuration.server?.security == .startTLS
+        {
+            throw CommandFailure("\(error) Or does this port want --direct-tls?")
+        }
         try await account.caughtUp()
+    }
+
+    /// Whether the server keeps this session when its stream breaks.
+    func canResume(in step: borrowing Step) throws -> Bool {
+        try step.first("SELECT resumable FROM session WHERE account = ?", account.id) {
+            (row) throws(HandlerError) in row.integer(0) != 0
+        } ?? false
     }
 
     /// The address of this session.

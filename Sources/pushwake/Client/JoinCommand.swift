@@ -14,8 +14,11 @@ struct JoinCommand {
     init(_ words: [String]) throws {
         let arguments = try Arguments(words, of: "join", wordCount: 1)
         guard let address = arguments.words.first,
-            case let room = try ConnectionOptions.address(address, "the room").bare, room.local != nil
+            case let room = try ConnectionOptions.address(address, "the room").bare
         else { throw UsageError("say which room: pushwake join ROOM@SERVICE --jid …") }
+        guard room.local != nil else {
+            throw UsageError("a room's address has a name before the @: ROOM@SERVICE, as in council@\(room)")
+        }
         self.room = room
         if let nick = arguments.value("--nick"), (try? room.with(resource: nick)) == nil {
             throw UsageError("--nick '\(nick)' cannot be a nickname; give one of at least one character")
@@ -30,6 +33,7 @@ struct JoinCommand {
         let account = client.account
         let end = CommandEnd(of: account)
         let stopped = Client.untilStopped(account)
+        Terminal.writeError("joining \(room) as \(nick) …\n")
         try await client.connect()
         let events = account.events(of: RoomEvent.self)
         let joined = try await account.rooms.join(room, as: nick, history: .last(20))

@@ -24,13 +24,19 @@ struct RosterCommand {
     }
 
     private static func action(_ arguments: Arguments) throws -> Action {
-        guard let verb = arguments.words.first else { return .show }
+        guard let verb = arguments.words.first else {
+            guard arguments.value("--name") == nil else { throw nameless }
+            return .show
+        }
         guard arguments.words.count == 2 else {
             throw UsageError("say whom: pushwake roster \(verb) USER@DOMAIN --jid …")
         }
         let jid = try ConnectionOptions.address(arguments.words[1], "the contact").bare
+        guard verb == "add" || arguments.value("--name") == nil else { throw nameless }
         switch verb {
-        case "add": return .add(jid, name: arguments.value("--name"))
+        case "add":
+            ConnectionOptions.doubt(jid)
+            return .add(jid, name: arguments.value("--name"))
         case "remove": return .remove(jid)
         case "accept": return .accept(jid)
         case "refuse": return .refuse(jid)
@@ -38,17 +44,21 @@ struct RosterCommand {
         }
     }
 
+    private static let nameless = UsageError("--name is what to call who is added: it goes with 'add' alone")
+
     func run() async throws -> Int32 {
         let roster = client.account.roster
         try await client.connect()
         switch action {
         case .show: try await show()
         case .add(let jid, let name):
-            try await roster.set(jid, name: name)
+            // What is set takes the place of all that there was.
+            let item = try await client.account.perform { try roster.item(for: jid, in: $0) }
+            try await roster.set(jid, name: name ?? item?.name, groups: item?.groups ?? [])
             try await roster.subscribe(to: jid)
             Terminal.say("\(jid) is in the roster and was asked for their presence")
         case .remove(let jid):
-            try await roster.remove(jid)
+            try await remove(jid)
             Terminal.say("\(jid) is not in the roster any more")
         case .accept(let jid):
             try await roster.approve(jid)
@@ -62,17 +72,40 @@ struct RosterCommand {
         return 0
     }
 
+    private func remove(_ jid: JID) async throws {
+        do {
+            try await client.account.roster.remove(jid)
+        } catch let error as StanzaError where error.condition == .itemNotFound {
+            throw CommandFailure("\(jid) is not in the roster")
+        }
+    }
+
     private struct Contact: Encodable {
         var jid: String
         var name: String?
         var subscription: String
+        /// Whether the account has asked to see their presence and is not answered yet.
+        var isAsked: Bool
         var groups: [String]
         var isOnline: Bool
 
         enum CodingKeys: String, CodingKey {
             case jid, name, subscription, groups
+            case isAsked = "asked"
             case isOnline = "online"
         }
+
+        var text: String {
+            let name = name.map { " (\(Terminal.harmless($0)))" } ?? ""
+            let asked = isAsked ? ", was asked for their presence" : ""
+            return "\(isOnline ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
+        }
+    }
+
+    /// Somebody who asks to see the account's presence.
+    private struct Request: Encodable {
+        var jid: String
+        var request = true
     }
 
     private func show() async throws {
@@ -86,15 +119,17 @@ struct RosterCommand {
                 contacts.append(
                     Contact(
                         jid: item.jid.description, name: item.name, subscription: item.subscription.rawValue,
-                        groups: item.groups, isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
+                        isAsked: item.isAsking, groups: item.groups,
+                        isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
             }
             return (contacts, try roster.requests(in: step).map(\.jid.description))
         }
-        if isJSON { return try contacts.forEach { Terminal.say(try Client.json($0)) } }
-        for contact in contacts {
-            let name = contact.name.map { " (\(Terminal.harmless($0)))" } ?? ""
-            Terminal.say("\(contact.isOnline ? "●" : "○") \(contact.jid)\(name)  \(contact.subscription)")
+        if isJSON {
+            for contact in contacts { Terminal.say(try Client.json(contact)) }
+            for request in requests { Terminal.say(try Client.json(Request(jid: request))) }
+            return
         }
+        for contact in contacts { Terminal.say(contact.text) }
         if contacts.isEmpty { Terminal.say("no contacts; add one with 'pushwake roster add USER@DOMAIN'") }
         for request in requests {
             Terminal.say("\(request) asks to see the account's presence: 'pushwake roster accept \(request)'")

@@ -16,10 +16,26 @@ struct SendCommand {
             throw UsageError("say to whom and what: pushwake send USER@DOMAIN 'the text' --jid …")
         }
         recipient = try ConnectionOptions.address(arguments.words[0], "the recipient")
-        text = arguments.words[1]
+        ConnectionOptions.doubt(recipient)
+        text = try Self.sendable(arguments.words[1])
         waitsForReceipt = arguments.has("--receipt")
         patience = try arguments.number("--wait", in: 1...86400, default: 30)
         client = try Client(arguments)
+    }
+
+    /// - Throws: ``UsageError`` for what would arrive as nothing, or as something else.
+    private static func sendable(_ text: String) throws -> String {
+        guard !text.isEmpty else { throw UsageError("the text is empty, so there is nothing to send") }
+        let forbidden = text.unicodeScalars.first {
+            $0.value < 0x20 && !["\t", "\n", "\r"].contains($0) || [0xFFFE, 0xFFFF].contains($0.value)
+        }
+        if let forbidden {
+            let number = String(forbidden.value, radix: 16, uppercase: true)
+            throw UsageError(
+                "XMPP cannot carry the character U+\(String(repeating: "0", count: 4 - number.count))\(number); leave it out of the text"
+            )
+        }
+        return text
     }
 
     func run() async throws -> Int32 {
