@@ -154,7 +154,11 @@ final class World {
         return (world, a, romeos)
     }
 
-    func close() async { for client in clients { await client.account.close() } }
+    func close() async {
+        for client in clients { await client.account.close() }
+        // What answers may hold this world.
+        answer = nil
+    }
 
     // MARK: The server
 
