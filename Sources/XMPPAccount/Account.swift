@@ -127,10 +127,11 @@ public final class Account: Sendable {
     /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
     ///   tried again); ``/Handlers/HandlerError`` when the store fails.
     public func connect() async throws {
+        let told = store.toldByOthers
         try await ask { .connect($0) }
         try runner.start()
-        // What others committed before they were listened to.
-        mailbox.noteRowsOfOthers()
+        // What others committed behind the first look and before they were listened to.
+        if store.toldByOthers != told { mailbox.noteRowsOfOthers() }
     }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.

@@ -164,6 +164,9 @@ public final class HandlerStore: Sendable {
     /// Tells other processes that there is something committed to look at.
     package func tellOthers() { slot.ring() }
 
+    /// How often others have told that, modulo 2^32.
+    package var toldByOthers: UInt32 { slot.countOfOthers }
+
     /// From now on runners and listeners are woken by what other processes commit, too.
     func watchChanges() throws(HandlerError) {
         try watcher.withLock { (watcher) throws(HandlerError) in
