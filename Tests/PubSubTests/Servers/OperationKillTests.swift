@@ -106,7 +106,7 @@ extension OperationsOnServers {
         }
 
         @Test(
-            "P3 a thousand items in pages, the program killed after each page: each item is read once",
+            "P3 a thousand items in pages, or 200 at once on Prosody, the program killed after each answer: each is read once",
             arguments: ServerKind.allCases)
         func pages(_ kind: ServerKind) async throws {
             try await withHome(kind) { home in
