@@ -191,6 +191,7 @@ let package = Package(
         .testTarget(name: "XMPPTestKitTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit"]),
         .testTarget(
             name: "PushwakeTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "pushwake"]),
+        .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
             dependencies: ["Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),

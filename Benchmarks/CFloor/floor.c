@@ -46,6 +46,7 @@ floor_store *floor_open(const char *path) {
         && sqlite3_busy_timeout(store->database, 5000) == SQLITE_OK
         && !run(store, "PRAGMA journal_mode = WAL") && !run(store, "PRAGMA synchronous = FULL")
         && !run(store, "PRAGMA foreign_keys = ON") && !run(store, "PRAGMA cache_size = -2048")
+        && !run(store, "PRAGMA journal_size_limit = 16777216")
         && !prepare(store, &store->begin, "BEGIN IMMEDIATE") && !prepare(store, &store->commit, "COMMIT")
         && !prepare(store, &store->savepoint, "SAVEPOINT handler")
         && !prepare(store, &store->release, "RELEASE handler")
