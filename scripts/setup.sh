@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs what is needed to build (the default), to test or to run the benchmarks on Debian 12, as root or through sudo.
-# When everything is there it only looks: no network, no apt, no sudo.
+# Installs what is needed to build (the default), to test or to run the benchmarks on Debian 12 and 13, as root or through
+# sudo. When everything is there it only looks: no network, no apt, no sudo. On other systems it installs no packages: it
+# goes on when libraries and programs are there, and otherwise names the packages to install.
 #
 #   scripts/setup.sh [build|test|bench]
 
@@ -24,6 +25,20 @@ case $purpose in
     test) packages=("${libraries[@]}" libomemo-c-dev sqlite3 strace openssl python3-venv chromium) ;;
     bench) packages=("${libraries[@]}" python3-venv libstrophe-dev) ;;
     *) fail "unknown purpose '$purpose': say build, test or bench." ;;
+esac
+
+# What those packages hold, for systems whose packages have other names.
+modules=(sqlite3 libxml-2.0 openssl libcares)
+case $purpose in
+    build) programs=(pkg-config) ;;
+    test)
+        modules+=(libomemo-c)
+        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl)
+        ;;
+    bench)
+        modules+=(libstrophe)
+        programs=(pkg-config python3)
+        ;;
 esac
 
 # What comes from pip, in a virtual environment of its own.
@@ -173,7 +188,7 @@ install_servers() {
         printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee $policy >/dev/null
         "${root[@]}" chmod 755 $policy
     fi
-    install_packages -t bookworm-backports prosody prosody-modules ejabberd
+    install_packages ${server_source[@]+"${server_source[@]}"} prosody prosody-modules ejabberd
     if [ -n "$own_policy" ]; then
         "${root[@]}" rm -f $policy
         trap - EXIT
@@ -214,14 +229,59 @@ install_peers() {
     for peer in "$@"; do touch "$peers/.${peer/==/-}"; done
 }
 
+# MARK: Other systems
+
+# Looks for what the packages hold, and names the packages that usually hold it.
+check_by_hand() {
+    local missing=() name
+    for name in "${programs[@]}"; do
+        # Servers stand where only root looks.
+        PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$name" >/dev/null || missing+=("$name")
+    done
+    if command -v pkg-config >/dev/null; then
+        for name in "${modules[@]}"; do pkg-config --exists "$name" || missing+=("$name"); done
+    fi
+    [ -n "${missing[*]-}" ] || return 0
+    cat >&2 <<TEXT
+setup: not found here: ${missing[*]}
+setup: packages are installed on Debian 12 and 13 only; on this system install them by hand and run this again.
+  Ubuntu 24.04: apt-get install $(names ubuntu)
+  Fedora:       dnf install $(names fedora)
+  Debian:       apt-get install $(names debian)
+TEXT
+    [ "$purpose" = build ] || [ "$purpose" = bench ] ||
+        echo "  The tests need Prosody 13 or newer with its community modules, and ejabberd 24.10 or newer." >&2
+    exit 1
+}
+
+# names SYSTEM: the packages for the purpose.
+names() {
+    local tests='sqlite3 strace openssl python3-venv prosody prosody-modules ejabberd'
+    case $1-$purpose in
+        fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel ;;
+        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 chromium prosody ejabberd" ;;
+        fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3" ;;
+        ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
+        *-test) echo "${libraries[*]} libomemo-c-dev chromium $tests" ;;
+        *-bench) echo "${libraries[*]} libstrophe-dev python3-venv" ;;
+        *) echo "${libraries[*]}" ;;
+    esac
+}
+
 # MARK: The steps
 
-command -v swift >/dev/null || fail "there is no swift on PATH: install the Swift 6.3 toolchain for Debian 12 first."
+command -v swift >/dev/null || fail "there is no swift on PATH: install the Swift 6.3 toolchain first."
 
 missing=()
-for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
 want_servers=''
-[ "$purpose" != build ] && ! servers_installed && want_servers=yes
+system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || system=unknown
+case $system in
+    debian-12 | debian-13)
+        for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
+        [ "$purpose" != test ] && [ "$purpose" != bench ] || servers_installed || want_servers=yes
+        ;;
+    *) check_by_hand ;;
+esac
 missing_peers=()
 for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
 
@@ -230,15 +290,17 @@ for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer"
 mkdir -p .build
 log=.build/setup.log
 if [ -n "${missing[*]-}$want_servers" ]; then
-    wanted="${missing[*]-}${want_servers:+ prosody prosody-modules ejabberd}"
-    (. /etc/os-release 2>/dev/null && [ "${ID-}" = debian ] && [ "${VERSION_ID-}" = 12 ]) ||
-        fail "this is not Debian 12: install these by hand, then run this again: $wanted (Prosody 13 and ejabberd 24.10, or newer)."
-    become_root "$wanted"
+    become_root "${missing[*]-}${want_servers:+ prosody prosody-modules ejabberd}"
     say "reading the package lists"
     refresh_lists
     [ -z "${missing[*]-}" ] || install_packages "${missing[@]}"
     if [ -n "$want_servers" ]; then
-        configure_backports
+        # Debian 13 has servers that are new enough.
+        server_source=()
+        if [ "$system" = debian-12 ]; then
+            configure_backports
+            server_source=(-t bookworm-backports)
+        fi
         install_servers
     fi
 fi

@@ -1,4 +1,7 @@
 // c-ares. Only what Swift cannot import stands here, each with its reason.
+
+// c-ares 1.34 (Debian 13) deprecates what 1.18 (Debian 12) has no replacement for.
+#define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -8,3 +11,11 @@ static inline int dh_ares_reads(int bits, int index) { return ARES_GETSOCK_READA
 static inline int dh_ares_writes(int bits, int index) { return ARES_GETSOCK_WRITABLE(bits, index) != 0; }
 // A macro of another type than the functions take.
 static const ares_socket_t dh_ares_no_socket = ARES_SOCKET_BAD;
+
+// Macros in c-ares 1.18, values of an enumeration in 1.34; the functions take and return int in both.
+static const int dh_ares_success = ARES_SUCCESS;
+static const int dh_ares_not_initialized = ARES_ENOTINITIALIZED;
+static const int dh_ares_not_found = ARES_ENOTFOUND;
+static const int dh_ares_no_data = ARES_ENODATA;
+static const int dh_ares_no_name = ARES_ENONAME;
+static const int dh_ares_bad_name = ARES_EBADNAME;

@@ -33,15 +33,15 @@ final class NameQuery {
     private var addresses: [Question<[SocketAddress]>] = []
 
     /// c-ares wants to be told once for the process, and counts.
-    private static let isReady = ares_library_init(ARES_LIB_INIT_NONE) == ARES_SUCCESS
+    private static let isReady = ares_library_init(ARES_LIB_INIT_NONE) == dh_ares_success
 
     /// - Parameter servers: Name servers as `address`, `address:port` or `[v6]:port`; empty for the machine's.
     init(servers: [String]) throws(TransportError) {
-        var result = Self.isReady ? ares_init(&channel) : Int32(ARES_ENOTINITIALIZED)
-        if result == ARES_SUCCESS, !servers.isEmpty {
+        var result = Self.isReady ? ares_init(&channel) : dh_ares_not_initialized
+        if result == dh_ares_success, !servers.isEmpty {
             result = ares_set_servers_ports_csv(channel, servers.joined(separator: ","))
         }
-        guard result == ARES_SUCCESS else {
+        guard result == dh_ares_success else {
             throw TransportError(
                 .lookupFailed, "Names cannot be looked up; check the configured name servers.",
                 cause: Self.text(result))
@@ -139,10 +139,10 @@ final class NameQuery {
     private static func services(
         _ status: Int32, _ bytes: UnsafeMutablePointer<UInt8>?, _ count: Int32
     ) -> Answer<[ServiceRecord]> {
-        guard status == ARES_SUCCESS, let bytes else { return failure(status) }
+        guard status == dh_ares_success, let bytes else { return failure(status) }
         var list: UnsafeMutablePointer<ares_srv_reply>?
         let result = ares_parse_srv_reply(bytes, count, &list)
-        guard result == ARES_SUCCESS else { return failure(result) }
+        guard result == dh_ares_success else { return failure(result) }
         defer { if let list { ares_free_data(list) } }
         let records = sequence(first: list) { $0?.pointee.next }.prefix { $0 != nil }.map { entry in
             let record = entry!.pointee
@@ -156,7 +156,7 @@ final class NameQuery {
     private static func addresses(
         _ status: Int32, _ result: UnsafeMutablePointer<ares_addrinfo>?
     ) -> Answer<[SocketAddress]> {
-        guard status == ARES_SUCCESS, let result else { return failure(status) }
+        guard status == dh_ares_success, let result else { return failure(status) }
         let nodes = sequence(first: result.pointee.nodes) { $0?.pointee.ai_next }.prefix { $0 != nil }
         let addresses = nodes.compactMap { node in
             node!.pointee.ai_addr.map {
@@ -168,7 +168,7 @@ final class NameQuery {
     }
 
     private static func failure<Value>(_ status: Int32) -> Answer<Value> {
-        let absent = [ARES_ENOTFOUND, ARES_ENODATA, ARES_ENONAME, ARES_EBADNAME]
+        let absent = [dh_ares_not_found, dh_ares_no_data, dh_ares_no_name, dh_ares_bad_name]
         return absent.contains(status) ? .none : .failed(text(status))
     }
 
