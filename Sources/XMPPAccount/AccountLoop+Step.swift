@@ -101,7 +101,7 @@ extension AccountLoop {
             }
             let isAtEnd = aftermath.taken == events.count
             if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
-                aftermath.fault = inbound.meetEndOfReading(error)
+                aftermath.fault = try inbound.meetEndOfReading(error, in: step)
             }
             aftermath.inbound = inbound
         }
@@ -339,9 +339,7 @@ extension AccountLoop {
     /// what was counted, which the kill tests must notice.
     private func countApart(_ events: ArraySlice<StreamParser.Event>) throws {
         guard case .live(let stream) = phase, stream.isManaged else { return }
-        let stanzas = events.count {
-            if case .element(let element) = $0 { Stanza.isStanza(element) } else { false }
-        }
+        let stanzas = events.count(where: \.isStanza)
         guard stanzas > 0 else { return }
         let count = stream.management.received + stanzas
         try account.store.step { step in

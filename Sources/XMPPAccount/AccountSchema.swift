@@ -104,5 +104,11 @@ extension Account {
             -- How often the database was a copy when the account last looked, see `Step.copies`.
             ALTER TABLE account ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- What the session's stream ended with because no end of it was found, and how many stanzas had arrived before it:
+            -- the same a second time is passed over.
+            ALTER TABLE session ADD COLUMN damage TEXT;
+            ALTER TABLE session ADD COLUMN damage_at INTEGER;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

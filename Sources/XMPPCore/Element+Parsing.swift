@@ -18,6 +18,7 @@ extension Element {
         var events = try parser.parse(Serializer.streamHeader(to: nil, contentNamespace: defaultNamespace))
         events += try parser.parse(text)
         events += try parser.parse(Serializer.streamEnd)
+        for case .refused(let refused) in events { throw refused.reason }
         guard events.count == 3, case .element(let element) = events[1], events[2] == .closed else {
             throw StreamParserError(.badFormat, "The text is not exactly one element.")
         }

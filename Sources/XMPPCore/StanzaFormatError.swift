@@ -52,6 +52,11 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
     /// - Parameter element: The element that could not be read.
     /// - Returns: An iq of type error.
     public func reply(to element: Element) -> Element? {
+        Self.reply(to: element, stanzaError)
+    }
+
+    /// An error in answer to an IQ that is no result and no error; nil for everything else.
+    static func reply(to element: Element, _ error: StanzaError) -> Element? {
         guard element.name == "iq", Namespaces.isContent(element.namespace) else { return nil }
         guard let id = element["id"], element["type"] != "result", element["type"] != "error" else {
             return nil
@@ -59,7 +64,7 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
         var reply = Element(
             "iq", namespace: element.namespace,
             attributes: ["type": "error", "id": id, "to": element["from"], "from": element["to"]])
-        reply.append(stanzaError.element(in: element.namespace))
+        reply.append(error.element(in: element.namespace))
         return reply
     }
 }

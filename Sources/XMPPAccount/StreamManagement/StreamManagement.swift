@@ -18,7 +18,7 @@ package struct StreamManagement: Sendable {
     /// The stanzas that arrived and are not handled yet, in the order of arrival.
     private var deferred: [HandledCount]
     /// The number of the stanza that arrived last on this stream.
-    private var position: HandledCount
+    package private(set) var position: HandledCount
 
     /// How many stanzas were written to this stream and are not acknowledged.
     private var outstanding = 0

@@ -192,6 +192,18 @@ extension ScriptedServer {
         }
     }
 
+    /// Writes other text in place of elements: what no serializer would write. A stanza is counted, kept and sent again as
+    /// the element is.
+    ///
+    /// ```swift
+    /// server.setWriting { $0["id"] == "bad" ? "<message id='bad'><x xmlns=''&</message>" : nil }
+    /// ```
+    ///
+    /// - Parameter writing: The text for an element; nil for the element itself. Nil in its place ends that.
+    public func setWriting(_ writing: (@Sendable (Element) -> String?)?) {
+        core.perform { $0.lasting.writing = writing }
+    }
+
     /// Gives every element of a client to a script first; nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.

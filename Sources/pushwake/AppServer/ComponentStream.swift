@@ -66,13 +66,19 @@ final class ComponentStream {
         try connection.flush(until: .after(Self.writeLimit), interrupt: interrupt)
     }
 
-    /// The next element.
+    /// The next element. What cannot be read is answered where it is a request, and passed over.
     ///
     /// - Returns: Nil when the stream has ended.
     /// - Throws: `TransportError`, `interrupted` among them; `StreamParserError`.
     func nextElement() throws -> Element? {
-        guard case .element(let element) = try next(.never) else { return nil }
-        return element
+        while let event = try next(.never) {
+            switch event {
+            case .element(let element): return element
+            case .refused(let refused): if let reply = refused.reply { try send(reply) }
+            case .opened, .closed: return nil
+            }
+        }
+        return nil
     }
 
     /// - Returns: Nil at the end of the connection.

@@ -46,6 +46,10 @@ struct ArchiveTable {
             ALTER TABLE archive ADD COLUMN kept_id TEXT;
             ALTER TABLE archive ADD COLUMN kept_at INTEGER;
             """,
+            """
+            -- How many messages of the page that is under way could not be read: the page's end then moves the place.
+            ALTER TABLE archive ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
     // MARK: Queries
@@ -112,6 +116,22 @@ struct ArchiveTable {
             WHERE account = ?4 AND jid = ?5
                 AND (SELECT jid = ?5 AND catch_up FROM archive_query WHERE account = ?4 AND query = ?6)
             """, id, time, step.now, account, archive.description, query) == 1
+    }
+
+    /// A message came out of the archive whose id there could not be read.
+    func noteUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET unread = unread + 1 WHERE account = ? AND jid = ? AND state = 2", account,
+            archive.description)
+    }
+
+    /// A page ended with that message, which may have been one that could not be read: the next page begins behind it.
+    func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET prior_id = CASE last_id WHEN ?1 THEN prior_id ELSE last_id END, last_id = ?1, unread = 0
+            WHERE account = ?2 AND jid = ?3 AND unread > 0
+            """, last, account, archive.description)
     }
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
