@@ -51,14 +51,22 @@ extension StreamScanner {
     }
 
     /// What cannot end the token that the scanner is in.
-    private func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
-        let stop: UInt8
+    private mutating func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
+        var end = index
         switch state {
-        case .text where depth > 1: stop = UInt8(ascii: "<")
-        case .quoted where depth > 1: stop = quote
+        case .text where depth > 1:
+            while end < bytes.count, base[end] != UInt8(ascii: "<") { end += 1 }
+        case .quoted:
+            while end < bytes.count, base[end] != quote { end += 1 }
         default: return
         }
-        while index < bytes.count, bytes[index] != stop { index += 1 }
+        if depth == 1 {
+            // Of one value it keeps no more.
+            let kept = min(end - index, RefusedElement.Root.attributeBytes + 1)
+            for byte in UnsafeBufferPointer(start: base + index, count: kept) { skipping?.reader.take(byte) }
+        }
+        index = end
     }
 
     private mutating func checkSkipped(endingAt end: Int) throws(ParserFault) {
