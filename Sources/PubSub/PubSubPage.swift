@@ -76,9 +76,9 @@ public struct PubSubPage: Hashable, Sendable {
         let edge = request.isBackward ? page?.first : page?.last
         // A service that knows no positions sends the same page again and again; one without a name leads to the beginning.
         let isLast =
-            items.isEmpty || edge == request.mark || edge == ""
+            edge == request.mark || edge == ""
             || Self.isAtEdge(items.count, page, index, request)
-        following = isLast ? nil : edge.flatMap { request.following($0, page: Self.digest(items)) }
+        following = isLast ? nil : edge.flatMap { request.following($0, page: Self.digest(items, edge: $0)) }
     }
 
     private static func isAtEdge(_ items: Int, _ page: ResultPage?, _ index: Int?, _ request: Request) -> Bool
@@ -89,8 +89,11 @@ public struct PubSubPage: Hashable, Sendable {
     }
 
     /// A number made from the ids of a page, in their order. An item that was published again stands among others then.
-    private static func digest(_ items: [PubSubItem]) -> Int64 {
+    ///
+    /// - Parameter edge: The page's end: all that is known of one whose items could not be read.
+    private static func digest(_ items: [PubSubItem], edge: String) -> Int64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        let items = items.isEmpty ? [PubSubItem(id: edge)] : items
         for item in items {
             for byte in (item.id ?? "").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
             hash = (hash ^ 0xff) &* 0x100_0000_01b3

@@ -59,10 +59,12 @@ extension StreamScanner {
             while end < bytes.count, base[end] != UInt8(ascii: "<") { end += 1 }
         case .quoted:
             while end < bytes.count, base[end] != quote { end += 1 }
+        case .startTag:
+            while end < bytes.count, Self.isPlainInTag(base[end]) { end += 1 }
         default: return
         }
         if depth == 1 {
-            // Of one value it keeps no more.
+            // Of one name or value it keeps no more.
             let kept = min(end - index, RefusedElement.Root.attributeBytes + 1)
             for byte in UnsafeBufferPointer(start: base + index, count: kept) { skipping?.reader.take(byte) }
         }

@@ -76,7 +76,7 @@ struct StreamScanner {
     var runStart = 0
     var childStart = (atDepth3: 0, atDepth4: 0)
     var declaration: [UInt8] = []
-    private var isHeaderSeen = false
+    private(set) var isHeaderSeen = false
     private var isClosed = false
     /// Bytes of earlier windows, and whether the `<` just seen is the first byte of the stream.
     private var offset = 0
@@ -148,7 +148,9 @@ struct StreamScanner {
     private mutating func step(
         _ bytes: UnsafeRawBufferPointer, _ index: inout Int, _ cut: inout Cut
     ) throws(ParserFault) {
-        if state == .quoted || (state == .text && depth > 1), !utf8.isInside { skipPlain(bytes, &index) }
+        if state == .quoted || state == .startTag || (state == .text && depth > 1), !utf8.isInside {
+            skipPlain(bytes, &index)
+        }
         guard index < bytes.count else { return }
         // Before the byte is judged, so that the first thing wrong is reported however the bytes were cut.
         try checkLimits(item: index + 1, run: index)
@@ -162,17 +164,29 @@ struct StreamScanner {
         index += 1
     }
 
-    /// The inner loop: most bytes of a stream are plain text or attribute values.
+    /// The inner loop: most bytes of a stream are plain text, attribute values or names.
     private func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
-        let stop = state == .quoted ? quote : UInt8(ascii: "<")
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
         var position = index
-        while position < bytes.count {
-            let byte = bytes[position]
-            if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
-            if byte < 0x20 || byte >= 0x80 { break }
-            position += 1
+        switch state {
+        case .startTag:
+            while position < bytes.count, Self.isPlainInTag(base[position]) { position += 1 }
+        case .quoted, .text:
+            let stop = state == .quoted ? quote : UInt8(ascii: "<")
+            while position < bytes.count {
+                let byte = base[position]
+                if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
+                if byte < 0x20 || byte >= 0x80 { break }
+                position += 1
+            }
+        default: return
         }
         index = position
+    }
+
+    /// Whether a byte in a tag, outside of values, is neither its end nor the beginning of a value, nor forbidden.
+    static func isPlainInTag(_ byte: UInt8) -> Bool {
+        (byte > 0x3E && byte < 0x80) || (byte > 0x2F && byte < 0x3C) || byte == UInt8(ascii: "-")
     }
 
     private mutating func consume(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
@@ -333,32 +347,6 @@ struct StreamScanner {
 
     // MARK: Checks
 
-    /// Whether the bytes now read belong to a run of character data or to a value.
-    private var isInRun: Bool {
-        switch state {
-        case .quoted, .valueReference, .cdata, .textReference: true
-        case .text: depth > 1
-        default: false
-        }
-    }
-
-    /// - Parameters:
-    ///   - item: The end of what was read of the first-level element.
-    ///   - run: The end of what was read of character data, or of a value.
-    private func checkLimits(item: Int, run: Int) throws(ParserFault) {
-        let size = isHeaderSeen ? limits.stanzaBytes : limits.headerBytes
-        let isItemTooLarge = !isBetweenStanzas && item - itemStart > size
-        // Of two limits the one that is met first, however the bytes were cut.
-        if isInRun, run - runStart > limits.textBytes,
-            !isItemTooLarge || runStart + limits.textBytes < itemStart + size
-        {
-            throw exceeded("textBytes", limits.textBytes)
-        }
-        if isItemTooLarge {
-            throw exceeded(isHeaderSeen ? "stanzaBytes" : "headerBytes", size, costing: .element)
-        }
-    }
-
     private mutating func checkMultibyte(_ byte: UInt8) throws(ParserFault) {
         guard utf8.accept(byte) else {
             throw ParserFault.member(
@@ -389,11 +377,5 @@ struct StreamScanner {
 
     func processingInstruction() -> ParserFault {
         .member(.restrictedXML, "Processing instructions are forbidden in XMPP.")
-    }
-
-    func exceeded(_ name: String, _ limit: Int, costing reach: ParserFault.Reach = .member) -> ParserFault {
-        ParserFault(
-            StreamParserError(.limitExceeded, "The peer exceeded the limit \(name) of \(limit)."),
-            reach: reach)
     }
 }

@@ -248,6 +248,9 @@ import XMPPCore
         // Without a place in the whole only an empty page is the end.
         #expect(try await next(page(.after("d"), items: ["e"], set: set("e", "e"))) == "after e")
         #expect(try await next(page(.after("e"), items: [], set: set("", "", count: 5))) == nil)
+        // One that says how it ends had items that could not be read.
+        let unread = try await page(.after("e"), items: [], set: set("f", "g"))
+        #expect(try next(unread) == "after g")
         // From the end backward.
         #expect(
             try await next(page(.end, items: ["d", "e"], set: set("d", "e", count: 5, index: 3)))

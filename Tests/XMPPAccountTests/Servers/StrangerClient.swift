@@ -15,6 +15,8 @@ final class StrangerClient {
     /// What came and has not been looked at.
     private var input: [UInt8] = []
     private var pings = 0
+    /// What is to be done again on a new stream.
+    var rejoin: (() throws -> Void)?
 
     init(_ scene: RealScene) throws {
         self.scene = scene
@@ -99,6 +101,7 @@ final class StrangerClient {
             input = []
             connection = try Self.connect(scene)
             try logIn()
+            try rejoin?()
         }
         return isTaken
     }
