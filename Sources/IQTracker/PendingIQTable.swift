@@ -124,7 +124,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The request; nil when none waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    public func take(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
         guard let request else { return nil }
@@ -234,7 +234,7 @@ public struct PendingIQTable: Sendable {
 
     // MARK: Rows
 
-    private func find(_ id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    private func find(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?",
             account, id,
@@ -242,7 +242,7 @@ public struct PendingIQTable: Sendable {
     }
 
     /// What ``nextID(after:)`` names: all ids with the mark and a digit.
-    private func successor(of id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    private func successor(of id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             """
             SELECT stanza_id, peer, handler, on_timeout FROM request

@@ -25,8 +25,8 @@ public enum DateTime {
     ///
     /// - Parameter text: A date with a time and `Z` or an offset from UTC.
     /// - Returns: Milliseconds since 1970, UTC.
-    public static func milliseconds(_ text: String) -> Int64? {
-        var rest = Array(text.utf8)[...]
+    public static func milliseconds(_ text: some TextConvertible) -> Int64? {
+        var rest = Array(text.foreignText.utf8)[...]
         guard let year = number(&rest, 4), take(&rest, "-"), let month = number(&rest, 2), take(&rest, "-"),
             let day = number(&rest, 2), take(&rest, "T"), let hour = number(&rest, 2), take(&rest, ":"),
             let minute = number(&rest, 2), take(&rest, ":"), let second = number(&rest, 2),

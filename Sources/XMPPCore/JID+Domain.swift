@@ -1,12 +1,12 @@
 extension JIDPreparation {
     /// The domainpart (RFC 7622 section 3.2): host name, IPv4 address, or IPv6 address in brackets.
-    static func domain(_ text: Substring) throws(JIDError) -> String {
+    static func domain(_ text: Substring) throws(JIDError) -> ForeignText {
         var text = text
         // RFC 7622 section 3.2: a final dot of a fully qualified name is not part of the address.
         if text.utf8.last == UInt8(ascii: ".") { text = text[..<text.utf8.index(before: text.endIndex)] }
         try checkLength(text, .domainpart)
-        if text.utf8.first == UInt8(ascii: "[") { return try address(text) }
-        if hasPlainLabels(text), !mayHoldALabel(text) { return String(text) }
+        if text.utf8.first == UInt8(ascii: "[") { return ForeignText(try address(text)) }
+        if hasPlainLabels(text), !mayHoldALabel(text) { return ForeignText(String(text)) }
         let dotted = foldWidth(text).lowercased().unicodeScalars.map {
             "\u{3002}\u{FF61}".unicodeScalars.contains($0) ? "." : $0
         }
@@ -15,7 +15,7 @@ extension JIDPreparation {
         let composed = try unicodeForm(composed(mapped), of: text)
         try checkLength(composed[...], .domainpart)
         try checkLabels(composed[...], of: text)
-        return composed
+        return ForeignText(composed)
     }
 
     /// Every label as people write it: an A-label as the U-label that it stands for (RFC 7622 section 3.2.2).

@@ -82,9 +82,9 @@ struct TreeBuilder {
         return list
     }
 
-    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?) -> String {
+    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?) -> ForeignText {
         guard let start, let end else { return "" }
-        return String(decoding: UnsafeBufferPointer(start: start, count: end - start), as: UTF8.self)
+        return ForeignText(decoding: UnsafeBufferPointer(start: start, count: end - start))
     }
 
     // MARK: Text
@@ -97,7 +97,7 @@ struct TreeBuilder {
 
     private mutating func flushText() {
         if text.isEmpty { return }
-        open[open.count - 1].children.append(.text(String(decoding: text, as: UTF8.self)))
+        open[open.count - 1].children.append(.text(ForeignText(decoding: text)))
         text.removeAll(keepingCapacity: true)
     }
 }
