@@ -42,7 +42,7 @@ public struct PendingIQTable: Sendable {
     /// One request that waits.
     public struct Request: Hashable, Sendable {
         /// The IQ's id.
-        public let stanzaID: String
+        public let stanzaID: ForeignText
         /// Whom it asked; nil when it named nobody, which means the own account.
         public let peer: JID?
         /// The handler that its answer calls.
@@ -89,7 +89,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
-        stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
+        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
         timeoutPolicy: TimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -136,11 +136,12 @@ public struct PendingIQTable: Sendable {
     /// the id of the first one.
     ///
     /// - Parameter id: The id of the step before.
-    package static func nextID(after id: String) -> String {
+    package static func nextID(after id: ForeignText) -> ForeignText {
+        let id = id.string
         guard let mark = id.lastIndex(of: successorMark), let number = Int(id[id.index(after: mark)...]),
             number < .max
-        else { return id + [successorMark] + "2" }
-        return id[...mark] + String(number + 1)
+        else { return ForeignText(id + [successorMark] + "2") }
+        return ForeignText(id[...mark] + String(number + 1))
     }
 
     private static let successorMark: Character = "/"
@@ -250,7 +251,7 @@ public struct PendingIQTable: Sendable {
             """, account, id, read: Self.read)
     }
 
-    private func remove(_ id: String, in step: borrowing Step) throws(HandlerError) {
+    private func remove(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM request WHERE account = ? AND stanza_id = ?", account, id)
     }
 
@@ -264,7 +265,7 @@ public struct PendingIQTable: Sendable {
                 cause: error)
         }
         return Request(
-            stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
+            stanzaID: row.foreignText(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
             timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call)
     }
 }

@@ -11,7 +11,7 @@ extension Element {
     ///   - limits: What the text may make the parser hold.
     /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits.
     public init(
-        parsing text: String, defaultNamespace: ForeignText = "", limits: ParserLimits = .standard
+        parsing text: String, defaultNamespace: any TextConvertible = "", limits: ParserLimits = .standard
     ) throws(StreamParserError) {
         // The text stands in a stream of its own, so that the same rules hold for it as for what a peer sends.
         let parser = try StreamParser(limits: limits)
@@ -26,7 +26,7 @@ extension Element {
 
     /// Reads what ``serialized(defaultNamespace:)`` wrote into a store, whatever its size: written down it may be larger than
     /// it came, because each element says its namespace where the stream had a prefix.
-    package init(stored text: String, defaultNamespace: ForeignText = "") throws(StreamParserError) {
+    package init(stored text: String, defaultNamespace: any TextConvertible = "") throws(StreamParserError) {
         var limits = ParserLimits.standard
         let bytes = text.utf8.count
         limits.stanzaBytes = max(limits.stanzaBytes, bytes)

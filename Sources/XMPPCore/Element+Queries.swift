@@ -138,7 +138,7 @@ extension Element {
     ///
     /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.
-    public func serialized(defaultNamespace: ForeignText = "") -> String {
+    public func serialized(defaultNamespace: any TextConvertible = "") -> String {
         String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)
     }
 }

@@ -163,7 +163,7 @@ extension ForeignText: Codable {
 /// let echo = Message(to: sender, body: message.body)   // a ForeignText
 /// let answer = Message(to: sender, body: "Good day")   // a String
 /// ```
-public protocol TextConvertible {
+public protocol TextConvertible: Sendable {
     /// The text.
     var foreignText: ForeignText { get }
 }
@@ -198,4 +198,32 @@ extension FixedWidthInteger {
     ///
     /// - Parameter text: An optional sign and digits.
     public init?(_ text: ForeignText) { self.init(text.string) }
+}
+
+// MARK: - Collections of texts
+
+extension Sequence where Element == String {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
+}
+
+extension Sequence where Element == ForeignText {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: String) -> Bool { contains { $0 == text } }
+
+    /// All of them in one.
+    ///
+    /// - Parameter separator: What stands between two.
+    public func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
+}
+
+extension Set<ForeignText> {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: String) -> Bool { contains(ForeignText(text)) }
 }

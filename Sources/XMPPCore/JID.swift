@@ -96,6 +96,11 @@ public struct JID: Hashable, Sendable {
     }
 }
 
+extension JID: TextConvertible {
+    /// The text form.
+    public var foreignText: ForeignText { ForeignText(description) }
+}
+
 extension JID: CustomStringConvertible {
     /// The text form; reading it again gives an equal JID.
     public var description: String {

@@ -23,16 +23,16 @@ public struct Serializer: Sendable {
     /// A serializer for a stream.
     ///
     /// - Parameter contentNamespace: The default namespace that the stream header declares.
-    public init(contentNamespace: ForeignText = ForeignText(Namespaces.client)) {
-        self.contentNamespace = contentNamespace
+    public init(contentNamespace: any TextConvertible = Namespaces.client) {
+        self.contentNamespace = contentNamespace.foreignText
         hasStreamPrefix = true
     }
 
     /// A serializer for elements that stand alone.
     ///
     /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
-    public init(standaloneIn defaultNamespace: ForeignText) {
-        contentNamespace = defaultNamespace
+    public init(standaloneIn defaultNamespace: any TextConvertible) {
+        contentNamespace = defaultNamespace.foreignText
         hasStreamPrefix = false
     }
 

@@ -38,7 +38,7 @@ struct InboundRequestTable {
         ) { (row) throws(HandlerError) in (peer: row.text(0), id: row.text(1)) }
         return try rows.map { row in
             let peer = row.peer.isEmpty ? nil : try JID(row.peer)
-            return Self.refusal(to: peer, id: row.id, StanzaError(.internalServerError))
+            return Self.refusal(to: peer, id: ForeignText(row.id), StanzaError(.internalServerError))
         }
     }
 
@@ -55,7 +55,7 @@ struct InboundRequestTable {
     }
 
     /// An error in answer to a request.
-    static func refusal(to peer: JID?, id: String, _ error: StanzaError) -> IQ {
+    static func refusal(to peer: JID?, id: ForeignText, _ error: StanzaError) -> IQ {
         IQ(type: .error, to: peer, id: id, payload: error.element)
     }
 

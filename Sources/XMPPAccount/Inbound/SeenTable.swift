@@ -22,17 +22,17 @@ struct SeenTable {
     // MARK: What was sent from here
 
     /// Notes a message of our own, which archives, rooms and other clients' copies may give back.
-    func noteSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) {
+    func noteSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, 0, ?)",
-            account, own.bare.description, "sent " + id, step.now)
+            account, own.bare.description, "sent \(id)", step.now)
     }
 
     /// Whether a message with that id was sent from here.
-    func wasSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func wasSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0", account,
-            own.bare.description, "sent " + id
+            own.bare.description, "sent \(id)"
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
@@ -46,7 +46,7 @@ struct SeenTable {
     }
 
     /// Whether a message out of an archive is not handled yet.
-    func isPostponed(_ id: String, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isPostponed(_ id: ForeignText, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             """
             SELECT 1 FROM seen
@@ -68,11 +68,11 @@ struct SeenTable {
     /// What a message is recognized by.
     private struct Mark {
         let peer: JID
-        let id: String
+        let id: ForeignText
         let digest: Int64
     }
 
-    private static func archiveMark(_ id: String) -> String { "stanza-id " + id }
+    private static func archiveMark(_ id: ForeignText) -> ForeignText { "stanza-id \(id)" }
 
     private static func marks(of received: MessageReceived) -> [Mark] {
         let message = received.message
@@ -104,7 +104,7 @@ struct SeenTable {
     }
 
     /// What servers add on the way. The last is what came before stanza ids: ejabberd's archives still add it.
-    private static let addedByServers: Set<String> = [
+    private static let addedByServers: [String] = [
         Namespaces.delay, Namespaces.sid, "urn:xmpp:mam:tmp",
     ]
 

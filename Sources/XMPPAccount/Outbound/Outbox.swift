@@ -30,7 +30,7 @@ struct Outbox {
     }
 
     func append(
-        _ kind: Kind, id: String?, key: String? = nil, xml: [UInt8], session: Int64?,
+        _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
         handler: HandlerID? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -91,7 +91,7 @@ struct Outbox {
     }
 
     /// Removes the stanza of a request that was never written: nobody waits for its answer any more.
-    func withdraw(requestID: String, in step: borrowing Step) throws(HandlerError) {
+    func withdraw(requestID: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM outbox WHERE account = ? AND session IS NULL AND kind = 2 AND stanza_id = ?",
             account, requestID)
@@ -165,7 +165,7 @@ struct Outbox {
     private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
         Removed(
             seq: row.integer(0),
-            stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
+            stanza: AcknowledgedStanza(id: row.optionalForeignText(1), storedKey: row.optionalText(3)),
             handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
     }
 }

@@ -1,3 +1,5 @@
+package import XMPPCore
+
 /// The mechanism to log in with, and what to say about channel binding.
 package struct SCRAMChoice: Hashable, Sendable {
     package let mechanism: SCRAMMechanism
@@ -11,11 +13,11 @@ package struct SCRAMChoice: Hashable, Sendable {
 
 /// What a server offers to log in with: the names in `<mechanisms/>` and the types in `<sasl-channel-binding/>`.
 package struct LoginOffer: Hashable, Sendable {
-    package var mechanisms: [String]
+    package var mechanisms: [ForeignText]
     /// Empty when the server does not say (XEP-0440).
-    package var bindingTypes: [String]
+    package var bindingTypes: [ForeignText]
 
-    package init(mechanisms: [String], bindingTypes: [String] = []) {
+    package init(mechanisms: [ForeignText], bindingTypes: [ForeignText] = []) {
         self.mechanisms = mechanisms
         self.bindingTypes = bindingTypes
     }
@@ -82,7 +84,7 @@ package enum LoginChoice: Hashable, Sendable {
     }
 
     private static func only(
-        _ name: String, _ choice: LoginChoice, _ offer: LoginOffer
+        _ name: ForeignText, _ choice: LoginChoice, _ offer: LoginOffer
     ) throws(SASLError) -> LoginChoice {
         guard offer.mechanisms.contains(name) else {
             throw SASLError(
@@ -97,7 +99,7 @@ package enum LoginChoice: Hashable, Sendable {
         _ offer: LoginOffer, _ bindings: ChannelBindings
     ) throws(SASLError) -> SCRAMChoice? {
         let known = SCRAMMechanism.byPreference.filter { offer.mechanisms.contains($0.name) }
-        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
+        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.utf8.suffix(5).elementsEqual("-PLUS".utf8) }
         if let type = bindings.types.first(where: { offer.bindingTypes.contains($0.rawValue) }),
             let data = bindings[type]
         {

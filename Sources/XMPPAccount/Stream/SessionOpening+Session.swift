@@ -144,10 +144,10 @@ extension SessionOpening {
         session.isManaged = true
         // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
         if let flag = enabled["resume"], flag == "true" || flag == "1" {
-            session.resumptionID = enabled["id"]
+            session.resumptionID = enabled["id"]?.string
             session.window = enabled["max"].flatMap { UInt32($0) }.map(Int64.init)
         }
-        session.location = enabled["location"]
+        session.location = enabled["location"]?.string
         return session
     }
 }

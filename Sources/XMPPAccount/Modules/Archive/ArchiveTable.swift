@@ -58,7 +58,7 @@ struct ArchiveTable {
     }
 
     /// Whether an archive was asked for that.
-    func isUnderWay(_ query: String, of archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
             archive.description
@@ -83,7 +83,7 @@ struct ArchiveTable {
     // MARK: The place in an archive
 
     struct Place {
-        var lastID: String?
+        var lastID: ForeignText?
         var lastAt: Int64?
         var since: Int64?
     }
@@ -93,14 +93,14 @@ struct ArchiveTable {
             "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
         ) { (row) throws(HandlerError) in
-            Place(lastID: row.optionalText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
+            Place(lastID: row.optionalForeignText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
         } ?? Place()
     }
 
     /// Moves the place on, if that catch-up is under way: asked and written in one, as it is done for each message.
     ///
     /// - Returns: False when that query is not under way, or fetches for another reason.
-    func advance(_ archive: JID, by query: String, to id: String, at time: Int64?, in step: borrowing Step)
+    func advance(_ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step)
         throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.
@@ -115,7 +115,7 @@ struct ArchiveTable {
     }
 
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
-    func noteLive(_ archive: JID, _ id: String, in step: borrowing Step) throws(HandlerError) {
+    func noteLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,

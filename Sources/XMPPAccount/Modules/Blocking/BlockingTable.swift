@@ -28,7 +28,7 @@ struct BlockingTable {
     /// Whether an address is on the list, or one that stands for it (XEP-0191 section 5).
     func covers(_ jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let domain = jid.domain
-        let resource = jid.resource.map { domain + "/" + $0 } ?? domain
+        let resource = jid.resource.map { "\(domain)/\($0)" } ?? domain
         return try step.first(
             "SELECT 1 FROM blocked WHERE account = ? AND jid IN (?, ?, ?, ?)", account, jid.description,
             jid.bare.description, resource, domain

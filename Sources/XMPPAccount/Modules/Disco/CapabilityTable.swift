@@ -40,7 +40,7 @@ struct CapabilityTable {
         try step.execute("DELETE FROM capability_query WHERE account = ?", account)
     }
 
-    func set(_ jid: JID, _ verification: String, in step: borrowing Step) throws(HandlerError) {
+    func set(_ jid: JID, _ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "INSERT OR REPLACE INTO entity(account, jid, verification) VALUES (?, ?, ?)", account,
             jid.description, verification)
@@ -50,14 +50,14 @@ struct CapabilityTable {
         try step.execute("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
     }
 
-    func isKnown(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
             (row) throws(HandlerError) in row.integer(0)
         } != nil
     }
 
     /// - Returns: False when it is being asked for already, or too much is.
-    func beginQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func beginQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
             INSERT OR IGNORE INTO capability_query(account, verification)
@@ -65,12 +65,12 @@ struct CapabilityTable {
             """, account, verification, Self.queryLimit) == 1
     }
 
-    func endQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) {
+    func endQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM capability_query WHERE account = ? AND verification = ?", account, verification)
     }
 
-    func learn(_ verification: String, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
+    func learn(_ verification: ForeignText, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
         let text = info.element().serialized()
         guard text.utf8.count <= Self.longestInfo else { return }
         try step.execute(

@@ -11,7 +11,7 @@ extension RoomTable {
             account, room.description, read: Self.readOccupant)
     }
 
-    func occupant(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> RoomOccupant?
+    func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError) -> RoomOccupant?
     {
         try step.first(
             "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? AND nick = ?",
@@ -20,7 +20,7 @@ extension RoomTable {
 
     private static func readOccupant(_ row: borrowing Row) throws(HandlerError) -> RoomOccupant {
         RoomOccupant(
-            nick: row.text(0), jid: row.optionalText(1).flatMap { try? JID($0) },
+            nick: row.foreignText(0), jid: row.optionalText(1).flatMap { try? JID($0) },
             affiliation: RoomAffiliation(rawValue: row.text(2)) ?? .none,
             role: RoomRole(rawValue: row.text(3)) ?? .none)
     }
@@ -34,7 +34,7 @@ extension RoomTable {
             occupant.affiliation.rawValue, occupant.role.rawValue)
     }
 
-    func rename(_ nick: String, to newNick: String, of room: JID, in step: borrowing Step)
+    func rename(_ nick: ForeignText, to newNick: ForeignText, of room: JID, in step: borrowing Step)
         throws(HandlerError)
     {
         try step.execute(
@@ -44,7 +44,7 @@ extension RoomTable {
 
     /// - Returns: Whether the occupant was known.
     @discardableResult
-    func remove(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func remove(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             "DELETE FROM occupant WHERE account = ? AND room = ? AND nick = ?", account, room.description,
             nick) == 1
@@ -82,8 +82,8 @@ extension RoomTable {
             """, account
         ) { (row) throws(HandlerError) in
             (
-                room: row.text(0), by: row.optionalText(1), reason: row.optionalText(2),
-                password: row.optionalText(3), thread: row.optionalText(4), isDirect: row.integer(5) != 0,
+                room: row.text(0), by: row.optionalText(1), reason: row.optionalForeignText(2),
+                password: row.optionalForeignText(3), thread: row.optionalForeignText(4), isDirect: row.integer(5) != 0,
                 receivedAt: row.integer(6)
             )
         }
@@ -107,14 +107,14 @@ extension RoomTable {
     /// A message that a room has not sent back.
     struct Unconfirmed {
         let row: Int64
-        let id: String
+        let id: ForeignText
         let xml: [UInt8]
         let tries: Int64
         /// In which stay it was sent last; nil when it was not sent yet.
         let ticket: String?
     }
 
-    func add(_ message: Element, id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+    func add(_ message: Element, id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "INSERT INTO room_message(account, room, stanza_id, xml) VALUES (?, ?, ?, ?)", account,
             room.description, id, Serializer().bytes(message))
@@ -150,7 +150,7 @@ extension RoomTable {
             """, account, room.description, stay, limit
         ) { (row) throws(HandlerError) in
             Unconfirmed(
-                row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.integer(3),
+                row: row.integer(0), id: row.foreignText(1), xml: row.blob(2), tries: row.integer(3),
                 ticket: row.optionalText(4))
         }
     }
@@ -160,7 +160,7 @@ extension RoomTable {
             "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
     }
 
-    func isUnconfirmed(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnconfirmed(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id
@@ -168,7 +168,7 @@ extension RoomTable {
     }
 
     /// The room has sent it back, or never will.
-    func confirm(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+    func confirm(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id)

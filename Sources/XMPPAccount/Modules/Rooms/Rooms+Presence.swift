@@ -62,7 +62,7 @@ extension Rooms {
         tell(room.jid, .occupantLeft(nick: said.nick, said.departure), after: step)
     }
 
-    private func renamed(_ room: Room, to nick: String, in step: borrowing Step) throws {
+    private func renamed(_ room: Room, to nick: ForeignText, in step: borrowing Step) throws {
         try table.set(nick: nick, room.jid, in: step)
         tell(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
     }

@@ -13,16 +13,16 @@ public struct ContactPresence: Hashable, Sendable {
     /// Which resource, as a full address; a service may be available without one.
     public let jid: JID
     /// How available it is; nil for simply available. `away`, `chat`, `dnd`, `xa`; open for others.
-    public let show: String?
+    public let show: ForeignText?
     /// What the user says about it.
-    public let status: String?
+    public let status: ForeignText?
     /// -128 to 127; messages to the bare address go to the resource with the highest.
     public let priority: Int8
 
     /// The longest status that is kept, in characters; what is beyond is cut off.
     static let longestStatus = 1024
 
-    init(jid: JID, show: String?, status: String?, priority: Int8) {
+    init(jid: JID, show: ForeignText?, status: ForeignText?, priority: Int8) {
         self.jid = jid
         self.show = show
         self.status = status
@@ -30,9 +30,9 @@ public struct ContactPresence: Hashable, Sendable {
     }
 
     init(_ presence: Presence, from jid: JID) {
-        func text(_ name: String, _ limit: Int) -> String? {
+        func text(_ name: String, _ limit: Int) -> ForeignText? {
             let text = presence.element.child(name, presence.element.namespace)?.text
-            return text.flatMap { $0.isEmpty ? nil : String($0.prefix(limit)) }
+            return text.flatMap { $0.isEmpty ? nil : $0.prefix(bytes: limit) }
         }
         self.init(
             jid: jid, show: text("show", 16), status: text("status", Self.longestStatus),
@@ -103,7 +103,7 @@ struct ContactPresenceTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(0))).map {
                 ContactPresence(
-                    jid: $0, show: row.optionalText(1), status: row.optionalText(2),
+                    jid: $0, show: row.optionalForeignText(1), status: row.optionalForeignText(2),
                     priority: Int8(clamping: row.integer(3)))
             }
         }.compactMap(\.self)

@@ -27,7 +27,7 @@ struct RosterTable {
         """
 
     struct State {
-        var version: String?
+        var version: ForeignText?
         var isVersioned: Bool
         var isLoaded: Bool
     }
@@ -36,7 +36,7 @@ struct RosterTable {
         try step.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
             (row) throws(HandlerError) in
             State(
-                version: row.optionalText(0), isVersioned: row.integer(1) != 0, isLoaded: row.integer(2) != 0)
+                version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0, isLoaded: row.integer(2) != 0)
         } ?? State(version: nil, isVersioned: false, isLoaded: false)
     }
 
@@ -48,7 +48,7 @@ struct RosterTable {
             """, account, isLoaded)
     }
 
-    func setVersion(_ version: String?, in step: borrowing Step) throws(HandlerError) {
+    func setVersion(_ version: ForeignText?, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             INSERT INTO roster(account, version) VALUES (?, ?)

@@ -60,8 +60,8 @@ struct SubscriptionTable {
         return count > 0 ? request : nil
     }
 
-    private static func shortened(_ text: String?) -> String? {
-        text.flatMap { $0.isEmpty ? nil : String($0.prefix(longestText)) }
+    private static func shortened(_ text: ForeignText?) -> ForeignText? {
+        text.flatMap { $0.isEmpty ? nil : $0.prefix(bytes: longestText) }
     }
 
     func requests(in step: borrowing Step) throws(HandlerError) -> [SubscriptionRequest] {
@@ -73,7 +73,7 @@ struct SubscriptionTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
-                    jid: $0, status: row.optionalText(1), nick: row.optionalText(2),
+                    jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
                     receivedAt: row.integer(3))
             }
         }.compactMap(\.self)
