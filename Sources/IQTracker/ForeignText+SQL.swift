@@ -11,5 +11,7 @@ extension Row {
     package func foreignText(_ column: Int) -> ForeignText { ForeignText(text(column)) }
 
     /// The text of a column; nil for NULL.
-    package func optionalForeignText(_ column: Int) -> ForeignText? { optionalText(column).map { ForeignText($0) } }
+    package func optionalForeignText(_ column: Int) -> ForeignText? {
+        optionalText(column).map { ForeignText($0) }
+    }
 }

@@ -49,7 +49,8 @@ enum Escaping {
 
     @inline(__always)
     private static func append(
-        _ text: ForeignText, to bytes: inout [UInt8], isPlain: (UInt8) -> Bool, escape: (UInt8) -> StaticString?
+        _ text: ForeignText, to bytes: inout [UInt8], isPlain: (UInt8) -> Bool,
+        escape: (UInt8) -> StaticString?
     ) {
         var text = text.string
         text.withUTF8 { source in

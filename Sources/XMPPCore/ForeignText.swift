@@ -50,6 +50,18 @@ public struct ForeignText: Sendable {
             }
     }
 
+    /// Whether the bytes end with those of another text.
+    ///
+    /// - Parameter suffix: The other text.
+    /// - Returns: Whether this text ends with it; always for an empty suffix.
+    public func hasSuffix(_ suffix: some TextConvertible) -> Bool {
+        let suffix = suffix.foreignText
+        return utf8.count >= suffix.utf8.count
+            && Self.withBytes(string, suffix.string) { all, end in
+                Self.order(UnsafeRawBufferPointer(rebasing: all.suffix(end.count)), end) == 0
+            }
+    }
+
     /// The first bytes, up to the last character that is whole within a limit.
     ///
     /// - Parameter limit: Bytes, 0 or more.
@@ -66,7 +78,9 @@ public struct ForeignText: Sendable {
 
 extension ForeignText: Hashable, Comparable {
     /// Whether both have the same bytes.
-    public static func == (left: ForeignText, right: ForeignText) -> Bool { isEqual(left.string, right.string) }
+    public static func == (left: ForeignText, right: ForeignText) -> Bool {
+        isEqual(left.string, right.string)
+    }
 
     /// Whether the bytes of `left` come first, as `memcmp` orders them.
     public static func < (left: ForeignText, right: ForeignText) -> Bool {
@@ -201,6 +215,15 @@ extension FixedWidthInteger {
 }
 
 // MARK: - Collections of texts
+
+/// Whether both have the same texts in the same order, compared byte by byte.
+public func == (left: [ForeignText], right: [String]) -> Bool { left.elementsEqual(right) { $0 == $1 } }
+/// Whether both have the same texts in the same order, compared byte by byte.
+public func == (left: [String], right: [ForeignText]) -> Bool { right == left }
+/// Whether the texts or their order differ, compared byte by byte.
+public func != (left: [ForeignText], right: [String]) -> Bool { !(left == right) }
+/// Whether the texts or their order differ, compared byte by byte.
+public func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
 
 extension Sequence where Element == String {
     /// Whether one of them has the same bytes.

@@ -50,7 +50,8 @@ public struct IQ: Hashable, Sendable {
         guard let type = element["type"].flatMap({ Kind($0) }) else {
             throw StanzaFormatError(
                 .unknownType,
-                "Give the <iq/> the type get, set, result or error, not '\((element["type"] ?? "").prefix(bytes: 64))'.")
+                "Give the <iq/> the type get, set, result or error, not '\((element["type"] ?? "").prefix(bytes: 64))'."
+            )
         }
         try Self.checkChildren(of: element, type: type)
         self.element = element

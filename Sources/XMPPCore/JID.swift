@@ -64,11 +64,13 @@ public struct JID: Hashable, Sendable {
     ///   - resource: 1 to 1023 octets of UTF-8, or nil for none.
     /// - Throws: `JIDError` as for the text form.
     public init(
-        local: (any TextConvertible)? = nil, domain: any TextConvertible, resource: (any TextConvertible)? = nil
+        local: (any TextConvertible)? = nil, domain: any TextConvertible,
+        resource: (any TextConvertible)? = nil
     ) throws(JIDError) {
         self.local = if let local { try JIDPreparation.local(local.foreignText.string[...]) } else { nil }
         self.domain = try JIDPreparation.domain(domain.foreignText.string[...])
-        self.resource = if let resource { try JIDPreparation.resource(resource.foreignText.string[...]) } else { nil }
+        self.resource =
+            if let resource { try JIDPreparation.resource(resource.foreignText.string[...]) } else { nil }
     }
 
     private init(preparedLocal: ForeignText?, domain: ForeignText, resource: ForeignText?) {
@@ -92,7 +94,9 @@ public struct JID: Hashable, Sendable {
     /// - Returns: The full address.
     /// - Throws: `JIDError` when the resource is empty, too long or holds a forbidden character.
     public func with(resource: some TextConvertible) throws(JIDError) -> JID {
-        JID(preparedLocal: local, domain: domain, resource: try JIDPreparation.resource(resource.foreignText.string[...]))
+        JID(
+            preparedLocal: local, domain: domain,
+            resource: try JIDPreparation.resource(resource.foreignText.string[...]))
     }
 }
 

@@ -54,7 +54,8 @@ public struct Message: Hashable, Sendable {
     ///   - children: Further child elements, behind the body.
     ///   - namespace: The content namespace of the stream.
     public init(
-        to: JID?, from: JID? = nil, type: Kind = .chat, id: (any TextConvertible)? = nil, body: (any TextConvertible)? = nil,
+        to: JID?, from: JID? = nil, type: Kind = .chat, id: (any TextConvertible)? = nil,
+        body: (any TextConvertible)? = nil,
         children: [Element] = [], namespace: any TextConvertible = Namespaces.client
     ) {
         let bodies = body.map { [Element("body", namespace: namespace.foreignText, text: $0)] } ?? []

@@ -52,7 +52,9 @@ public struct Presence: Hashable, Sendable {
         guard let text else { return nil }
         guard let kind = Kind(text) else {
             throw StanzaFormatError(
-                .unknownType, "Leave out the type of the <presence/>, or use one of RFC 6121, not '\(text.prefix(bytes: 64))'.")
+                .unknownType,
+                "Leave out the type of the <presence/>, or use one of RFC 6121, not '\(text.prefix(bytes: 64))'."
+            )
         }
         return kind
     }
@@ -67,7 +69,8 @@ public struct Presence: Hashable, Sendable {
     ///   - children: Child elements.
     ///   - namespace: The content namespace of the stream.
     public init(
-        type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: (any TextConvertible)? = nil, children: [Element] = [],
+        type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: (any TextConvertible)? = nil,
+        children: [Element] = [],
         namespace: any TextConvertible = Namespaces.client
     ) {
         self.type = type

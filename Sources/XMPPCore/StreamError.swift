@@ -23,7 +23,9 @@ public struct StreamError: Error, Hashable, Sendable {
     ///   - condition: What went wrong.
     ///   - text: A sentence for people; nil for none.
     ///   - applicationCondition: The condition of the extension concerned; nil for none.
-    public init(_ condition: Condition, text: (any TextConvertible)? = nil, applicationCondition: Element? = nil) {
+    public init(
+        _ condition: Condition, text: (any TextConvertible)? = nil, applicationCondition: Element? = nil
+    ) {
         self.condition = condition
         self.text = text?.foreignText
         self.applicationCondition = applicationCondition

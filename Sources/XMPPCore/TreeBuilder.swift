@@ -82,7 +82,9 @@ struct TreeBuilder {
         return list
     }
 
-    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?) -> ForeignText {
+    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?)
+        -> ForeignText
+    {
         guard let start, let end else { return "" }
         return ForeignText(decoding: UnsafeBufferPointer(start: start, count: end - start))
     }

@@ -19,7 +19,7 @@ struct Heard: Handler {
     func run(_ call: borrowing Call<OmemoReceived>) throws {
         let text =
             switch call.outcome {
-            case .content(let content): content.body ?? "-"
+            case .content(let content): content.body?.string ?? "-"
             case .failed(let error): "failed: \(error)"
             }
         try call.step.execute("INSERT INTO heard(text) VALUES (?)", text)

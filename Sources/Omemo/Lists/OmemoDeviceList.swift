@@ -22,7 +22,7 @@ public struct OmemoDeviceID:
     /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
     ///
     /// - Parameter text: What stands in an attribute; nil when there is none.
-    public init?(_ text: String?) {
+    public init?(_ text: ForeignText?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)
         else { return nil }
@@ -52,18 +52,18 @@ public struct OmemoDeviceList: Hashable, Sendable {
     /// ```
     public struct Label: Hashable, Sendable {
         /// The name, up to ``OmemoDeviceList/maximumLabelLength`` Unicode scalars.
-        public let text: String
+        public let text: ForeignText
         /// The signature of the name, in Base64 as it came.
-        public let signature: String
+        public let signature: ForeignText
 
         /// Takes a name with its signature; neither is verified.
         ///
         /// - Parameters:
         ///   - text: The name.
         ///   - signature: The signature, in Base64.
-        public init(_ text: String, signature: String) {
-            self.text = text
-            self.signature = signature
+        public init(_ text: some TextConvertible, signature: some TextConvertible) {
+            self.text = text.foreignText
+            self.signature = signature.foreignText
         }
     }
 
@@ -141,7 +141,7 @@ extension OmemoDeviceList.Device {
         guard let id = OmemoDeviceID(element["id"]) else { return nil }
         // "The label attribute MUST be ignored if no labelsig attribute is present" (section 5.3.1).
         guard version == .omemo2, let text = element["label"], let signature = element["labelsig"],
-            text.unicodeScalars.count <= OmemoDeviceList.maximumLabelLength
+            text.string.unicodeScalars.count <= OmemoDeviceList.maximumLabelLength
         else {
             self.init(id)
             return

@@ -36,7 +36,7 @@ struct OmemoArrival {
     /// and the program is told.
     func take(in step: borrowing Step) throws {
         let elements = message.element.elements.filter { element in
-            element.name == "encrypted" && OmemoVersion(rawValue: element.namespace) != nil
+            element.name == "encrypted" && OmemoVersion(element.namespace) != nil
         }
         guard !elements.isEmpty, let own = try service.ownDevice.own(in: step) else { return }
         var encrypted: [OmemoEncrypted] = []

@@ -27,15 +27,15 @@ public struct OmemoSending: Sendable {
         /// The user has no device that speaks a version of ours.
         case noDevices
         /// The device list could not be fetched; the reason in words.
-        case listUnknown(String)
+        case listUnknown(ForeignText)
         /// There is no session and no usable bundle; the reason in words.
-        case noBundle(String)
+        case noBundle(ForeignText)
         /// Nobody has decided about its identity key, which is new.
         case undecided(IdentityKey)
         /// The user refused its identity key.
         case untrusted(IdentityKey)
         /// The session could not be used; the reason in words.
-        case broken(String)
+        case broken(ForeignText)
         /// Its version of OMEMO cannot carry this content.
         case unsupportedContent
 

@@ -23,7 +23,7 @@ extension OmemoService {
                 in: step)
         case .omemo2:
             try account.pubsub.fetch(
-                subject.version.bundleNode(device), from: subject.jid, .ids([device.description]), then: then,
+                subject.version.bundleNode(device), from: subject.jid, .ids(["\(device)"]), then: then,
                 orElse: orElse, in: step)
         }
     }

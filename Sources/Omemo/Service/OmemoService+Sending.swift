@@ -199,7 +199,8 @@ private struct Sealing {
                     reached.append(.init(jid: target.jid, device: target.device, failure: nil))
                 } catch let failure as SignalFailure {
                     let words = failure.error.message
-                    failures.append(.init(jid: target.jid, device: target.device, failure: .broken(words)))
+                    failures.append(
+                        .init(jid: target.jid, device: target.device, failure: .broken(ForeignText(words))))
                     try service.owe(.repair, to: target, in: step)
                 }
             }

@@ -19,7 +19,7 @@ struct OmemoFetchTable {
         let isRunning: Bool
         let failedAt: Int64?
         let failedSession: Int64?
-        let failure: String?
+        let failure: ForeignText?
     }
 
     /// Everything about one user.
@@ -35,7 +35,7 @@ struct OmemoFetchTable {
             return State(
                 subject: Subject(jid: jid, version: version, device: device), isRunning: row.integer(2) != 0,
                 failedAt: row.optionalInteger(3), failedSession: row.optionalInteger(4),
-                failure: row.optionalText(5))
+                failure: row.optionalForeignText(5))
         }
         return Dictionary(rows.compactMap { $0 }.map { ($0.subject, $0) }) { first, _ in first }
     }

@@ -34,7 +34,7 @@ struct SeenItemTable {
         _ items: [PubSubEvent.Item], at service: JID, in step: borrowing Step
     ) throws(HandlerError) -> [PubSubEvent.Item] {
         var known = try known(at: service, in: step)
-        var changed: [String] = []
+        var changed: [ForeignText] = []
         let news = items.filter { item in
             guard let id = item.id, let payload = item.payload else { return true }
             let digest = Self.digest(of: payload)
@@ -51,16 +51,16 @@ struct SeenItemTable {
 
     private func known(
         at service: JID, in step: borrowing Step
-    ) throws(HandlerError) -> [String: Int64] {
+    ) throws(HandlerError) -> [ForeignText: Int64] {
         let rows = try step.all(
             "SELECT item, digest FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler,
             service.description
-        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        ) { (row) throws(HandlerError) in (row.foreignText(0), row.integer(1)) }
         return Dictionary(rows) { _, newer in newer }
     }
 
     private func note(
-        _ items: [(id: String, digest: Int64?)], at service: JID, in step: borrowing Step
+        _ items: [(id: ForeignText, digest: Int64?)], at service: JID, in step: borrowing Step
     ) throws(HandlerError) {
         guard !items.isEmpty else { return }
         var isTimeToLook = false
@@ -97,7 +97,7 @@ struct SeenItemTable {
     }
 
     /// Items that are gone: published again, they are new.
-    func forget(_ ids: [String], at service: JID, in step: borrowing Step) throws(HandlerError) {
+    func forget(_ ids: [ForeignText], at service: JID, in step: borrowing Step) throws(HandlerError) {
         for id in ids {
             try step.execute(
                 "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ?", handler,

@@ -27,7 +27,9 @@ package struct HashedTokenMechanism: Hashable, Sendable {
 
     /// The best mechanism to ask a token for: one that binds to the session before one that does not.
     package static func best(_ offered: [ForeignText], bindings: ChannelBindings) -> HashedTokenMechanism? {
-        let known = offered.compactMap { HashedTokenMechanism(name: $0.string) }.sorted {
+        let known = offered.filter { $0.utf8.count <= 64 }.compactMap {
+            HashedTokenMechanism(name: $0.string)
+        }.sorted {
             $0.hash.size > $1.hash.size
         }
         for type in bindings.types {

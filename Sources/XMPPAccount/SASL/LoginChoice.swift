@@ -17,9 +17,9 @@ package struct LoginOffer: Hashable, Sendable {
     /// Empty when the server does not say (XEP-0440).
     package var bindingTypes: [ForeignText]
 
-    package init(mechanisms: [ForeignText], bindingTypes: [ForeignText] = []) {
-        self.mechanisms = mechanisms
-        self.bindingTypes = bindingTypes
+    package init(mechanisms: [any TextConvertible], bindingTypes: [any TextConvertible] = []) {
+        self.mechanisms = mechanisms.map(\.foreignText)
+        self.bindingTypes = bindingTypes.map(\.foreignText)
     }
 
     /// For the cause of an error.
@@ -99,7 +99,7 @@ package enum LoginChoice: Hashable, Sendable {
         _ offer: LoginOffer, _ bindings: ChannelBindings
     ) throws(SASLError) -> SCRAMChoice? {
         let known = SCRAMMechanism.byPreference.filter { offer.mechanisms.contains($0.name) }
-        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.utf8.suffix(5).elementsEqual("-PLUS".utf8) }
+        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
         if let type = bindings.types.first(where: { offer.bindingTypes.contains($0.rawValue) }),
             let data = bindings[type]
         {

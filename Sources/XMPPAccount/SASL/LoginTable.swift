@@ -59,7 +59,9 @@ struct LoginTable {
         let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
             (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
         }
-        guard let (name, expiry) = row, !FastToken.isOver(expiry.map { ForeignText($0) }, now: DateTime.text(step.now)) else {
+        guard let (name, expiry) = row,
+            !FastToken.isOver(expiry.map { ForeignText($0) }, now: DateTime.text(step.now))
+        else {
             return nil
         }
         return HashedTokenMechanism(name: name)

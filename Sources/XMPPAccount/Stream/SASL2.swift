@@ -92,7 +92,7 @@ struct SASL2Success {
     /// - Throws: ``AccountError`` `protocolViolation` when it cannot be understood.
     init(_ element: Element) throws {
         let text = element.child("additional-data", Namespaces.sasl2)?.text ?? ""
-        guard let data = text.isEmpty || text == "=" ? [] : Crypto.bytes(base64: text.string) else {
+        guard let data = text.isEmpty || text == "=" ? [] : Crypto.bytes(base64: text) else {
             throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")
         }
         self.data = data

@@ -47,7 +47,8 @@ extension SessionOpening {
             // The count is committed here, before anything is made of it.
             let spent = try opener.login.spendToken(),
             let exchange = HashedTokenClient(
-                spent.mechanism, user: configuration.jid.local?.string ?? "", token: spent.secret, bindings: bindings)
+                spent.mechanism, user: configuration.jid.local?.string ?? "", token: spent.secret,
+                bindings: bindings)
         else { return nil }
         return try begin(exchange, extensible, bindings, spent: spent)
     }
@@ -168,7 +169,7 @@ extension SessionOpening {
     /// The bytes that a SASL element carries.
     private static func data(_ text: ForeignText) throws -> [UInt8] {
         if text.isEmpty || text == "=" { return [] }
-        guard let bytes = Crypto.bytes(base64: text.string) else {
+        guard let bytes = Crypto.bytes(base64: text) else {
             throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")
         }
         return bytes

@@ -47,7 +47,7 @@ final class ComponentStream {
             throw CommandFailure(
                 "the server began no stream for \(address.domain); is that the port for components?")
         }
-        let digest = Crypto.digest(.sha1, (id + address.secret).utf8).map { byte in
+        let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).map { byte in
             (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }
         try send(

@@ -25,7 +25,7 @@ struct JoinCommand {
         }
         isJSON = arguments.has("--json")
         client = try Client(arguments)
-        nick = arguments.value("--nick") ?? client.account.configuration.jid.local ?? "pushwake"
+        nick = arguments.value("--nick") ?? client.account.configuration.jid.local?.string ?? "pushwake"
     }
 
     func run() async throws -> Int32 {
@@ -78,7 +78,7 @@ struct JoinCommand {
                 Terminal.writeError("out of \(room) for now: \(sentence)\n")
             case .joined(let nick, _) where isOut:
                 isOut = false
-                Terminal.writeError("in \(room) again as \(Terminal.harmless(nick))\n")
+                Terminal.writeError("in \(room) again as \(Terminal.harmless(nick.string))\n")
             case .refused(let error):
                 let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
                 guard state == .wanted else {

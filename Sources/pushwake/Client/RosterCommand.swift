@@ -118,8 +118,9 @@ struct RosterCommand {
             for item in items {
                 contacts.append(
                     Contact(
-                        jid: item.jid.description, name: item.name, subscription: item.subscription.rawValue,
-                        isAsked: item.isAsking, groups: item.groups,
+                        jid: item.jid.description, name: item.name?.string,
+                        subscription: item.subscription.rawValue,
+                        isAsked: item.isAsking, groups: item.groups.map(\.string),
                         isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
             }
             return (contacts, try roster.requests(in: step).map(\.jid.description))

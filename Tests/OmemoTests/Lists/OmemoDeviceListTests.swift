@@ -113,7 +113,7 @@ import XMPPCore
 
     @Test("O1 a label without a signature is ignored, and so is an endless one")
     func labels() throws {
-        func label(_ attributes: String) throws -> String? {
+        func label(_ attributes: String) throws -> ForeignText? {
             try list("<devices xmlns='urn:xmpp:omemo:2'><device id='1' \(attributes)/></devices>")?
                 .devices.first?.label?.text
         }

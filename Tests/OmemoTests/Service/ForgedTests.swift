@@ -23,7 +23,7 @@ import XMPPCore
         let (world, a, _) = try pair()
         var bounced = try #require(
             a.sent.first { $0.child("encrypted", OmemoVersion.omemo2.namespace) != nil })
-        (bounced["type"], bounced["from"], bounced["to"]) = ("error", romeo, juliet + "/a")
+        (bounced["type"], bounced["from"], bounced["to"]) = ("error", ForeignText(romeo), "\(juliet)/a")
         bounced.append(StanzaError(.serviceUnavailable).element)
         try world.receive(bounced, a)
         #expect(try a.heard() == [])

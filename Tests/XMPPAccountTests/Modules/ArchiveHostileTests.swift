@@ -130,7 +130,7 @@ import XMPPTestKit
     func future() async throws {
         try await withRig { rig in
             let isLying = Kept(true)
-            let start = Kept<[String?]>([])
+            let start = Kept<[ForeignText?]>([])
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
                 let query = stanza.firstElement
                 let form = query?.child("x", Namespaces.dataForms).flatMap { DataForm($0) }
@@ -189,7 +189,7 @@ import XMPPTestKit
                 "'; DROP TABLE archive; --",
             ]
             let turn = Kept(0)
-            let after = Kept<[String]>([])
+            let after = Kept<[ForeignText]>([])
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
                 let number = turn.withLock { next(&$0) - 1 }
                 let query = stanza.firstElement

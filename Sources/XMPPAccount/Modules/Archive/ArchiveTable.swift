@@ -58,7 +58,9 @@ struct ArchiveTable {
     }
 
     /// Whether an archive was asked for that.
-    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
+        throws(HandlerError) -> Bool
+    {
         try step.first(
             "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
             archive.description
@@ -93,14 +95,18 @@ struct ArchiveTable {
             "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
         ) { (row) throws(HandlerError) in
-            Place(lastID: row.optionalForeignText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
+            Place(
+                lastID: row.optionalForeignText(0), lastAt: row.optionalInteger(1),
+                since: row.optionalInteger(2))
         } ?? Place()
     }
 
     /// Moves the place on, if that catch-up is under way: asked and written in one, as it is done for each message.
     ///
     /// - Returns: False when that query is not under way, or fetches for another reason.
-    func advance(_ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step)
+    func advance(
+        _ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step
+    )
         throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.

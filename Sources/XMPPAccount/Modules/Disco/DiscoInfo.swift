@@ -141,7 +141,8 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Whether a form cannot be a row of features: it has fields, and their names are no namespaces.
     private static func isPlain(_ form: DataForm) -> Bool {
         let names = form.fields.compactMap(\.name).filter { $0 != "FORM_TYPE" }
-        return !names.isEmpty && !names.contains { $0.utf8.contains(UInt8(ascii: ":")) || Self.plainFeatures.contains($0) }
+        return !names.isEmpty
+            && !names.contains { $0.utf8.contains(UInt8(ascii: ":")) || Self.plainFeatures.contains($0) }
     }
 }
 

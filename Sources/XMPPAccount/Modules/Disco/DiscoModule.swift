@@ -44,7 +44,8 @@ public struct DiscoModule: AccountModule {
     // MARK: What is said of this account
 
     private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
-        DiscoInfo(identities: [identity], features: Array(try account.modules.features(of: account, in: step)))
+        DiscoInfo(
+            identities: [identity], features: Array(try account.modules.features(of: account, in: step)))
     }
 
     public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
@@ -185,7 +186,9 @@ public struct Disco: Sendable {
         }
     }
 
-    private func ask(_ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?) async throws -> Element? {
+    private func ask(_ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?) async throws
+        -> Element?
+    {
         let query = Element("query", namespace: namespace, attributes: ["node": node])
         return try await account.request(
             IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)

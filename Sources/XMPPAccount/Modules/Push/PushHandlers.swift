@@ -47,7 +47,8 @@ extension PushAnswer: RestorableContext {
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
-            account: try Account.serving(environment), service: stored.service, node: stored.node.map { ForeignText($0) },
+            account: try Account.serving(environment), service: stored.service,
+            node: stored.node.map { ForeignText($0) },
             outcome: stored.outcome)
     }
 }
@@ -65,7 +66,9 @@ struct PushEnabled: Handler {
     func run(_ call: borrowing Call<IQReply>) throws {
         let table = PushTable(account: call.account.id)
         // The last request about a registration says what becomes of it: it may have been changed or disabled since.
-        if let stored = try table.find(service, node.map { ForeignText($0) }, in: call.step), stored.asked == call.iq.id {
+        if let stored = try table.find(service, node.map { ForeignText($0) }, in: call.step),
+            stored.asked == call.iq.id
+        {
             let registration = stored.registration
             switch call.outcome {
             case .result:
@@ -77,7 +80,9 @@ struct PushEnabled: Handler {
             case .timeout: call.account.tell(PushChange.notEnabled(registration, nil), after: call.step)
             }
         }
-        if let then { try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context)) }
+        if let then {
+            try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context))
+        }
     }
 }
 
@@ -95,7 +100,9 @@ struct PushDisabled: Handler {
         if call.outcome != .timeout {
             try PushTable(account: call.account.id).endRemoval(row, in: call.step)
         }
-        if let then { try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context)) }
+        if let then {
+            try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context))
+        }
     }
 }
 

@@ -41,7 +41,9 @@ public struct PushNotifications: Sendable {
     ///   - step: The step to read in.
     /// - Returns: The state in this session.
     /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func state(of service: JID, node: (any TextConvertible)?, in step: borrowing Step) throws -> PushState? {
+    public func state(of service: JID, node: (any TextConvertible)?, in step: borrowing Step) throws
+        -> PushState?
+    {
         try table.find(service, node?.foreignText, in: step)?.state
     }
 
@@ -128,7 +130,8 @@ public struct PushNotifications: Sendable {
     ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
     /// - Throws: As ``disable(_:node:)``.
     public func disable(
-        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>, orElse: Durable<Invalidation>? = nil
+        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>,
+        orElse: Durable<Invalidation>? = nil
     ) async throws {
         try await account.perform { step in
             try self.disable(service, node: node, then: then, orElse: orElse, in: step)
@@ -171,7 +174,9 @@ public struct PushNotifications: Sendable {
         let id = StanzaID.random()
         try table.remove(service, node: node?.foreignText, in: step)
         let row = try table.addRemoval(service, node: node?.foreignText, asked: ForeignText(id), in: step)
-        try send(id, PushDisabled(row: row, service: service, node: node?.foreignText.string, then: then), in: step)
+        try send(
+            id, PushDisabled(row: row, service: service, node: node?.foreignText.string, then: then), in: step
+        )
     }
 
     func sendAgain(_ removal: PushTable.Removal, in step: borrowing Step) throws {
@@ -183,7 +188,8 @@ public struct PushNotifications: Sendable {
     }
 
     private func send(_ id: String, _ disabled: PushDisabled, in step: borrowing Step) throws {
-        let payload = PushRegistration.disableElement(disabled.service, node: disabled.node.map { ForeignText($0) })
+        let payload = PushRegistration.disableElement(
+            disabled.service, node: disabled.node.map { ForeignText($0) })
         try account.send(IQ(type: .set, id: id, payload: payload), then: Durable(disabled), in: step)
     }
 }

@@ -50,7 +50,9 @@ struct PushTable {
     }
 
     /// Keeps a registration that the server was asked for by that request.
-    func set(_ registration: PushRegistration, asked: ForeignText, in step: borrowing Step) throws(HandlerError) {
+    func set(_ registration: PushRegistration, asked: ForeignText, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             """
             INSERT OR REPLACE INTO push_registration(account, service, node, options, asked)
@@ -136,7 +138,8 @@ struct PushTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(1))).map {
                 Removal(
-                    row: row.integer(0), service: $0, node: row.optionalForeignText(2), asked: row.optionalForeignText(3))
+                    row: row.integer(0), service: $0, node: row.optionalForeignText(2),
+                    asked: row.optionalForeignText(3))
             }
         }.compactMap(\.self)
     }

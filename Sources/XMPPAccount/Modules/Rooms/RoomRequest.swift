@@ -73,7 +73,9 @@ public enum RoomRequest: Hashable, Sendable {
         Element("query", namespace: Namespaces.mucOwner, children: [child])
     }
 
-    private static func admin(_ items: [KeyValuePairs<String, (any TextConvertible)?>], reason: ForeignText?) -> Element {
+    private static func admin(_ items: [KeyValuePairs<String, (any TextConvertible)?>], reason: ForeignText?)
+        -> Element
+    {
         Element(
             "query", namespace: Namespaces.mucAdmin,
             children: items.map {

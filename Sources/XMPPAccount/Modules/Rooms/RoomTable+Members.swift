@@ -11,7 +11,8 @@ extension RoomTable {
             account, room.description, read: Self.readOccupant)
     }
 
-    func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError) -> RoomOccupant?
+    func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError)
+        -> RoomOccupant?
     {
         try step.first(
             "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? AND nick = ?",
@@ -83,7 +84,8 @@ extension RoomTable {
         ) { (row) throws(HandlerError) in
             (
                 room: row.text(0), by: row.optionalText(1), reason: row.optionalForeignText(2),
-                password: row.optionalForeignText(3), thread: row.optionalForeignText(4), isDirect: row.integer(5) != 0,
+                password: row.optionalForeignText(3), thread: row.optionalForeignText(4),
+                isDirect: row.integer(5) != 0,
                 receivedAt: row.integer(6)
             )
         }
@@ -114,7 +116,8 @@ extension RoomTable {
         let ticket: String?
     }
 
-    func add(_ message: Element, id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) {
+    func add(_ message: Element, id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError)
+    {
         try step.execute(
             "INSERT INTO room_message(account, room, stanza_id, xml) VALUES (?, ?, ?, ?)", account,
             room.description, id, Serializer().bytes(message))
@@ -160,7 +163,8 @@ extension RoomTable {
             "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
     }
 
-    func isUnconfirmed(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnconfirmed(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool
+    {
         try step.first(
             "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id

@@ -158,7 +158,9 @@ struct RoomTable {
             (archiveID, lastTime) = (row.optionalForeignText(5), row.optionalInteger(6))
             (password, history) = (row.optionalForeignText(7), row.blob(8))
             (wasJoined, configures) = (row.integer(9) != 0, row.integer(10) != 0)
-            (ticket, joinedAt, askedNick) = (row.text(11), row.optionalInteger(12), row.optionalForeignText(13))
+            (ticket, joinedAt, askedNick) = (
+                row.text(11), row.optionalInteger(12), row.optionalForeignText(13)
+            )
         }
 
         var room: Room {
@@ -177,7 +179,8 @@ struct RoomTable {
 
     /// The account wants to be in a room from now on.
     func want(
-        _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool, ticket: String,
+        _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
+        ticket: String,
         in step: borrowing Step
     ) throws {
         try step.execute(
@@ -204,7 +207,9 @@ struct RoomTable {
             "UPDATE room SET ticket = ? WHERE account = ? AND jid = ?", ticket, account, room.description)
     }
 
-    func setJoined(_ room: JID, nick: ForeignText, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func setJoined(_ room: JID, nick: ForeignText, liveTime: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             """
             UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,

@@ -14,7 +14,8 @@ extension Rooms {
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`.
     public func invite(
-        _ user: JID, into room: JID, directly: Bool = false, reason: (any TextConvertible)? = nil, in step: borrowing Step
+        _ user: JID, into room: JID, directly: Bool = false, reason: (any TextConvertible)? = nil,
+        in step: borrowing Step
     ) throws {
         let known = try wanted(room, in: step)
         guard directly else {
@@ -35,7 +36,9 @@ extension Rooms {
     /// - Returns: False when there is no invitation into that room.
     /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func decline(_ room: JID, reason: (any TextConvertible)? = nil, in step: borrowing Step) throws -> Bool {
+    public func decline(_ room: JID, reason: (any TextConvertible)? = nil, in step: borrowing Step) throws
+        -> Bool
+    {
         let invitation = try table.invitations(in: step).first { $0.room == room.bare }
         guard let invitation else { return false }
         try table.removeInvitation(into: invitation.room, in: step)

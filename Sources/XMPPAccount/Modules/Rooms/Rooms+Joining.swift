@@ -40,7 +40,8 @@ extension Rooms {
         _ room: Room, _ ticket: String, _ then: Durable<RoomJoined>?, _ timeout: Duration,
         in step: borrowing Step
     ) throws -> HandlerID {
-        let unanswered = RoomJoinUnanswered(room: room.jid, nick: room.nick.string, ticket: ticket, then: then)
+        let unanswered = RoomJoinUnanswered(
+            room: room.jid, nick: room.nick.string, ticket: ticket, then: then)
         return try step.bind(
             Durable(RoomJoinEnded(then: then)).orElse(Durable(unanswered)), timeout: timeout,
             in: account.scope)

@@ -60,7 +60,8 @@ public struct Rooms: Sendable {
     }
 
     /// Who is in a room under a nickname.
-    package func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws -> RoomOccupant? {
+    package func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws -> RoomOccupant?
+    {
         try table.occupant(nick, of: room.bare, in: step)
     }
 
@@ -101,7 +102,8 @@ public struct Rooms: Sendable {
     ///   `JIDError` for a nickname that cannot be one; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func join(
-        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil, history: RoomHistory = .usual,
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
         configures: Bool = false, then: Durable<RoomJoined>? = nil, in step: borrowing Step
     ) throws -> String {
         let timeout = try module.joinTimeout
@@ -142,7 +144,8 @@ public struct Rooms: Sendable {
     /// - Throws: What ``join(_:as:password:history:configures:then:in:)`` throws; ``AccountError`` `closed` when the
     ///   account was closed meanwhile; `CancellationError`.
     public func join(
-        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil, history: RoomHistory = .usual,
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
         configures: Bool = false
     ) async throws -> RoomJoined {
         let events = account.events(of: RoomEvent.self)
@@ -156,8 +159,10 @@ public struct Rooms: Sendable {
                 RoomJoined(account: account, room: room, nick: nick, outcome: .joined, isNew: isNew)
             case .refused(let error):
                 RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .refused(error))
-            case .timedOut: RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .timedOut)
-            case .abandoned: RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .abandoned)
+            case .timedOut:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .timedOut)
+            case .abandoned:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .abandoned)
             default: nil
             }
         }
@@ -172,7 +177,9 @@ public struct Rooms: Sendable {
     /// - Returns: False when the account neither is in the room nor wants to be.
     /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func leave(_ room: JID, status: (any TextConvertible)? = nil, in step: borrowing Step) throws -> Bool {
+    public func leave(_ room: JID, status: (any TextConvertible)? = nil, in step: borrowing Step) throws
+        -> Bool
+    {
         guard let known = try table.room(room.bare, in: step), known.state != .left else { return false }
         if known.state != .wanted { try sendUnavailable(known, status: status, in: step) }
         try abandon(known, in: step)

@@ -19,7 +19,7 @@ public struct ContactPresence: Hashable, Sendable {
     /// -128 to 127; messages to the bare address go to the resource with the highest.
     public let priority: Int8
 
-    /// The longest status that is kept, in characters; what is beyond is cut off.
+    /// The longest status that is kept, in bytes of UTF-8; what is beyond is cut off.
     static let longestStatus = 1024
 
     init(jid: JID, show: ForeignText?, status: ForeignText?, priority: Int8) {

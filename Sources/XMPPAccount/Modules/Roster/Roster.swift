@@ -93,7 +93,8 @@ public struct Roster: Sendable {
     ///   ``AccountError`` `missingModule`.
     ///
     /// Source: RFC 6121 sections 2.3 and 2.4.
-    public func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = []) async throws {
+    public func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = []) async throws
+    {
         try await change(RosterWire.set(jid, name: name, groups: groups))
     }
 

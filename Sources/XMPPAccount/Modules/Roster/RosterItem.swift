@@ -44,7 +44,8 @@ public struct RosterItem: Hashable, Sendable {
     ///   - isApproved: Whether the contact's request is approved in advance.
     ///   - groups: The groups into which the user has put the contact.
     public init(
-        _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none, isAsking: Bool = false,
+        _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
+        isAsking: Bool = false,
         isApproved: Bool = false, groups: [any TextConvertible] = []
     ) {
         self.jid = jid
@@ -95,7 +96,9 @@ enum RosterWire {
         item(["jid": jid.description, "subscription": "remove"], [])
     }
 
-    private static func item(_ attributes: KeyValuePairs<String, (any TextConvertible)?>, _ children: [Element]) -> Element {
+    private static func item(
+        _ attributes: KeyValuePairs<String, (any TextConvertible)?>, _ children: [Element]
+    ) -> Element {
         let item = Element("item", namespace: Namespaces.roster, attributes: attributes, children: children)
         return Element("query", namespace: Namespaces.roster, children: [item])
     }

@@ -36,7 +36,8 @@ struct RosterTable {
         try step.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
             (row) throws(HandlerError) in
             State(
-                version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0, isLoaded: row.integer(2) != 0)
+                version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0,
+                isLoaded: row.integer(2) != 0)
         } ?? State(version: nil, isVersioned: false, isLoaded: false)
     }
 

@@ -39,7 +39,7 @@ struct SubscriptionTable {
 
     /// How many requests are kept; strangers make them.
     static let maximumRequests = 10_000
-    /// The longest text of a request that is kept, in characters.
+    /// The longest text of a request that is kept, in bytes of UTF-8.
     static let longestText = 1024
 
     /// - Returns: The request if it was not known; nil as well when there are too many.
