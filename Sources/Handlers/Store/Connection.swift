@@ -14,6 +14,8 @@ final class Connection {
     private let control: TransactionControl
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
+    /// How many calls of each handler were kept since the store was opened, and whether too many waited at the last count.
+    var keptCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// Why the open transaction can no longer commit: the storage failed in it.
     private(set) var failure: HandlerError?
 

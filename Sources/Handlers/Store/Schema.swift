@@ -92,6 +92,17 @@ public struct Schema: Sendable {
                 WHERE due IS NOT NULL AND period IS NULL AND state = 0 AND call IS NOT NULL
                     AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL);
             """,
+            """
+            -- How many bytes are kept of a call of a standing handler; NULL in the rows of handlers themselves.
+            ALTER TABLE handler ADD COLUMN size INTEGER;
+            CREATE INDEX handler_kept ON handler(name, state, id, size) WHERE size IS NOT NULL;
+            -- Quarantined calls that made way for newer ones, by the handler's name.
+            CREATE TABLE dropped_call(
+                name TEXT PRIMARY KEY,
+                calls INTEGER NOT NULL,
+                bytes INTEGER NOT NULL,
+                last_at INTEGER NOT NULL) WITHOUT ROWID;
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.

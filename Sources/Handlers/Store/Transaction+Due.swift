@@ -170,5 +170,6 @@ extension Transaction {
         try connection.execute(
             "UPDATE handler SET state = 2, due = NULL, live_due = NULL, lease = NULL, reason = ? WHERE id = ?",
             [reason, id])
+        try trimQuarantine(after: id)
     }
 }
