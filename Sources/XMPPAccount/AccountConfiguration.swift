@@ -122,7 +122,8 @@ public struct AccountConfiguration: Sendable {
     /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
     /// How long a message that was handled is remembered, so that a copy of it is recognized; more than 0. The main program
-    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay.
+    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay. Of one sender
+    /// some 5000 messages are remembered, the newest.
     public var recognizesCopiesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true

@@ -6,6 +6,8 @@ extension AccountLoop {
     enum Forgetting {
         /// The next look comes at that time of the monotonic clock.
         case waiting(until: Int64)
+        /// Marks of an older form are being moved.
+        case moving
         case walking(SeenTable.Walk)
     }
 
@@ -35,7 +37,8 @@ extension AccountLoop {
 
     private func forgetMore(in step: borrowing Step) throws -> Forgetting {
         switch forgetting {
-        case .waiting:
+        case .waiting, .moving:
+            if try account.seen.move(in: step) { return .moving }
             let rest = try account.seen.timeUntilForgetting(in: step)
             if rest > 0 { return .waiting(until: now + rest) }
             // What an archive sends from its last known place on may be copies.
