@@ -133,7 +133,7 @@ public struct MessageReceived: Sendable {
     /// The id under which ``archive`` keeps it, if it does.
     var archiveID: String? {
         if case .archive(_, let id, _) = source { return id }
-        return message.stanzaID(by: archive)
+        return message.stanzaID(by: archive).flatMap(\.token)
     }
 }
 

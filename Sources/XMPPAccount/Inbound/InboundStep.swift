@@ -220,6 +220,12 @@ struct InboundStep {
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
     private mutating func serve(_ iq: IQ, with handler: HandlerID, in step: borrowing Step) throws {
+        guard try account.inboundRequests.hasRoom(for: iq, in: step) else {
+            if let reply = iq.errorReply(StanzaError(.resourceConstraint)) {
+                try account.reply(reply.element, in: step)
+            }
+            return
+        }
         guard try account.inboundRequests.open(iq, liveTime: account.currentLiveTime(in: step), in: step)
         else {
             // The sender has used the id of a request that is not answered yet: the answers could not be told apart.

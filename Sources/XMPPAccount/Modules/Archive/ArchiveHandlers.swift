@@ -56,7 +56,8 @@ struct ArchivePageFetched: Handler {
             return try table.set(archive, .waiting, in: step)
         }
         if error.kind == .wait { return try retry(account, table, in: step) }
-        try table.set(archive, .failed, failure: error.condition.rawValue, in: step)
+        try table.set(
+            archive, .failed, failure: error.condition.rawValue.cut(to: ForeignBounds.condition), in: step)
     }
 
     /// Tries again later; what came so far is not asked for again.

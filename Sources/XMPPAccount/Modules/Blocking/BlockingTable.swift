@@ -35,8 +35,14 @@ struct BlockingTable {
         ) { (_) throws(HandlerError) in true } ?? false
     }
 
+    /// How many addresses are kept. The server blocks more than these: only what this client shows is cut.
+    static let maximum = 10_000
+
     func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
-        for jid in jids {
+        let count = try step.first("SELECT count(*) FROM blocked WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        }
+        for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
             try step.execute(
                 "INSERT OR IGNORE INTO blocked(account, jid) VALUES (?, ?)", account, jid.description)
         }

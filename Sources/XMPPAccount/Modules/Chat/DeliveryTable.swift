@@ -116,7 +116,7 @@ struct DeliveryTable {
 
     static func text(_ failure: Delivery.Failure) -> String {
         switch failure {
-        case .refused(let condition): condition.rawValue
+        case .refused(let condition): condition.rawValue.cut(to: ForeignBounds.condition)
         case .timedOut: "timed-out"
         case .loggedOut: "logged-out"
         }

@@ -25,25 +25,36 @@ struct CapabilityTable {
                 account INTEGER NOT NULL,
                 verification TEXT NOT NULL,
                 PRIMARY KEY(account, verification)) WITHOUT ROWID;
+            """,
             """
+            -- The oldest digests make way by this index.
+            CREATE INDEX capability_oldest ON capability(learned_at);
+            """,
         ], handlers: [CapabilitiesFetched.self])
 
     /// How many digests are kept; the oldest go first.
-    private static let limit = 1000
+    static let limit = 1000
+    /// How many resources are kept with their digest; of more it is not known what they understand.
+    static let entityLimit = 5000
     /// How many are asked for at once: no contact list has so many different clients, a flood has.
-    private static let queryLimit = 256
+    static let queryLimit = 256
     /// How many bytes of XML are kept of one; honest ones have some thousand.
-    private static let longestInfo = 65_536
+    static let longestInfo = 16_384
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM entity WHERE account = ?", account)
         try step.execute("DELETE FROM capability_query WHERE account = ?", account)
     }
 
-    func set(_ jid: JID, _ verification: String, in step: borrowing Step) throws(HandlerError) {
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(_ jid: JID, _ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
-            "INSERT OR REPLACE INTO entity(account, jid, verification) VALUES (?, ?, ?)", account,
-            jid.description, verification)
+            """
+            INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
+            WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)
+                OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4)) < ?4
+            ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification
+            """, account, jid.description, verification, Self.entityLimit) > 0
     }
 
     func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
@@ -79,7 +90,8 @@ struct CapabilityTable {
         try step.execute(
             """
             DELETE FROM capability WHERE verification IN (
-                SELECT verification FROM capability ORDER BY learned_at DESC LIMIT -1 OFFSET ?)
+                SELECT verification FROM capability ORDER BY learned_at
+                LIMIT max(0, (SELECT count(*) FROM capability) - ?))
             """, Self.limit)
     }
 

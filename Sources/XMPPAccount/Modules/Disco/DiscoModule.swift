@@ -96,7 +96,7 @@ public struct DiscoModule: AccountModule {
             caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
-        try table.set(from, verification, in: step)
+        guard try table.set(from, verification, in: step) else { return }
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }

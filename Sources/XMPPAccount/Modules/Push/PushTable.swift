@@ -64,6 +64,9 @@ struct PushTable {
             switch state {
             case .pending: (0, nil)
             case .enabled: (1, nil)
+            // Who refuses with a book is remembered with its title.
+            case .refused(let error) where error.element.serialized().utf8.count > ForeignBounds.words:
+                (2, StanzaError(.undefinedCondition))
             case .refused(let error): (2, error)
             }
         try step.execute(

@@ -25,13 +25,21 @@ extension RoomTable {
             role: RoomRole(rawValue: row.text(3)) ?? .none)
     }
 
-    func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) {
+    /// How many occupants of one room are kept: a room names whom it likes.
+    static let occupantLimit = 5000
+
+    /// - Returns: False when there are too many; nothing was changed then.
+    @discardableResult
+    func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
-            INSERT OR REPLACE INTO occupant(account, room, nick, jid, affiliation, role)
-            VALUES (?, ?, ?, ?, ?, ?)
+            INSERT INTO occupant(account, room, nick, jid, affiliation, role) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+            WHERE EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3)
+                OR (SELECT count(*) FROM (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 LIMIT ?7)) < ?7
+            ON CONFLICT(account, room, nick) DO UPDATE SET
+                jid = excluded.jid, affiliation = excluded.affiliation, role = excluded.role
             """, account, room.description, occupant.nick, occupant.jid?.description,
-            occupant.affiliation.rawValue, occupant.role.rawValue)
+            occupant.affiliation.rawValue, occupant.role.rawValue, Self.occupantLimit) > 0
     }
 
     func rename(_ nick: String, to newNick: String, of room: JID, in step: borrowing Step)
@@ -56,7 +64,8 @@ extension RoomTable {
 
     // MARK: Invitations
 
-    /// How many invitations are kept; the oldest make way: anybody may send them.
+    /// How many invitations are kept; the oldest make way: anybody may send them. Each has some kilobytes at most, see
+    /// ``RoomInvitation/bounded``.
     static let invitationLimit = 100
 
     func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
@@ -69,29 +78,45 @@ extension RoomTable {
         try step.execute(
             """
             DELETE FROM room_invitation WHERE account = ?1 AND room IN (
-                SELECT room FROM room_invitation WHERE account = ?1
-                ORDER BY received_at DESC, room LIMIT -1 OFFSET ?2)
+                SELECT room FROM room_invitation WHERE account = ?1 ORDER BY received_at, room
+                LIMIT max(0, (SELECT count(*) FROM room_invitation WHERE account = ?1) - ?2))
             """, account, Self.invitationLimit)
     }
 
+    private static let invitationColumns = "room, by, reason, password, thread, direct, received_at"
+
     func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
-        let rows = try step.all(
-            """
-            SELECT room, by, reason, password, thread, direct, received_at FROM room_invitation
-            WHERE account = ? ORDER BY received_at, room
-            """, account
-        ) { (row) throws(HandlerError) in
-            (
-                room: row.text(0), by: row.optionalText(1), reason: row.optionalText(2),
-                password: row.optionalText(3), thread: row.optionalText(4), isDirect: row.integer(5) != 0,
-                receivedAt: row.integer(6)
-            )
+        try step.all(
+            "SELECT \(Self.invitationColumns) FROM room_invitation WHERE account = ? ORDER BY received_at, room",
+            account, read: StoredInvitation.init
+        ).map { try $0.invitation }
+    }
+
+    func invitation(into room: JID, in step: borrowing Step) throws -> RoomInvitation? {
+        try step.first(
+            "SELECT \(Self.invitationColumns) FROM room_invitation WHERE account = ? AND room = ?", account,
+            room.description, read: StoredInvitation.init)?.invitation
+    }
+
+    /// A row before its addresses are read.
+    private struct StoredInvitation {
+        let room: String
+        let by, reason, password, thread: String?
+        let isDirect: Bool
+        let receivedAt: Int64
+
+        init(_ row: borrowing Row) throws(HandlerError) {
+            (room, by, reason) = (row.text(0), row.optionalText(1), row.optionalText(2))
+            (password, thread) = (row.optionalText(3), row.optionalText(4))
+            (isDirect, receivedAt) = (row.integer(5) != 0, row.integer(6))
         }
-        return try rows.map { row in
-            RoomInvitation(
-                room: try JID(row.room), by: row.by.flatMap { try? JID($0) }, reason: row.reason,
-                password: row.password, thread: row.thread, isDirect: row.isDirect,
-                receivedAt: row.receivedAt)
+
+        var invitation: RoomInvitation {
+            get throws {
+                RoomInvitation(
+                    room: try JID(room), by: by.flatMap { try? JID($0) }, reason: reason, password: password,
+                    thread: thread, isDirect: isDirect, receivedAt: receivedAt)
+            }
         }
     }
 

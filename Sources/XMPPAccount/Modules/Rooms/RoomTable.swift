@@ -77,6 +77,15 @@ struct RoomTable {
             -- The time of the first message that is not handled yet: a lost session goes back to it.
             ALTER TABLE room ADD COLUMN kept_time INTEGER;
             """,
+            """
+            -- The oldest invitations make way by this index. Those that are there already get the bounds of new ones; a
+            -- character has four bytes at most.
+            CREATE INDEX room_invitation_oldest ON room_invitation(account, received_at, room);
+            UPDATE room_invitation SET reason = substr(reason, 1, 256) WHERE length(CAST(reason AS BLOB)) > 1024;
+            UPDATE room_invitation SET password = NULL WHERE length(CAST(password AS BLOB)) > 1024;
+            UPDATE room_invitation SET thread = NULL WHERE length(CAST(thread AS BLOB)) > 1024;
+            UPDATE room SET subject = substr(subject, 1, 2048) WHERE length(CAST(subject AS BLOB)) > 8192;
+            """,
         ],
         handlers: [
             RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,

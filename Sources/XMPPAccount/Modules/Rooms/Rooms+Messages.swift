@@ -187,7 +187,7 @@ extension Rooms {
         if let subject = message.element.child("subject", Namespaces.client),
             message.element.child("thread", Namespaces.client) == nil
         {
-            let text = subject.text.isEmpty ? nil : subject.text
+            let text = subject.text.isEmpty ? nil : subject.text.cut(to: ForeignBounds.subject)
             guard text != room.subject else { return true }
             try table.set(subject: text, by: from, room.jid, in: step)
             tell(room.jid, .subject(text, by: from), after: step)

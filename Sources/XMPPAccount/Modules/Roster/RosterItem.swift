@@ -60,6 +60,11 @@ public struct RosterItem: Hashable, Sendable {
     /// Whether the contact sees the account's presence.
     public var isSubscriber: Bool { subscription == .from || subscription == .both }
 
+    /// How many groups of an item are kept.
+    static let maximumGroups = 32
+    /// How many bytes of a group's name are kept.
+    static let longestGroup = 256
+
     /// Reads an `<item/>`; nil when it names nobody. What it says beyond the rules counts as not said: of unknown
     /// subscriptions RFC 6121 section 2.1.2.5 demands that.
     init?(_ element: Element) {
@@ -67,10 +72,11 @@ public struct RosterItem: Hashable, Sendable {
             let jid = element["jid"].flatMap({ try? JID($0) })
         else { return nil }
         var groups: [String] = []
-        for group in element.children("group", Namespaces.roster).map(\.text)
+        for group in element.children("group", Namespaces.roster).prefix(Self.maximumGroups)
+            .map({ $0.text.cut(to: Self.longestGroup) })
         where !group.isEmpty && !groups.contains(group) { groups.append(group) }
         self.init(
-            jid, name: element["name"].flatMap { $0.isEmpty ? nil : $0 },
+            jid, name: element["name"].flatMap { $0.isEmpty ? nil : $0.cut(to: ForeignBounds.words) },
             subscription: element["subscription"].flatMap(Subscription.init) ?? .none,
             isAsking: element["ask"] == "subscribe",
             isApproved: ["true", "1"].contains(element["approved"]), groups: groups)

@@ -81,7 +81,23 @@ struct RosterTable {
             read: Self.read) ?? nil
     }
 
-    func set(_ item: RosterItem, in step: borrowing Step) throws {
+    /// How many items are kept.
+    static let maximumItems = 10_000
+
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(_ item: RosterItem, in step: borrowing Step) throws -> Bool {
+        let isKept = try step.first(
+            """
+            SELECT EXISTS (SELECT 1 FROM roster_item WHERE account = ?1 AND jid = ?2)
+                OR (SELECT count(*) FROM (SELECT 1 FROM roster_item WHERE account = ?1 LIMIT ?3)) < ?3
+            """, account, item.jid.description, Self.maximumItems
+        ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+        guard isKept == true else { return false }
+        try write(item, in: step)
+        return true
+    }
+
+    private func write(_ item: RosterItem, in step: borrowing Step) throws {
         let groups = String(decoding: try JSONEncoder().encode(item.groups), as: UTF8.self)
         try step.execute(
             """
@@ -95,9 +111,9 @@ struct RosterTable {
             "DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
-    func replace(with items: [RosterItem], in step: borrowing Step) throws {
+    func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {
         try step.execute("DELETE FROM roster_item WHERE account = ?", account)
-        for item in items { try set(item, in: step) }
+        for item in items { try write(item, in: step) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> RosterItem? {

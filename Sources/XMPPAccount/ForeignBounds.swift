@@ -1,0 +1,27 @@
+import XMPPCore
+
+/// How long texts may be that others choose and the account stores, in bytes of UTF-8. docs/bounds.md lists what they
+/// bound, and how many rows each table has.
+package enum ForeignBounds {
+    /// Words for people: a status, a reason, a name. What is beyond is cut off.
+    package static let words = 1024
+    /// The subject of a room. What is beyond is cut off.
+    package static let subject = 8192
+    /// An id, a password, a version: of no use when it is cut, so a longer one counts as not given.
+    package static let token = 1024
+    /// The name of an error's condition, and what the program is told beside it. What is beyond is cut off.
+    package static let condition = 128
+}
+
+extension String {
+    /// The beginning of the text, at most so many bytes of UTF-8; no scalar is cut in two.
+    package func cut(to bytes: Int) -> String {
+        guard utf8.count > bytes else { return self }
+        var end = utf8.index(utf8.startIndex, offsetBy: bytes)
+        while end.samePosition(in: unicodeScalars) == nil { end = utf8.index(before: end) }
+        return String(self[..<end])
+    }
+
+    /// The text, unless it is longer than a token may be.
+    package var token: String? { utf8.count > ForeignBounds.token ? nil : self }
+}
