@@ -243,6 +243,7 @@ extension OmemoService {
         let memory = opened.memory(own, with: peer, record: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
+        try sessions.noteUsed(session, with: peer, in: step)
         opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(

@@ -72,6 +72,18 @@ final class SignalMemory {
         open = changed
     }
 
+    /// Brings the record within its bounds after an older session or keys of skipped messages came to it.
+    ///
+    /// - Throws: ``SignalFailure`` when that cannot be; the operation must count as failed then.
+    func trim() throws(SignalFailure) {
+        let open = try takeOpen()
+        if let bytes = try open.record.trimmed(from: session?.count ?? 0) {
+            session?.wipe()
+            session = bytes
+        }
+        putBack(open)
+    }
+
     // MARK: What C calls
 
     private static var sessionStore: signal_protocol_session_store {

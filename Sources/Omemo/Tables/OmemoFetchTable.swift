@@ -1,4 +1,5 @@
 import Handlers
+import XMPPAccount
 import XMPPCore
 
 /// Which device lists and bundles were asked for, and which could not be had.
@@ -91,8 +92,7 @@ struct OmemoFetchTable {
             ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 0, attempts = 0,
                 failed_at = ?5, failed_session = ?6, failure = ?7
             """, account, subject.jid.description, subject.version.namespace, subject.number, step.now,
-            session,
-            reason)
+            session, reason.cut(to: ForeignBounds.condition))
     }
 
     /// Forgets failures that stop nothing any more: of bundles after their pause, of lists in another session.

@@ -105,8 +105,8 @@ import XMPPCore
             try b.texts("SELECT count(*) FROM omemo_\(table) WHERE jid = 'evil@verona.lit'")
         }
         try world.settle()
-        #expect(try rows("duty") == ["\(OmemoDutyTable.maximumRepairs)"])
-        #expect(try rows("fetch") == ["\(OmemoDutyTable.maximumRepairs)"])
+        #expect(try rows("duty") == ["\(OmemoDutyTable.maximumEach)"])
+        #expect(try rows("fetch") == ["\(OmemoDutyTable.maximumEach)"])
         world.clock.now += OmemoDutyTable.repairPause + 1
         try world.settle()
         #expect(try rows("duty") == ["0"])
