@@ -32,7 +32,7 @@ import XMPPCore
             try #require(count <= rows, "\(count) rows, not \(rows)")
             let size = flood.columns.map { "ifnull(length(CAST(\($0) AS BLOB)), 0)" }.joined(separator: " + ")
             let bytes = try filled.number("SELECT max(\(size)) FROM \(flood.table)")
-            try #require(bytes <= flood.bytesOfRow, "a row of \(bytes) bytes")
+            try #require(bytes > 0 && bytes <= flood.bytesOfRow, "a row of \(bytes) bytes")
             let growth = BoundedAccount.peakKibibytes - resident
             try #require(growth <= Self.memory, "\(growth) KiB more")
             let after = try BoundedAccount.pagesOfWake(path, flood.modules)

@@ -121,12 +121,12 @@ enum Flood: String, CaseIterable, Codable {
                     to: BoundedAccount.Silent().durable, in: step)
             }
         case .subject:
-            _ = try filled.step { step in
-                try step.execute(
-                    """
-                    INSERT INTO room(account, jid, nick, state, history, ticket)
-                    VALUES (?, 'room@rooms.lit', 'alice', 'joined', x'', 't')
-                    """, filled.id)
+            try filled.step { step in
+                let (room, table) = (try JID("room@rooms.lit"), filled.account.rooms.table)
+                try table.want(
+                    room, nick: "alice", password: nil, history: .usual, configures: false, ticket: "t",
+                    in: step)
+                try table.setJoined(room, nick: "alice", liveTime: 0, in: step)
             }
         default: break
         }
