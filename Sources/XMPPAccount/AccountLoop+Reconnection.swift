@@ -13,11 +13,28 @@ extension AccountLoop {
         if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
         loginMemory.note(error, of: account.configuration)
         countRefusal(error, on: stream)
+        if isUnheard(stream, error), reconnection.endedUnheard() { giveUpSession() }
         close(stream)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))
         retry(after: error, isFresh: stream.isResumed && now - stream.openedAt < Self.stableTime)
+    }
+
+    /// Whether the server resumed the session and then understood nothing: its parser may go on with an element that a killed
+    /// process left unfinished (docs/servers.md).
+    private func isUnheard(_ stream: LiveStream, _ error: AccountError) -> Bool {
+        guard stream.isResumed, !stream.hasCaughtUp else { return false }
+        return error.code == .timedOut
+            ? stream.connection.isDelivered : Reconnection.isAboutUnfinishedElement(error)
+    }
+
+    /// The session is of no use any more: the next stream begins a new one.
+    func giveUpSession() {
+        try? account.store.step { step in
+            if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
+            try account.sessions.lose(in: step)
+        }
     }
 
     /// A stream that ends behind a large stanza may have ended because of it.

@@ -290,6 +290,7 @@ extension AccountLoop {
     private func caughtUp(_ stream: LiveStream) {
         stream.management.didReceiveAnswer()
         stream.hasCaughtUp = true
+        reconnection.heard()
         let waiting = stream.barriers
         (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }
@@ -298,10 +299,7 @@ extension AccountLoop {
     private func end(_ stream: LiveStream, _ fault: StreamFault) {
         if fault.endsSession {
             complain(fault, on: stream.connection)
-            try? account.store.step { step in
-                if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
-                try account.sessions.lose(in: step)
-            }
+            giveUpSession()
         }
         drop(fault.error)
     }
