@@ -10,7 +10,7 @@ extension AccountLoop {
     }
 
     /// After how long it is tried again when it could not be done, in milliseconds.
-    private static let forgettingDelay: Int64 = 60_000
+    private static let forgettingDelay: Int64 = 600_000
 
     /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
     var forgettingDue: Int64? {

@@ -195,18 +195,21 @@ extension AccountLoop {
             // Before anything is written, so that the next question goes out together with what it asks about.
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
             try write(aftermath.stanzas, to: stream)
-            // Stanzas written since the last question was, and those who came after it: ask about them too.
-            if stream.isManaged, stream.management.requestedAt == nil,
-                !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
-            {
-                request(stream)
-            }
+            requestAgain(stream)
             if stream.isManaged, stream.management.isAcknowledgementDue(now: now) { try acknowledge(stream) }
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }
+    }
+
+    /// Asks for the count again when stanzas were written, or callers came, after the last ack request.
+    func requestAgain(_ stream: LiveStream) {
+        guard stream.isManaged, stream.management.requestedAt == nil,
+            !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
+        else { return }
+        request(stream)
     }
 
     private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) throws {
@@ -287,8 +290,10 @@ extension AccountLoop {
         }
     }
 
-    private func caughtUp(_ stream: LiveStream) {
+    /// The server answered an ack request.
+    func caughtUp(_ stream: LiveStream) {
         stream.management.didReceiveAnswer()
+        stream.keepAlive.didReceiveAnswer(now: now)
         stream.hasCaughtUp = true
         reconnection.heard()
         let waiting = stream.barriers

@@ -6,8 +6,8 @@ import Synchronization
 enum Command: Sendable {
     /// Work inside the loop's next step.
     case step(StepCommand)
-    /// Take ownership, open the stream and keep it open.
-    case connect(Completion)
+    /// Take ownership, open the stream and keep it open, also when the first attempts fail if it retries.
+    case connect(retries: Bool, Completion)
     /// Close the stream dirtily, keep the session and give ownership back.
     case suspend(Completion)
     /// End the session for good and invalidate what waits.

@@ -67,10 +67,15 @@ struct Reconnection {
         } else if !Self.isAboutReaching(error) {
             refusals = 0
         }
+        return .retry(after: nextWait(using: &generator))
+    }
+
+    /// The wait after another failure, in milliseconds.
+    mutating func nextWait(using generator: inout some RandomNumberGenerator) -> Int64 {
         failures += 1
         // Half of it at random, so that the clients of a server that restarts do not come at the same moment.
         let ceiling = min(Self.longestWait, Self.firstWait << Int64(min(failures - 1, 16)))
-        return .retry(after: Int64.random(in: ceiling / 2...ceiling, using: &generator))
+        return Int64.random(in: ceiling / 2...ceiling, using: &generator)
     }
 
     // MARK: Reasons

@@ -52,6 +52,8 @@ package final class Connection {
     /// An error met after bytes had been read; the next read throws it.
     private var parkedError: TransportError?
     private var isAtEnd = false
+    /// Whether the last read took everything that had arrived.
+    package private(set) var isDrained = false
     /// Shows a log what is read and written.
     var transcript: Transcript?
 
@@ -105,7 +107,7 @@ package final class Connection {
         if let error = parkedError { throw error }
         guard try continueHandshake() else { return .wouldBlock }
         let before = bytes.count
-        isInputLeft = false
+        (isInputLeft, isDrained) = (false, false)
         do throws(TransportError) {
             while !isAtEnd {
                 guard try readChunk(into: &bytes) else { break }
@@ -122,8 +124,10 @@ package final class Connection {
         if bytes.count > before {
             transcript?.received(bytes[before...])
             isInputLeft = isInputLeft || isAtEnd
+            isDrained = !isInputLeft
             return .bytes(bytes.count - before)
         }
+        isDrained = true
         return isAtEnd ? .closed : .wouldBlock
     }
 
@@ -186,6 +190,10 @@ package final class Connection {
     package var hasPendingOutput: Bool { pendingOutput > 0 }
     /// Whether the other side's system has taken everything that was sent.
     package var isDelivered: Bool { !hasPendingOutput && socket.isDelivered }
+    /// Breaks the connection when the other side's system has acknowledged nothing for so long.
+    package func limitUnacknowledged(toMilliseconds limit: Int64) {
+        socket.limitUnacknowledged(toMilliseconds: limit)
+    }
     /// Whether a writer should go on: false while more than ``outputHighWater`` bytes wait.
     package var canTakeMore: Bool { pendingOutput < Connection.outputHighWater }
 

@@ -93,6 +93,9 @@ package final class LoopbackProxy: Sendable {
     /// has forgotten them. New ones work.
     package func strand() { shared.change { $0.strandings += 1 } }
 
+    /// Loses what the clients of the connections that exist send from now on; what servers send is carried. New ones work.
+    package func deafen() { shared.change { $0.deafUpTo = $0.records.count } }
+
     /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
@@ -113,6 +116,8 @@ final class ProxyState: Sendable {
         /// After how many bytes of its client's which connection breaks.
         var cutAfter: (index: Int, total: Int)?
         var isSilent = false
+        /// Of how many connections, from the first on, what the client sends is lost.
+        var deafUpTo = 0
         /// The last question whether the server still has to close something, and the last one that was answered with no.
         var departureQuestion = 0
         var departureAnswer = 0

@@ -147,7 +147,8 @@ final class ProxyLoop: @unchecked Sendable {
     }
 
     private func carry(_ link: inout Link) {
-        let arrived = read(&link.up, atMost: room(of: link))
+        let isLost = shared.state.withLock { $0.deafUpTo > link.index }
+        let arrived = read(&link.up, atMost: room(of: link), isLost: isLost)
         if !arrived.isEmpty {
             let isNew = !link.isInFlight
             link.isInFlight = true
@@ -185,12 +186,13 @@ final class ProxyLoop: @unchecked Sendable {
         shutdown(link.client.descriptor.number, Int32(SHUT_RDWR))
     }
 
-    private func read(_ lane: inout Lane, atMost limit: Int? = nil) -> [UInt8] {
+    private func read(_ lane: inout Lane, atMost limit: Int? = nil, isLost: Bool = false) -> [UInt8] {
         guard !lane.isAtEnd, limit != 0 else { return [] }
         var bytes = [UInt8](repeating: 0, count: min(limit ?? .max, 64 * 1024))
         let count = recv(lane.from, &bytes, bytes.count, Int32(MSG_DONTWAIT))
         if count > 0 {
             let arrived = Array(bytes.prefix(count))
+            if isLost { return [] }
             lane.held.append((Self.now + delay, arrived))
             return arrived
         }
