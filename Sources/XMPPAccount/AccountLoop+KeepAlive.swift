@@ -34,9 +34,10 @@ extension AccountLoop {
         return true
     }
 
-    /// Sends what the server must answer: an ack request, or a ping where it keeps no count (XEP-0198, XEP-0199).
+    /// Sends what the server must answer: an ack request, or a ping where it keeps no count (XEP-0198, XEP-0199). Listeners
+    /// are not told: they would wake, too.
     func requestProof(_ stream: LiveStream) {
-        guard !stream.isManaged else { return request(stream) }
+        guard !stream.isManaged else { return stream.requestAcknowledgement(now: now) }
         let id = StanzaID.random()
         let ping = IQ(type: .get, id: id, payload: Element("ping", namespace: Namespaces.ping))
         stream.pingID = id
@@ -44,11 +45,11 @@ extension AccountLoop {
         stream.keepAlive.didRequest(now: now)
     }
 
-    /// A process that was frozen does not hold the time against the server.
-    func thaw() {
-        guard case .live(let stream) = phase else { return }
-        stream.keepAlive.didThaw(now: now)
-        if stream.linkCheck != nil { stream.linkCheck = now + Self.linkCheckTime }
+    /// Time in which this process did not run, or was busy, does not count against the server.
+    func skip(_ milliseconds: Int64) {
+        guard milliseconds >= Self.frozenAfter, case .live(let stream) = phase else { return }
+        stream.keepAlive.skip(milliseconds)
+        stream.linkCheck = stream.linkCheck.map { TimeSource.sum($0, milliseconds) }
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.
@@ -89,7 +90,7 @@ extension AccountLoop {
     /// How long the connected time may stay unstored, in milliseconds: where no deadline is near, until the process wakes
     /// for the keep-alive.
     func longestUnstored(until deadline: Int64, _ live: Int64) -> Int64 {
-        guard let longestRest, deadline - live > 2 * longestRest else { return LiveClock.storedEvery }
+        guard let longestRest, (deadline - live) / 2 > longestRest else { return LiveClock.storedEvery }
         return max(longestRest, LiveClock.storedEvery)
     }
 }

@@ -130,9 +130,8 @@ final class AccountLoop {
         // A wait that took longer than planned was no connected time: the process was frozen. A clock turned by hand
         // is not frozen, however far it is turned.
         let isTurned = account.configuration.time.onTurn != nil
-        let longest = isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter
-        account.liveClock.credit(atMost: longest)
-        if now - begin > longest { thaw() }
+        account.liveClock.credit(atMost: isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter)
+        if !isTurned { skip((begin - awakeAt) + max(0, now - begin - Int64(max(0, planned)))) }
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
     }
 
@@ -162,7 +161,7 @@ final class AccountLoop {
     }
 
     /// How much longer than planned a wait may take, in milliseconds, before the process counts as frozen.
-    private static let frozenAfter: Int64 = 1000
+    static let frozenAfter: Int64 = 1000
     /// How long the lock of a process that was passed over is looked at every second, in milliseconds.
     private static let lockPatience: Int64 = 10_000
 

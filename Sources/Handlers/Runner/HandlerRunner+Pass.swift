@@ -96,7 +96,7 @@ extension HandlerRunner {
     /// How often live time is counted: less often while the next deadline is far, so that an idle process can rest.
     private func liveTimeTick(left: Int64) -> Int64 {
         let longest = state.withLock { $0.longestRest }
-        return left > 2 * longest ? longest : Transaction.liveTimeTick
+        return left / 2 > longest ? longest : Transaction.liveTimeTick
     }
 
     private func least(_ a: Int64?, _ b: Int64?) -> Int64? {

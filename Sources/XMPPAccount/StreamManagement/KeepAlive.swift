@@ -31,8 +31,10 @@ struct KeepAlive: Sendable {
     /// The server answered.
     mutating func didReceiveAnswer(now: Int64) { (provenAt, requestedAt) = (now, nil) }
 
-    /// The process was frozen until now: the answer gets its whole time again.
-    mutating func didThaw(now: Int64) { if requestedAt != nil { requestedAt = now } }
+    /// This process did not run for so long: that does not count against the server.
+    mutating func skip(_ milliseconds: Int64) {
+        requestedAt = requestedAt.map { TimeSource.sum($0, milliseconds) }
+    }
 
     /// Whether the server is to be asked for a proof now.
     func isRequestDue(now: Int64) -> Bool { requestedAt == nil && nextDue.map { $0 <= now } ?? false }

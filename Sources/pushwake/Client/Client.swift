@@ -42,16 +42,24 @@ struct Client {
     }
 
     /// Connects, and waits until everything that waited at the server has come.
-    func connect() async throws {
+    ///
+    /// - Parameter retrying: Whether to go on after an attempt that failed, for a command that stays.
+    func connect(retrying: Bool = false) async throws {
         try await account.listen(as: "client", ClientApp.Received().durable)
         do {
-            try await account.connect()
-        } catch let error as TransportError
-            where error.code == .connectionReset && account.configuration.server?.security == .startTLS
-        {
-            throw CommandFailure("\(error) Or does this port want --direct-tls?")
+            try await account.connect(retrying: retrying)
+        } catch {
+            throw Self.advised(error, account)
         }
         try await account.caughtUp()
+    }
+
+    /// The error, with a hint where the port may be the wrong one.
+    static func advised(_ error: any Error, _ account: Account) -> any Error {
+        guard let failure = error as? TransportError, failure.code == .connectionReset,
+            account.configuration.server?.security == .startTLS
+        else { return error }
+        return CommandFailure("\(failure) Or does this port want --direct-tls?")
     }
 
     /// Whether the server keeps this session when its stream breaks.

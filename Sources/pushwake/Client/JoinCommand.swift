@@ -34,7 +34,7 @@ struct JoinCommand {
         let end = CommandEnd(of: account)
         let stopped = Client.untilStopped(account)
         Terminal.writeError("joining \(room) as \(nick) …\n")
-        try await client.connect()
+        try await client.connect(retrying: true)
         let events = account.events(of: RoomEvent.self)
         let joined = try await account.rooms.join(room, as: nick, history: .last(20))
         guard joined.outcome == .joined else {
