@@ -45,11 +45,13 @@ extension AccountLoop {
         stream.keepAlive.didRequest(now: now)
     }
 
-    /// Time in which this process did not run, or was busy, does not count against the server.
-    func skip(_ milliseconds: Int64) {
-        guard milliseconds >= Self.frozenAfter, case .live(let stream) = phase else { return }
-        stream.keepAlive.skip(milliseconds)
-        stream.linkCheck = stream.linkCheck.map { TimeSource.sum($0, milliseconds) }
+    /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
+    func skipFrozenTime(busy: Int64, waited: Int64, planned: Int64) {
+        let wait = waited - max(0, planned) >= Self.frozenAfter ? waited : 0
+        let skipped = (busy >= Self.frozenAfter ? busy : 0) + wait
+        guard skipped > 0, case .live(let stream) = phase else { return }
+        stream.keepAlive.skip(skipped)
+        stream.linkCheck = stream.linkCheck.map { TimeSource.sum($0, skipped) }
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.

@@ -131,7 +131,7 @@ final class AccountLoop {
         // is not frozen, however far it is turned.
         let isTurned = account.configuration.time.onTurn != nil
         account.liveClock.credit(atMost: isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter)
-        if !isTurned { skip((begin - awakeAt) + max(0, now - begin - Int64(max(0, planned)))) }
+        if !isTurned { skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned)) }
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
     }
 
