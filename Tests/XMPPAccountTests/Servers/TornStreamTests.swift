@@ -152,6 +152,7 @@ extension RealServerTests {
                     return false
                 }
                 try await line.expectConserved(bound: kind == .prosody ? 2 : 1)
+                #expect(try line.home.sessions[0] == (kind == .prosody ? 2 : 1))
             }
         }
     }
