@@ -299,7 +299,12 @@ public final class HandlerRunner: Sendable {
     ///
     /// - Parameter milliseconds: At least ``longestWait``; nil for that.
     package func rest(atMost milliseconds: Int64?) {
-        state.withLock { $0.longestRest = max(Self.longestWait, milliseconds ?? 0) }
+        let isTooLong = state.withLock { state in
+            let before = state.longestRest
+            state.longestRest = max(Self.longestWait, milliseconds ?? 0)
+            return state.longestRest < before && state.isWaitingForClock
+        }
+        if isTooLong { signal.raise() }
     }
 
     /// Looks at the wall clock, if something waits for that.
