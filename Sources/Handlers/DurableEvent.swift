@@ -154,7 +154,7 @@ extension Transaction {
             "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS ? ORDER BY id LIMIT 1",
             [Event.id, scope?.rawValue]
         ) { (row) throws(HandlerError) in
-            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.integer(2))
+            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.quantity(2))
         }
     }
 }

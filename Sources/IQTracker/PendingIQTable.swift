@@ -228,7 +228,7 @@ public struct PendingIQTable: Sendable {
     public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
-            row.optionalInteger(0)
+            row.optionalQuantity(0)
         } ?? nil
     }
 

@@ -109,12 +109,19 @@ public struct Schema: Sendable {
 
     /// The version of this module's tables; 0 when there are none.
     ///
-    /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version.
+    /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version, `databaseCorrupt` for
+    ///   one that cannot be.
     func version(in connection: Connection) throws(HandlerError) -> Int {
         let found =
             try connection.firstOnce("SELECT version FROM module_schema WHERE module = ?", [module]) {
                 (row) throws(HandlerError) in Int(row.integer(0))
             } ?? 0
+        guard found >= 0 else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the database \(connection.path) says that the tables of module '\(module)' have version \(found), which there is not; put a backup back"
+            )
+        }
         guard found <= migrations.count else {
             throw HandlerError(
                 .databaseNewer,

@@ -190,9 +190,9 @@ extension Transaction {
     func read(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
             StoredHandler(
-                id: id, name: row.text(0), version: Int(row.integer(1)), arguments: row.blob(2),
-                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.integer(4)),
-                deaths: Int(row.integer(5)), culprit: row.optionalInteger(6),
+                id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
+                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
+                deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(HandlerID.init(rawValue:)))
         }
         guard let stored else { throw try noSuchHandler(id) }

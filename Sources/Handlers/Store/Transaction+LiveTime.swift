@@ -64,7 +64,7 @@ extension Transaction {
             FROM live_clock WHERE scope = ?
             """, [scope?.rawValue ?? ""]
         ) { (row) throws(HandlerError) in
-            LiveClock(live: row.integer(0), credited: row.integer(1), isRunning: row.integer(2) != 0)
+            LiveClock(live: row.quantity(0), credited: row.quantity(1), isRunning: row.quantity(2) != 0)
         } ?? LiveClock(credited: monotonic)
     }
 }

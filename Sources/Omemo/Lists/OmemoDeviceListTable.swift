@@ -119,7 +119,7 @@ public struct OmemoDeviceListTable: Sendable {
         try step.first(
             "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
             account, jid.bare.description, version.namespace
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> KnownDevice {
@@ -134,8 +134,8 @@ public struct OmemoDeviceListTable: Sendable {
             label = OmemoDeviceList.Label(text, signature: signature)
         }
         return KnownDevice(
-            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.integer(3),
-            lastSeen: row.integer(4), removedAt: row.optionalInteger(5))
+            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.quantity(3),
+            lastSeen: row.quantity(4), removedAt: row.optionalQuantity(5))
     }
 
     // MARK: Writing

@@ -7,9 +7,41 @@ struct SessionRecord: ~Copyable {
 
     init(_ bytes: [UInt8]) throws(SignalFailure) {
         let context = try KeyContext()
-        record = SignalObject(
-            try makeSignal { session_record_deserialize($0, bytes, bytes.count, context.global) })
+        record = try Self.soundRecord(bytes, context)
         self.context = context
+    }
+
+    /// Refuses a record that the library reads although it lacks keys, and crashes on when it uses them.
+    private static func soundRecord(
+        _ bytes: [UInt8], _ context: KeyContext
+    ) throws(SignalFailure) -> SignalObject {
+        let record = SignalObject(
+            try makeSignal { session_record_deserialize($0, bytes, bytes.count, context.global) })
+        var isSound = isSound(session_record_get_state(record.pointer))
+        var node = session_record_get_previous_states_head(record.pointer)
+        while let current = node, isSound {
+            isSound = Self.isSound(session_record_get_previous_states_element(current))
+            node = session_record_get_previous_states_next(current)
+        }
+        guard isSound else { throw SignalFailure(code: SG_ERR_INVALID_PROTO_BUF) }
+        return record
+    }
+
+    /// The version is written into four bits of each message.
+    private static let versions: ClosedRange<UInt32> = 2...15
+
+    private static func isSound(_ state: OpaquePointer?) -> Bool {
+        guard let state, versions.contains(session_state_get_session_version(state)),
+            session_state_get_local_identity_key(state) != nil,
+            session_state_get_remote_identity_key(state) != nil, session_state_get_root_key(state) != nil
+        else { return false }
+        if session_state_has_sender_chain(state) == 1 {
+            guard session_state_get_sender_chain_key(state) != nil,
+                session_state_get_sender_ratchet_key_pair(state) != nil
+            else { return false }
+        }
+        return session_state_has_unacknowledged_pre_key_message(state) != 1
+            || session_state_unacknowledged_pre_key_message_get_base_key(state) != nil
     }
 
     var state: OpaquePointer { session_record_get_state(record.pointer) }

@@ -78,6 +78,7 @@ final class SignalMemory {
         signal_protocol_session_store(
             load_session_func: { record, _, _, user in
                 guard let session = memory(user).session else { return 0 }
+                do throws(SignalFailure) { _ = try SessionRecord(session) } catch { return error.code }
                 return hand(session, record) ? 1 : SG_ERR_NOMEM
             },
             get_sub_device_sessions_func: { _, _, _, _ in SG_ERR_INVAL },

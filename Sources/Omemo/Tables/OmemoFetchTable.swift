@@ -34,7 +34,7 @@ struct OmemoFetchTable {
             let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1)))
             return State(
                 subject: Subject(jid: jid, version: version, device: device), isRunning: row.integer(2) != 0,
-                failedAt: row.optionalInteger(3), failedSession: row.optionalInteger(4),
+                failedAt: row.optionalQuantity(3), failedSession: row.optionalInteger(4),
                 failure: row.optionalText(5))
         }
         return Dictionary(rows.compactMap { $0 }.map { ($0.subject, $0) }) { first, _ in first }
@@ -76,7 +76,7 @@ struct OmemoFetchTable {
             UPDATE omemo_fetch SET is_running = 0, attempts = attempts + 1
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? RETURNING attempts
             """, account, subject.jid.description, subject.version.namespace, subject.number
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 1
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 1
     }
 
     /// Notes that it cannot be had now, and why.

@@ -37,7 +37,7 @@ struct OmemoSessionTable {
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
         ) { (row) throws(HandlerError) in
             Session(
-                record: row.blob(0), beganAt: row.optionalInteger(1),
+                record: row.blob(0), beganAt: row.optionalQuantity(1),
                 heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0)
         }
     }

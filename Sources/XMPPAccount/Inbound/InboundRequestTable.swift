@@ -45,7 +45,7 @@ struct InboundRequestTable {
     /// The earliest deadline, or nil when nothing is open.
     func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM inbound_request WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.optionalInteger(0)
+            (row) throws(HandlerError) in row.optionalQuantity(0)
         } ?? nil
     }
 

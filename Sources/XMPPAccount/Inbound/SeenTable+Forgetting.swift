@@ -34,7 +34,7 @@ extension SeenTable {
     func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Int64 {
         let forgotAt =
             try step.first("SELECT forgot_at FROM account WHERE id = ?", account) {
-                (row) throws(HandlerError) in row.integer(0)
+                (row) throws(HandlerError) in row.quantity(0)
             } ?? 0
         // A clock that was set back does not put it off for longer than usual.
         return min(forgotAt - step.now, 0) + Self.forgetsEvery
@@ -66,7 +66,7 @@ extension SeenTable {
         ) { (row) throws(HandlerError) in
             (
                 Mark(peer: row.text(0), id: row.text(1), digest: row.integer(2)), row.integer(3) != 0,
-                row.integer(4)
+                row.quantity(4)
             )
         }
         for (mark, isOld, seenAt) in marks where isOld && !walk.keeps(mark.peer, seenAt) {

@@ -64,7 +64,7 @@ extension Outbox {
             Refused(
                 stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
                 handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)),
-                isRequest: Kind(rawValue: row.integer(4)) == .request, size: Int(row.integer(5)))
+                isRequest: Kind(rawValue: row.integer(4)) == .request, size: Int(row.quantity(5)))
         }
     }
 

@@ -54,12 +54,13 @@ struct SessionTable {
             """, account
         ) { (row) throws(HandlerError) in
             State(
-                number: row.integer(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
+                number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
-                liveTime: row.integer(6), wasResumable: row.integer(7) != 0, window: row.optionalInteger(8),
-                aliveAt: row.optionalInteger(9))
+                liveTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
+                window: row.optionalQuantity(8),
+                aliveAt: row.optionalQuantity(9))
         }
         guard var state else {
             throw HandlerError(

@@ -93,7 +93,8 @@ struct ArchiveTable {
             "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
         ) { (row) throws(HandlerError) in
-            Place(lastID: row.optionalText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
+            Place(
+                lastID: row.optionalText(0), lastAt: row.optionalQuantity(1), since: row.optionalQuantity(2))
         } ?? Place()
     }
 
@@ -221,7 +222,7 @@ struct ArchiveTable {
             UPDATE archive SET pages = pages + 1, total = ifnull(total, ?), failures = 0
             WHERE account = ? AND jid = ? RETURNING pages, last_id IS checkpoint
             """, total, account, archive.description
-        ) { (row) throws(HandlerError) in (pages: row.integer(0), isBack: row.integer(1) != 0) }
+        ) { (row) throws(HandlerError) in (pages: row.quantity(0), isBack: row.integer(1) != 0) }
         guard let row, !row.isBack else { return false }
         if row.pages & (row.pages - 1) == 0 {
             try step.execute(
@@ -247,7 +248,7 @@ struct ArchiveTable {
             UPDATE archive SET state = 1, held = 1, failures = failures + 1 WHERE account = ? AND jid = ?
             RETURNING failures
             """, account, archive.description
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
     }
 
     /// The archives that wait for their turn and not for a better time, the account's own first.
@@ -296,7 +297,7 @@ struct ArchiveTable {
             WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
         ) { (row) throws(HandlerError) in
-            (row.text(0), row.integer(1), Int(row.integer(2)), row.optionalInteger(3), row.optionalText(4))
+            (row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3), row.optionalText(4))
         }
         return try rows.map { jid, state, received, total, failure in
             ArchiveProgress(

@@ -105,11 +105,11 @@ struct DeliveryTable {
                 .databaseCorrupt, "a delivery has no readable address; restore the database from a copy")
         }
         let delivery = Delivery(
-            id: row.text(0), peer: peer, sentAt: row.integer(2),
-            acknowledgedAt: row.optionalInteger(3), deliveredAt: row.optionalInteger(4),
-            attempts: Int(row.integer(6)), failure: row.optionalText(5).map(failure))
+            id: row.text(0), peer: peer, sentAt: row.quantity(2),
+            acknowledgedAt: row.optionalQuantity(3), deliveredAt: row.optionalQuantity(4),
+            attempts: Int(row.quantity(6)), failure: row.optionalText(5).map(failure))
         return Row(
-            delivery: delivery, tries: Int(row.integer(7)), wait: row.integer(8), xml: row.blob(9),
+            delivery: delivery, tries: Int(row.quantity(7)), wait: row.quantity(8), xml: row.blob(9),
             timer: row.optionalInteger(10).map(HandlerID.init(rawValue:)),
             handler: row.optionalInteger(11).map(HandlerID.init(rawValue:)))
     }

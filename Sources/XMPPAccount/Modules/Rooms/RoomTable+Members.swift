@@ -84,7 +84,7 @@ extension RoomTable {
             (
                 room: row.text(0), by: row.optionalText(1), reason: row.optionalText(2),
                 password: row.optionalText(3), thread: row.optionalText(4), isDirect: row.integer(5) != 0,
-                receivedAt: row.integer(6)
+                receivedAt: row.quantity(6)
             )
         }
         return try rows.map { row in
@@ -150,7 +150,7 @@ extension RoomTable {
             """, account, room.description, stay, limit
         ) { (row) throws(HandlerError) in
             Unconfirmed(
-                row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.integer(3),
+                row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.quantity(3),
                 ticket: row.optionalText(4))
         }
     }

@@ -110,7 +110,7 @@ struct RoomTable {
     func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Int64] {
         let times = try step.all(
             "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
-        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        ) { (row) throws(HandlerError) in (row.text(0), row.quantity(1)) }
         return Dictionary(uniqueKeysWithValues: times)
     }
 
@@ -153,10 +153,10 @@ struct RoomTable {
         init(_ row: borrowing Row) throws(HandlerError) {
             (jid, nick, state) = (row.text(0), row.text(1), row.text(2))
             (subject, subjectBy) = (row.optionalText(3), row.optionalText(4))
-            (archiveID, lastTime) = (row.optionalText(5), row.optionalInteger(6))
+            (archiveID, lastTime) = (row.optionalText(5), row.optionalQuantity(6))
             (password, history) = (row.optionalText(7), row.blob(8))
             (wasJoined, configures) = (row.integer(9) != 0, row.integer(10) != 0)
-            (ticket, joinedAt, askedNick) = (row.text(11), row.optionalInteger(12), row.optionalText(13))
+            (ticket, joinedAt, askedNick) = (row.text(11), row.optionalQuantity(12), row.optionalText(13))
         }
 
         var room: Room {

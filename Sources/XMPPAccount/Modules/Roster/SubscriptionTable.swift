@@ -74,7 +74,7 @@ struct SubscriptionTable {
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
                     jid: $0, status: row.optionalText(1), nick: row.optionalText(2),
-                    receivedAt: row.integer(3))
+                    receivedAt: row.quantity(3))
             }
         }.compactMap(\.self)
     }
