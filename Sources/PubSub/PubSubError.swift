@@ -54,7 +54,8 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
         text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.rawValue
         if let unsupportedFeature { text += ", feature \(unsupportedFeature)" }
         if let said = stanzaError.text { text += ", saying \"\(said)\"" }
-        return text + "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
+        text += "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
+        return VisibleText(text).description
     }
 
     private static func generalAdvice(_ kind: StanzaError.Kind) -> String {

@@ -56,5 +56,5 @@ public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The message, with the text it is about.
-    public var description: String { "\(message) (\(part.rawValue) '\(text)')" }
+    public var description: String { VisibleText("\(message) (\(part.rawValue) '\(text)')").description }
 }

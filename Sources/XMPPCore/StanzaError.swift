@@ -105,6 +105,8 @@ extension StanzaError: CustomStringConvertible {
     /// Kind, condition and text in one line.
     public var description: String {
         let conditions = [condition.rawValue] + (applicationCondition.map { [$0.name] } ?? [])
-        return "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
+        let whole =
+            "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
+        return VisibleText(whole).description
     }
 }

@@ -38,7 +38,7 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// The message, with its cause.
-    public var description: String { message + (cause.map { " \($0)" } ?? "") }
+    public var description: String { VisibleText(message + (cause.map { " \($0)" } ?? "")).description }
 
     /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
     public var stanzaError: StanzaError {

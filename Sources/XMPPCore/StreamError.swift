@@ -68,7 +68,7 @@ extension StreamError: CustomStringConvertible {
     /// Condition and text in one line.
     public var description: String {
         let conditions = [condition.rawValue] + (applicationCondition.map { [$0.name] } ?? [])
-        return conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")
+        return VisibleText(conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")).description
     }
 }
 

@@ -60,5 +60,5 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// The message with its code.
-    public var description: String { "\(message) (\(condition.rawValue))" }
+    public var description: String { VisibleText("\(message) (\(condition.rawValue))").description }
 }

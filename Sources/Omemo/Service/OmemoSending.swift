@@ -42,11 +42,11 @@ public struct OmemoSending: Sendable {
         public var description: String {
             switch self {
             case .noDevices: "the user has no OMEMO device"
-            case .listUnknown(let reason): "the device list is not known: \(reason)"
-            case .noBundle(let reason): "the device's keys are not known: \(reason)"
+            case .listUnknown(let reason): "the device list is not known: \(VisibleText(reason))"
+            case .noBundle(let reason): "the device's keys are not known: \(VisibleText(reason))"
             case .undecided: "nobody has decided yet whether to trust the device's key"
             case .untrusted: "the device's key is not trusted"
-            case .broken(let reason): "the session with the device is broken: \(reason)"
+            case .broken(let reason): "the session with the device is broken: \(VisibleText(reason))"
             case .unsupportedContent: "the device's version of OMEMO carries text only"
             }
         }

@@ -130,7 +130,7 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
         self.message = message
     }
 
-    public var description: String { message }
+    public var description: String { VisibleText(message).description }
 
     /// An item that holds something else than its node is for.
     ///

@@ -128,12 +128,18 @@ enum ClientApp {
         var time: String
         var body: String
 
-        /// One line: whatever people write stays inside of it.
-        var text: String {
+        /// One line, and each further line of the body moved in, so that no body looks like another message.
+        var text: VisibleText {
             let name = nick.map { "\(peer) \($0)" } ?? peer
-            let shown = body.split(separator: "\n", omittingEmptySubsequences: false).joined(
-                separator: "\n    ")
-            return "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(Terminal.harmless(shown))"
+            return
+                "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(VisibleText(joining: lines, by: "\n    "))"
+        }
+
+        /// By bytes: to Swift the end of a line CR LF is one character, which is no line feed.
+        private var lines: [VisibleText] {
+            body.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
+                "\(Substring($0.last == UInt8(ascii: "\r") ? $0.dropLast() : $0))"
+            }
         }
     }
 
@@ -144,7 +150,7 @@ enum ClientApp {
         func read(_ row: borrowing Row) -> (row: Int64, line: Line) {
             let line = Line(
                 peer: row.text(1), nick: row.optionalText(2), own: row.integer(3) != 0,
-                time: DateTime.text(row.integer(4)), body: row.text(5))
+                time: DateTime.text(row.quantity(4)), body: row.text(5))
             return (row.integer(0), line)
         }
         guard let peer else { return try step.first(sql) { (row) throws(HandlerError) in read(row) } }
@@ -179,9 +185,9 @@ extension Client {
         }
     }
 
-    static func json(_ value: some Encodable) throws -> String {
+    static func json(_ value: some Encodable) throws -> VisibleText {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        return VisibleText(json: String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 }

@@ -26,7 +26,7 @@ struct LoginCommand {
         }
         let name = info.identities.first { $0.category == "server" }?.name ?? account.configuration.jid.domain
         Terminal.say("logged in as \(state.jid)")
-        Terminal.say(Self.sentence(Terminal.harmless(name), offers, canResume: state.canResume))
+        Terminal.say("\(Self.sentence(name, offers, canResume: state.canResume))")
         Terminal.say("\(Terminal.count(state.contacts, "contact"))")
         if state.unseen > 0 {
             let wait = state.unseen == 1 ? "waits" : "wait"

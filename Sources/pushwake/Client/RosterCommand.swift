@@ -96,7 +96,7 @@ struct RosterCommand {
         }
 
         var text: String {
-            let name = name.map { " (\(Terminal.harmless($0)))" } ?? ""
+            let name = name.map { " (\($0))" } ?? ""
             let asked = isAsked ? ", was asked for their presence" : ""
             return "\(isOnline ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
         }
@@ -129,7 +129,7 @@ struct RosterCommand {
             for request in requests { Terminal.say(try Client.json(Request(jid: request))) }
             return
         }
-        for contact in contacts { Terminal.say(contact.text) }
+        for contact in contacts { Terminal.say("\(contact.text)") }
         if contacts.isEmpty { Terminal.say("no contacts; add one with 'pushwake roster add USER@DOMAIN'") }
         for request in requests {
             Terminal.say("\(request) asks to see the account's presence: 'pushwake roster accept \(request)'")
