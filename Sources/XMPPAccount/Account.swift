@@ -65,6 +65,7 @@ public final class Account: Sendable {
         try configuration.validate()
         OpenSSL.start
         let modules = try ModuleList(configuration.modules)
+        for file in store.narrowedFiles { configuration.note(.warning, .session, PrivateFile.narrowed(file)) }
         self.modules = modules
         self.configuration = configuration
         self.store = store

@@ -39,6 +39,9 @@ extension AccountLoop {
             owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence,
             handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         isFenced = false
+        if let file = ownership?.narrowedFile {
+            account.configuration.note(.warning, .session, PrivateFile.narrowed(file))
+        }
         account.configuration.onMilestone?(.owned)
     }
 

@@ -12,6 +12,8 @@ final class Connection {
     let database: OpaquePointer
     let path: String
     private let control: TransactionControl
+    /// Whether others had access to the file until it was opened.
+    var wasNarrowed = false
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
     /// Why the open transaction can no longer commit: the storage failed in it.
