@@ -93,22 +93,23 @@ package enum LoginChoice: Hashable, Sendable {
         return choice
     }
 
+    /// Between this side and the server somebody may have changed the offer, and only the server can notice. So the login
+    /// always says what was seen: with a -PLUS mechanism in the offer it is bound, to the default type where the list of
+    /// types (XEP-0440) is gone or names none that the session has; without one the gs2 flag is `y` (RFC 5802 section 6).
     private static func bestSCRAM(
         _ offer: LoginOffer, _ bindings: ChannelBindings
     ) throws(SASLError) -> SCRAMChoice? {
         let known = SCRAMMechanism.byPreference.filter { offer.mechanisms.contains($0.name) }
-        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
-        if let type = bindings.types.first(where: { offer.bindingTypes.contains($0.rawValue) }),
+        let listed = bindings.types.first { offer.bindingTypes.contains($0.rawValue) }
+        if let plus = known.first(where: \.isPlus), let type = listed ?? bindings.defaultType,
             let data = bindings[type]
         {
-            if let plus = known.first(where: \.isPlus) {
-                return SCRAMChoice(mechanism: plus, binding: .used(type, data))
-            }
-            guard offersPlus || known.isEmpty else { throw contradiction(offer) }
+            return SCRAMChoice(mechanism: plus, binding: .used(type, data))
         }
+        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
+        guard listed == nil || offersPlus || known.isEmpty else { throw contradiction(offer) }
         guard let plain = known.first(where: { !$0.isPlus }) else { return nil }
-        let couldBind = !bindings.isEmpty && !offersPlus && offer.bindingTypes.isEmpty
-        return SCRAMChoice(mechanism: plain, binding: couldBind ? .notOffered : .unsupported)
+        return SCRAMChoice(mechanism: plain, binding: bindings.isEmpty ? .unsupported : .notOffered)
     }
 
     private static func nothing(_ offer: LoginOffer) -> SASLError {
