@@ -2,7 +2,7 @@
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
 # requests pending, a login after a long absence, conversations with OMEMO under random kills, and a million handlers
-# through two workers.
+# through two workers, and stores of which each column is altered in turn.
 #
 #   KILLS=10000 SEED=1 make torture
 #
@@ -37,5 +37,7 @@ echo "storm: 150000 messages"
 echo "OMEMO: 1000 messages with each version on each server"
 swift build --build-tests
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
+echo "altered stores: every column with every value"
+ALTERED_VALUES=all swift test --skip-build --disable-xctest --filter AlteredStoreTests
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
