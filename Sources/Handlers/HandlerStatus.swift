@@ -84,7 +84,7 @@ extension Connection {
                 isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
                 state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
                 boundAt: row.quantity(6),
-                due: row.optionalQuantity(7), attempts: Int(row.quantity(8)), deaths: Int(row.quantity(9)),
+                due: row.optionalInteger(7), attempts: Int(row.quantity(8)), deaths: Int(row.quantity(9)),
                 reason: row.optionalText(10),
                 trace: row.optionalInteger(11).map(HandlerID.init(rawValue:)) ?? id)
         }
