@@ -2,9 +2,9 @@
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
 # requests pending, a login after a long absence, conversations with OMEMO under random kills, and a million handlers
-# through two workers.
+# through two workers. At last each fuzz target for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
 #
-#   KILLS=10000 SEED=1 make torture
+#   KILLS=10000 SEED=1 FUZZ_SECONDS=3600 make torture
 #
 # KILLS is the sum over the servers. A run that fails says its seed, and keeps its database and logs.
 set -euo pipefail
@@ -39,3 +39,5 @@ swift build --build-tests
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
+echo "fuzzing: ${FUZZ_SECONDS:-3600} s for each target"
+FUZZ_SECONDS=${FUZZ_SECONDS:-3600} scripts/fuzz.sh

@@ -1,0 +1,64 @@
+import Glibc
+@testable import Handlers
+@testable import XMPPAccount
+import XMPPCore
+
+extension FuzzTarget {
+    /// What a server sends on an open stream, taken into a step of an account with every module: no stanza makes the step
+    /// fail, each is counted once, and the store holds together. The step is then undone.
+    static let inbound = FuzzTarget("inbound", maximumLength: 8192, dictionary: "xml") { bytes in
+        let elements = try Element.all(in: bytes)
+        struct Undo: Error {}
+        do {
+            try world.made().store.step { step in
+                try take(elements, world.made(), in: step)
+                throw Undo()
+            }
+        } catch is Undo {}
+    }
+
+    private static let world = Result { () throws in
+        let made = try FuzzAccount(path: ScratchFolder.make() + "/store.db")
+        try made.fill()
+        return made
+    }
+
+    private static func take(_ elements: [Element], _ world: FuzzAccount, in step: borrowing Step) throws {
+        var inbound = try world.begin(in: step)
+        for element in elements {
+            let before = inbound.management.received
+            do {
+                try inbound.process(.element(element), in: step)
+            } catch let fault as StreamFault {
+                try require(!Stanza.isStanza(element), "a stanza ends the stream: \(fault.error)")
+                break
+            } catch {
+                throw Finding("\(element) makes the step fail: \(error)")
+            }
+            let counted = inbound.management.received.distance(from: before)
+            try require(
+                counted == (Stanza.isStanza(element) ? 1 : 0), "\(element) was counted \(counted) times")
+        }
+        try world.end(inbound, in: step)
+        try check(step)
+    }
+
+    private static func check(_ step: borrowing Step) throws {
+        let dangling = try step.first("PRAGMA foreign_key_check") { (row) throws(HandlerError) in row.text(0)
+        }
+        try require(dangling == nil, "a row of \(dangling ?? "") names one that is not there")
+        let lost = try step.first(
+            "SELECT count(*) FROM request WHERE handler NOT IN (SELECT id FROM handler)"
+        ) { (row) throws(HandlerError) in row.integer(0) }
+        try require(lost == 0, "a request waits without a handler")
+        let waiting = try step.all("SELECT xml FROM outbox ORDER BY seq DESC LIMIT 8") {
+            (row) throws(HandlerError) in row.blob(0)
+        }
+        for xml in waiting {
+            let text = String(decoding: xml, as: UTF8.self)
+            let element = try? Element(stored: text, defaultNamespace: Namespaces.client)
+            try require(
+                element.flatMap { try? Stanza($0) } != nil, "what waits to be sent is no stanza: \(text)")
+        }
+    }
+}
