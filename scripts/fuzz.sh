@@ -14,8 +14,9 @@ seconds=${FUZZ_SECONDS:-60}
 build=.build/fuzz
 fuzz=$build/release/fuzz
 corpora=Fuzz/corpus
-# All corpora together stay under a megabyte.
+# Of each corpus. All together stay under a megabyte.
 corpus_bytes=32768
+corpus_files=100
 scripts/setup.sh test
 FUZZING=1 swift build --quiet -c release --scratch-path "$build" --product fuzz \
     -Xswiftc -sanitize=fuzzer,address -Xswiftc -enable-testing
@@ -36,17 +37,16 @@ fi
 tidy() {
     local target=$1 found=$2 kept=$scratch/kept input
     rm -rf "$kept" && mkdir "$kept"
-    FUZZ_TARGET=$target "$fuzz" -merge=1 -max_len="$3" -rss_limit_mb=2048 "$kept" "$corpora/$target" "$found" \
+    FUZZ_TARGET=$target "$fuzz" -set_cover_merge=1 -max_len="$3" -rss_limit_mb=2048 "$kept" "$corpora/$target" "$found" \
         >"$scratch/merge.log" 2>&1 || cat "$scratch/merge.log" >&2
     find "$corpora/$target" -type f -regextype posix-extended -regex '.*/[0-9a-f]{40}' -delete
     # Small ones first: they are read more easily, and more of them fit.
-    local sum
-    sum=$(du -cb "$corpora/$target" | tail -n 1 | cut -f 1)
-    while read -r bytes input; do
-        sum=$((sum + bytes))
-        [ "$sum" -le "$corpus_bytes" ] || break
-        cp "$input" "$corpora/$target/"
-    done < <(find "$kept" -type f -printf '%s %p\n' | sort -n)
+    find "$kept" -type f -printf '%s %p\n' | sort -n | head -n "$corpus_files" |
+        while read -r bytes input; do
+            total=$((${total:-0} + bytes))
+            [ "$total" -le "$corpus_bytes" ] || break
+            cp "$input" "$corpora/$target/"
+        done
 }
 
 # A crash made as small as it gets in a minute, under a name that stays.

@@ -12,6 +12,7 @@ extension FuzzTarget {
         do {
             try world.made().store.step { step in
                 try take(elements, world.made(), in: step)
+                if Digest.of(bytes) % pageCheckShare == 0 { try checkPages(step) }
                 throw Undo()
             }
         } catch is Undo {}
@@ -21,6 +22,14 @@ extension FuzzTarget {
         let made = try FuzzAccount(path: ScratchFolder.make() + "/store.db")
         try made.fill()
         return made
+    }
+
+    /// Looking at every page takes as long as the step; one input in so many does.
+    private static let pageCheckShare: UInt64 = 64
+
+    private static func checkPages(_ step: borrowing Step) throws {
+        let result = try step.first("PRAGMA quick_check(1)") { (row) throws(HandlerError) in row.text(0) }
+        try require(result == "ok", "the database is damaged: \(result ?? "no answer")")
     }
 
     private static func take(_ elements: [Element], _ world: FuzzAccount, in step: borrowing Step) throws {

@@ -12,14 +12,14 @@ extension FuzzTarget {
         let ends = try ownerEnds.made()
         guard let first = bytes.first, first % 2 == 0 else {
             ends.impostor.content.withLock { $0 = Array(bytes.dropFirst()) }
-            let answer = OwnerSocket.ask(.isAlive, path: ends.impostorPath, milliseconds: 1000)
+            let answer = OwnerSocket.ask(.isAlive, path: ends.impostorPath, milliseconds: 30_000)
             return try require(
                 answer?.rawValue == bytes.dropFirst().first.flatMap { OwnerAnswer(rawValue: $0)?.rawValue },
                 "an impostor's \(bytes.dropFirst()) is read as \(String(describing: answer))")
         }
         try ends.say(Array(bytes.dropFirst()))
         try require(
-            OwnerSocket.ask(.isAlive, path: ends.ownerPath, milliseconds: 1000) == .keeping,
+            OwnerSocket.ask(.isAlive, path: ends.ownerPath, milliseconds: 30_000) == .keeping,
             "after \(bytes.dropFirst()) the owner does not answer")
     }
 
