@@ -79,12 +79,12 @@ import Testing
     func large() throws {
         let text = FuzzTarget("text") { bytes in try require(bytes.count < 100, "\(bytes.count)") }
         var sizes: [Int] = []
-        for number in 0..<20_000 {
+        for number in 0..<5000 {
             do { try text.check(Array("abc\(number)".utf8)) } catch { sizes.append(Int("\(error)") ?? 0) }
         }
-        #expect((5...60).contains(sizes.count), "\(sizes.count) of 20000")
+        #expect((1...20).contains(sizes.count), "\(sizes.count) of 5000")
         #expect(sizes.allSatisfy { (FuzzTarget.largeBytes - 64...FuzzTarget.largeBytes).contains($0) })
         let short = FuzzTarget("short", .short) { bytes in try require(bytes.count < 100, "large") }
-        for number in 0..<20_000 { try short.check(Array("abc\(number)".utf8)) }
+        for number in 0..<5000 { try short.check(Array("abc\(number)".utf8)) }
     }
 }
