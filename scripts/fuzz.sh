@@ -59,7 +59,8 @@ keep_crash() {
     name=$corpora/$target/found-$(sha1sum "$small" | cut -c 1-12)
     cp "$small" "$name"
     echo "$target: $name breaks a rule" >&2
-    FUZZ_TARGET=$target "$fuzz" "$name" 2>&1 | grep -E -m 1 'FINDING|ERROR: |SUMMARY|Fatal error' >&2 || true
+    FUZZ_TARGET=$target "$fuzz" "$name" 2>&1 | grep -E -m 2 'FINDING|AddressSanitizer: |Fatal error|/Sources/' |
+        cut -c 1-300 >&2 || true
 }
 
 status=0
