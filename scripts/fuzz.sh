@@ -21,6 +21,11 @@ scripts/setup.sh test
 FUZZING=1 swift build --quiet -c release --scratch-path "$build" --product fuzz \
     -Xswiftc -sanitize=fuzzer,address -Xswiftc -enable-testing
 
+if [ -n "$only" ] && ! "$fuzz" | grep -q "^$only "; then
+    echo "fuzz: there is no target '$only'; these are: $("$fuzz" | cut -d ' ' -f 1 | tr '\n' ' ')" >&2
+    exit 2
+fi
+
 # What the targets write stays in memory where it can, and goes with this script whatever ends them.
 scratch=$(mktemp -d "$([ -w /dev/shm ] && echo /dev/shm || echo "${TMPDIR:-/tmp}")/durable-handlers-fuzz-XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
@@ -30,7 +35,8 @@ export ASAN_OPTIONS=detect_leaks=0:handle_abort=0:malloc_context_size=2:quaranti
 
 if [ $# -gt 1 ]; then
     shift
-    FUZZ_TARGET=$only exec "$fuzz" "$@"
+    FUZZ_TARGET=$only "$fuzz" -artifact_prefix="$scratch/" "$@"
+    exit
 fi
 
 # The smallest inputs that reach what the corpus reaches; those named by people stay whatever they reach.
@@ -53,13 +59,14 @@ tidy() {
 keep_crash() {
     local target=$1 crash=$2 small=$scratch/small
     cp "$crash" "$small"
-    FUZZ_TARGET=$target "$fuzz" -minimize_crash=1 -exact_artifact_path="$small" -max_total_time=60 "$crash" \
+    FUZZ_TARGET=$target "$fuzz" -minimize_crash=1 -exact_artifact_path="$small" -artifact_prefix="$scratch/" \
+        -max_total_time=60 "$crash" \
         >"$scratch/minimize.log" 2>&1 || true
     local name
     name=$corpora/$target/found-$(sha1sum "$small" | cut -c 1-12)
     cp "$small" "$name"
     echo "$target: $name breaks a rule" >&2
-    FUZZ_TARGET=$target "$fuzz" "$name" 2>&1 | grep -E -m 2 'FINDING|AddressSanitizer: |Fatal error|/Sources/' |
+    FUZZ_TARGET=$target "$fuzz" -artifact_prefix="$scratch/" "$name" 2>&1 | grep -E -m 2 'FINDING|AddressSanitizer: |Fatal error|/Sources/' |
         cut -c 1-300 >&2 || true
 }
 
