@@ -4,7 +4,7 @@
 # requests pending, a login after a long absence, conversations with OMEMO under random kills, and a million handlers
 # through two workers. At last each fuzz target for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
 #
-#   KILLS=10000 SEED=1 FUZZ_SECONDS=3600 make torture
+#   KILLS=10000 SEED=1 FUZZ_SECONDS=900 make torture
 #
 # KILLS is the sum over the servers. A run that fails says its seed, and keeps its database and logs.
 set -euo pipefail
@@ -39,5 +39,5 @@ swift build --build-tests
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
-echo "fuzzing: ${FUZZ_SECONDS:-3600} s for each target"
-FUZZ_SECONDS=${FUZZ_SECONDS:-3600} scripts/fuzz.sh
+echo "fuzzing: ${FUZZ_SECONDS:-900} s for each target"
+FUZZ_SECONDS=${FUZZ_SECONDS:-900} scripts/fuzz.sh
