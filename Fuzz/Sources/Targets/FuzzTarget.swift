@@ -21,7 +21,7 @@ struct FuzzTarget: Sendable {
     /// The file in `Fuzz/dictionaries` with words that libFuzzer puts into inputs; nil for none.
     let dictionary: String?
     private let form: Form
-    /// How many times the code under test reads one input.
+    /// How many passes over one input its time is for.
     private let passes: Int64
     /// Runs the code under test on one input. It throws ``Finding`` where a rule is broken; what the code throws at bad
     /// input is none.
