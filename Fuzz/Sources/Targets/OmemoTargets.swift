@@ -21,8 +21,11 @@ extension FuzzTarget {
             _ = try? OmemoEnvelope.open(
                 Serializer(standaloneIn: "").bytes(element), sender: own, recipient: own, isRoom: false)
             guard let encrypted = try? OmemoEncrypted.read(element, for: device, of: own) else { continue }
-            let again = try? OmemoEncrypted.read(encrypted.element, for: device, of: own)
-            try require(again == encrypted, "an encrypted message reads as another one")
+            let written = encrypted.element
+            let again = try? OmemoEncrypted.read(written, for: device, of: own)
+            try require(
+                again?.element.canonical == written.canonical && again?.keys == encrypted.keys,
+                "an encrypted message reads as another one")
             for key in encrypted.keys {
                 guard let payload = encrypted.payload else { continue }
                 _ = try? OmemoPayload.decrypt(
