@@ -2,9 +2,9 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check schema bench torture docs format lint clean
+.PHONY: help setup build demo test check schema bench fuzz torture docs format lint clean
 
-FORMATTED := Package.swift Benchmarks Sources Tests Snippets
+FORMATTED := Package.swift Benchmarks Fuzz Sources Tests Snippets
 TEST_EVENTS := .build/tests.json
 
 help: ## list these commands
@@ -34,7 +34,10 @@ schema: ## write handlers.lock anew, after a change of a stored handler that was
 bench: ## measure against floors and peers; ONLY=prefix for a part
 	@scripts/bench.sh $(ONLY)
 
-torture: ## the long kill tests
+fuzz: ## fuzz every entry of foreign bytes; TARGET=name for one, SECONDS=60 for each
+	@FUZZ_SECONDS=$(SECONDS) scripts/fuzz.sh $(TARGET)
+
+torture: ## the long kill tests and long fuzzing
 	@scripts/torture.sh
 
 docs: ## build the documentation into .build/docs

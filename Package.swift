@@ -209,6 +209,36 @@ if environment["OMEMO_BENCHMARKS"] != nil {
         ))
 }
 
+// What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
+let fuzzed: [Target.Dependency] = [
+    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "XMPPAccount", "XMPPCore", "pushwake",
+]
+if environment["FUZZING"] == nil {
+    package.targets.append(
+        .testTarget(
+            name: "FuzzTests", dependencies: fuzzed + ["TestThreads"], path: "Fuzz/Sources",
+            sources: ["Targets", "Replay"]))
+} else {
+    // No program can be linked with another one: as much of pushwake as is fuzzed is a library here.
+    package.products.removeAll { $0.name.hasPrefix("pushwake") }
+    package.targets.removeAll { $0.type == .test || $0.name.hasPrefix("pushwake") }
+    package.targets += [
+        .target(
+            name: "pushwake", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            exclude: ["Inspect/StoreRepair.swift"],
+            sources: [
+                "AppServer/ComponentStream.swift", "AppServer/PushDesk.swift", "Arguments.swift", "Help",
+                "Inspect", "Terminal.swift",
+            ]),
+        .systemLibrary(name: "CLibFuzzer", path: "Fuzz/CLibFuzzer"),
+        .executableTarget(
+            name: "fuzz", dependencies: fuzzed + ["CLibFuzzer"], path: "Fuzz/Sources",
+            sources: ["Targets", "Fuzzer"],
+            // The default linker fails at what AddressSanitizer exports.
+            linkerSettings: [.unsafeFlags(["-use-ld=lld"])]),
+    ]
+}
+
 for target in package.targets where ![.system, .plugin, .binary].contains(target.type) {
     target.swiftSettings =
         (target.swiftSettings ?? []) + [

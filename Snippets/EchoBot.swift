@@ -24,7 +24,7 @@ do {
     let account = try Account(configuration, store: store)
     let events = account.events
     try await account.listen(as: "echo", Echo.received())
-    try await account.connect()
+    try await account.connect(retrying: true)
     for await event in events { if case .stopped(let error) = event { throw error } }
 } catch { print("EchoBot: \(error)") }
 exit(1)  // A bot ends only when something failed.

@@ -34,7 +34,7 @@ do {
     let account = try Account(configuration, store: store)
     let events = account.events
     try await account.omemo.listen(as: "echo", SecretEcho.heard())
-    try await account.connect()
+    try await account.connect(retrying: true)
     try await account.omemo.start()
     for await event in events { if case .stopped(let error) = event { throw error } }
 } catch { print("EncryptedEcho: \(error)") }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the @Test functions in Tests/ with those that ran, by the event streams of `swift test`
+# Compares the @Test functions in Tests/ and Fuzz/ with those that ran, by the event streams of `swift test`
 # (--event-stream-output-path). A parameterized test counts once. Exit status 1 when one did not run.
 #
 #   scripts/check-test-count.sh EVENTS...
@@ -12,7 +12,8 @@ cd "$(dirname "$0")/.."
 }
 
 # Both lists hold lines "module/file.swift:line", where the line is that of the attribute.
-declared=$(grep -rnE --include='*.swift' '^[[:space:]]*@Test\b' Tests |
+declared=$(grep -rnE --include='*.swift' '^[[:space:]]*@Test\b' Tests Fuzz |
+    sed -E 's#^Fuzz/Sources/Replay/#Tests/FuzzTests/#' |
     sed -E 's#^Tests/([^/]+)/(.*/)?([^/]+\.swift):([0-9]+):.*#\1/\3:\4#' | sort -u)
 # The id of a function ends in its place; that of a suite does not.
 ran=$(grep -hF '"kind":"testStarted"' "$@" |

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
-# requests pending, a login after a long absence, conversations with OMEMO under random kills, and a million handlers
-# through two workers.
+# requests pending, a login after a long absence, conversations with OMEMO under random kills, lines that break after each
+# byte, a million handlers through two workers, and stores of which each column is altered in turn. At last each fuzz target
+# for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
 #
-#   KILLS=10000 SEED=1 make torture
+#   KILLS=10000 SEED=1 FUZZ_SECONDS=900 make torture
 #
 # KILLS is the sum over the servers. A run that fails says its seed, and keeps its database and logs.
 set -euo pipefail
@@ -37,5 +38,11 @@ echo "storm: 150000 messages"
 echo "OMEMO: 1000 messages with each version on each server"
 swift build --build-tests
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
+echo "lines that break after each byte"
+TORN_POSITIONS=all swift test --skip-build --disable-xctest --filter TornStreamTests
+echo "altered stores: every column with every value"
+ALTERED_VALUES=all swift test --skip-build --disable-xctest --filter AlteredStoreTests
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
+echo "fuzzing: ${FUZZ_SECONDS:-900} s for each target"
+FUZZ_SECONDS=${FUZZ_SECONDS:-900} scripts/fuzz.sh

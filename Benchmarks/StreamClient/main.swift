@@ -46,7 +46,7 @@ struct Stored: Handler {
         let body = call.message.body ?? ""
         try call.step.execute(
             "INSERT INTO message(peer, body) VALUES (?, ?)", call.message.from?.description, body)
-        let sent = Int64(body.prefix { $0 != " " }) ?? 0
+        let sent = Int64(body.string.prefix { $0 != " " }) ?? 0
         call.step.afterCommit { Progress.shared.note(sent) }
     }
 }

@@ -20,7 +20,7 @@ struct BenchmarkCommand {
         RoundTripBenchmark(),
         InboundBenchmark(), ArchiveBenchmark(),
         WakeBenchmark(), TakeOverBenchmark(),
-        ParserBenchmark(),
+        ParserBenchmark(), HostileTextBenchmark(),
         SessionStartBenchmark(),
     ]
 

@@ -103,9 +103,18 @@ struct Invocation: Sendable {
         return try ArgumentCoding.decode(handler, from: arguments(for: handler))
     }
 
+    /// How many versions of a handler can lie between the one that bound it and this program.
+    private static var mostUpcasts: Int { 10_000 }
+
     /// The stored arguments brought to this version, with the call's own arguments over them by name.
     private func arguments<H: DurableHandler>(for handler: H.Type) throws -> [UInt8] {
         if stored.version == H.version && overrides.isEmpty { return stored.arguments }
+        guard stored.version >= 0, H.version - stored.version <= Self.mostUpcasts else {
+            throw HandlerError(
+                .upcastFailed,
+                "the handler '\(stored.name)' is stored with version \(stored.version), which no program had; discard it, or put a backup back"
+            )
+        }
         var record = try ArgumentCoding.record(stored.arguments, handler: stored.name)
         for version in stored.version..<max(stored.version, H.version) {
             do {

@@ -20,10 +20,14 @@ public protocol DurableEvent: Codable, Sendable {
 extension Step {
     /// Tells the live program of an event once this step has committed.
     ///
+    /// At most 100 000 events of a kind and scope wait, each of 64 KiB at most as JSON: nobody consumes more than that. A
+    /// handler that cannot post is set aside with what it was called with.
+    ///
     /// - Parameters:
     ///   - event: The event.
     ///   - scope: In whose service it happened; nil for the program as a whole.
-    /// - Throws: ``HandlerError`` `argumentNotEncodable` when it cannot be stored, or the codes of the store.
+    /// - Throws: ``HandlerError`` `argumentNotEncodable` when it cannot be stored or is too large, `tooManyEvents` when too
+    ///   many wait, or the codes of the store.
     public func post<Event: DurableEvent>(_ event: Event, in scope: HandlerScope? = nil) throws(HandlerError)
     {
         let payload: [UInt8]
@@ -33,6 +37,18 @@ extension Step {
             throw HandlerError(
                 .argumentNotEncodable, "the event '\(Event.id)' cannot be stored: \(plainReason(error))",
                 cause: error)
+        }
+        guard payload.count <= Transaction.maximumEventBytes else {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "the event '\(Event.id)' has \(payload.count) bytes, more than \(Transaction.maximumEventBytes); store the content in a table and post its row"
+            )
+        }
+        guard try transaction.mayPost(Event.id, in: scope) else {
+            throw HandlerError(
+                .tooManyEvents,
+                "\(Transaction.maximumEvents) events '\(Event.id)' wait; consume them with store.events, or post none"
+            )
         }
         try transaction.connection.execute(
             "INSERT INTO event(name, scope, payload, posted_at) VALUES (?, ?, ?, ?)",
@@ -147,6 +163,28 @@ extension HandlerStore {
 }
 
 extension Transaction {
+    /// How many events of a kind and scope may wait.
+    static let maximumEvents = 100_000
+    /// How many bytes an event may have.
+    static let maximumEventBytes = 64 << 10
+
+    /// Whether one more event may be posted. Events are numbered in order, so the span of those that wait bounds their
+    /// count; only a wide span is worth counting.
+    fileprivate func mayPost(_ name: String, in scope: HandlerScope?) throws(HandlerError) -> Bool {
+        let span = try connection.first(
+            """
+            SELECT (SELECT id FROM event WHERE name = ?1 AND scope IS ?2 ORDER BY id DESC LIMIT 1)
+                - (SELECT id FROM event WHERE name = ?1 AND scope IS ?2 ORDER BY id LIMIT 1)
+            """, [name, scope?.rawValue]
+        ) { (row) throws(HandlerError) in row.integer(0) }
+        if span ?? 0 < Self.maximumEvents - 1 { return true }
+        let count = try connection.first(
+            "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope IS ? LIMIT ?)",
+            [name, scope?.rawValue, Self.maximumEvents]
+        ) { (row) throws(HandlerError) in row.integer(0) }
+        return count ?? 0 < Self.maximumEvents
+    }
+
     fileprivate func nextEvent<Event: DurableEvent>(
         _ kind: Event.Type, in scope: HandlerScope?
     ) throws(HandlerError) -> StoredEvent<Event>? {
@@ -154,7 +192,7 @@ extension Transaction {
             "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS ? ORDER BY id LIMIT 1",
             [Event.id, scope?.rawValue]
         ) { (row) throws(HandlerError) in
-            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.integer(2))
+            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.quantity(2))
         }
     }
 }

@@ -60,7 +60,7 @@ extension Connection {
             }
             return Ending(
                 handler: id, name: row.text(0), outcome: outcome,
-                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.integer(3),
+                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.quantity(3),
                 trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
         }
     }

@@ -64,6 +64,8 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let runnerClosed = Code(rawValue: "runner-closed")
         /// The system gives no more threads or files.
         public static let resourcesExhausted = Code(rawValue: "resources-exhausted")
+        /// So many events of a kind wait that no more may be posted.
+        public static let tooManyEvents = Code(rawValue: "too-many-events")
         /// Another SQLite error: a faulty statement, a constraint.
         public static let sql = Code(rawValue: "sql")
     }

@@ -79,12 +79,12 @@ extension Connection {
         ) { (row) throws(HandlerError) in
             let id = HandlerID(rawValue: row.integer(0))
             return HandlerStatus(
-                id: id, name: row.text(1), version: Int(row.integer(2)),
+                id: id, name: row.text(1), version: Int(row.quantity(2)),
                 arguments: Masking.text(row.blob(3)),
                 isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
                 state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
-                boundAt: row.integer(6),
-                due: row.optionalInteger(7), attempts: Int(row.integer(8)), deaths: Int(row.integer(9)),
+                boundAt: row.quantity(6),
+                due: row.optionalInteger(7), attempts: Int(row.quantity(8)), deaths: Int(row.quantity(9)),
                 reason: row.optionalText(10),
                 trace: row.optionalInteger(11).map(HandlerID.init(rawValue:)) ?? id)
         }

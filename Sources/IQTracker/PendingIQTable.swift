@@ -42,7 +42,7 @@ public struct PendingIQTable: Sendable {
     /// One request that waits.
     public struct Request: Hashable, Sendable {
         /// The IQ's id.
-        public let stanzaID: String
+        public let stanzaID: ForeignText
         /// Whom it asked; nil when it named nobody, which means the own account.
         public let peer: JID?
         /// The handler that its answer calls.
@@ -89,7 +89,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
-        stanzaID: String, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
+        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
         timeoutPolicy: TimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -124,7 +124,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The request; nil when none waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func take(id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    public func take(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
         guard let request else { return nil }
@@ -136,11 +136,12 @@ public struct PendingIQTable: Sendable {
     /// the id of the first one.
     ///
     /// - Parameter id: The id of the step before.
-    package static func nextID(after id: String) -> String {
+    package static func nextID(after id: ForeignText) -> ForeignText {
+        let id = id.string
         guard let mark = id.lastIndex(of: successorMark), let number = Int(id[id.index(after: mark)...]),
             number < .max
-        else { return id + [successorMark] + "2" }
-        return id[...mark] + String(number + 1)
+        else { return ForeignText(id + [successorMark] + "2") }
+        return ForeignText(id[...mark] + String(number + 1))
     }
 
     private static let successorMark: Character = "/"
@@ -228,13 +229,13 @@ public struct PendingIQTable: Sendable {
     public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
-            row.optionalInteger(0)
+            row.optionalQuantity(0)
         } ?? nil
     }
 
     // MARK: Rows
 
-    private func find(_ id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    private func find(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?",
             account, id,
@@ -242,7 +243,7 @@ public struct PendingIQTable: Sendable {
     }
 
     /// What ``nextID(after:)`` names: all ids with the mark and a digit.
-    private func successor(of id: String, in step: borrowing Step) throws(HandlerError) -> Request? {
+    private func successor(of id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             """
             SELECT stanza_id, peer, handler, on_timeout FROM request
@@ -250,7 +251,7 @@ public struct PendingIQTable: Sendable {
             """, account, id, read: Self.read)
     }
 
-    private func remove(_ id: String, in step: borrowing Step) throws(HandlerError) {
+    private func remove(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM request WHERE account = ? AND stanza_id = ?", account, id)
     }
 
@@ -264,7 +265,7 @@ public struct PendingIQTable: Sendable {
                 cause: error)
         }
         return Request(
-            stanzaID: row.text(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
+            stanzaID: row.foreignText(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
             timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call)
     }
 }

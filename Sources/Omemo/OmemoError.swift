@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// Why something of OMEMO could not be done, with a sentence that says what to do.
 ///
 /// ```swift
@@ -51,5 +53,5 @@ public struct OmemoError: Error, Sendable, CustomStringConvertible {
         self.message = message
     }
 
-    public var description: String { "\(message) (\(code))" }
+    public var description: String { VisibleText("\(message) (\(code))").description }
 }

@@ -9,7 +9,7 @@ import XMPPCore
 enum PubSubSubject: Codable, Hashable, Sendable {
     case items
     case page(request: PubSubPage.Request)
-    case publish(itemID: String?)
+    case publish(itemID: ForeignText?)
     case create
     case form(form: PubSubForm)
     case subscribe(jid: JID?)
@@ -21,7 +21,7 @@ enum PubSubSubject: Codable, Hashable, Sendable {
 extension PubSubReply {
     private struct Stored: Codable {
         var service: JID?
-        var node: String?
+        var node: ForeignText?
         var subject: PubSubSubject
         var reply: String
     }

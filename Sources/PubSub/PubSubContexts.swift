@@ -34,7 +34,7 @@ public struct PubSubFetch: PubSubContext {
     /// Who was asked; the own bare address for the own account.
     public var service: JID { reply.service }
     /// The node's name.
-    public var node: String { reply.node ?? "" }
+    public var node: ForeignText { reply.node ?? "" }
     /// How it ended: switch over it.
     public let outcome: Outcome
     let reply: PubSubReply
@@ -66,7 +66,7 @@ public struct PubSubPublication: PubSubContext {
     /// How publishing ended.
     public enum Outcome: Hashable, Sendable {
         /// Published, under this id; nil when the service chose one and did not tell.
-        case published(id: String?)
+        case published(id: ForeignText?)
         /// The node exists and is configured otherwise than required; nothing was published. Configure the node and
         /// publish again (XEP-0060 section 7.1.5), which `configuring: true` does by itself, once.
         case preconditionNotMet(PubSubError)
@@ -81,19 +81,19 @@ public struct PubSubPublication: PubSubContext {
     /// Where the node is; the own bare address for the own account.
     public var service: JID { reply.service }
     /// The node's name.
-    public var node: String { reply.node ?? "" }
+    public var node: ForeignText { reply.node ?? "" }
     /// How it ended: switch over it.
     public let outcome: Outcome
     let reply: PubSubReply
     /// The id under which was published; nil when the service was to choose.
-    let itemID: String?
+    let itemID: ForeignText?
 
-    init(reply: PubSubReply, itemID: String?, outcome: Outcome) {
+    init(reply: PubSubReply, itemID: ForeignText?, outcome: Outcome) {
         (self.reply, self.itemID, self.outcome) = (reply, itemID, outcome)
     }
 
     /// The item's id; nil when the service chose one and did not tell.
-    public var value: String? {
+    public var value: ForeignText? {
         get throws {
             switch outcome {
             case .published(let id): return id
@@ -137,7 +137,7 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
     /// Who was asked; the own bare address for the own account.
     public var service: JID { reply.service }
     /// The node's name; nil when the service as a whole was asked, or was to choose a name.
-    public var node: String? { reply.node }
+    public var node: ForeignText? { reply.node }
     /// How it ended: switch over it.
     public let outcome: Outcome
     let reply: PubSubReply

@@ -1,3 +1,5 @@
+public import XMPPCore
+
 extension PubSubError {
     /// A condition in the namespace `http://jabber.org/protocol/pubsub#errors`. Open: a name that this table does not
     /// know is kept as it came.
@@ -5,11 +7,11 @@ extension PubSubError {
     /// Source: the schema of XEP-0060 section 18.2, and section 7.1.3.4 for `node-full`, which the schema lacks.
     public struct Condition: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         /// The element's name.
-        public let rawValue: String
+        public let rawValue: ForeignText
         /// A condition by its element's name.
-        public init(rawValue: String) { self.rawValue = rawValue }
+        public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
-        public var description: String { rawValue }
+        public var description: String { rawValue.string }
 
         /// Only those on the node's whitelist may do this (6.1.3.4).
         public static let closedNode = Condition(rawValue: "closed-node")

@@ -13,7 +13,7 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
     /// PubSub's own condition; nil when the service gave none.
     public let condition: Condition?
     /// The feature that the service lacks, such as `retrieve-items`; given with ``Condition/unsupported``.
-    public let unsupportedFeature: String?
+    public let unsupportedFeature: ForeignText?
     /// The error of the stanza, with the condition and the text of RFC 6120.
     public let stanzaError: StanzaError
 
@@ -51,10 +51,11 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What happened and what to do, in one sentence.
     public var description: String {
         var text = "the PubSub service answered with "
-        text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.rawValue
+        text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.description
         if let unsupportedFeature { text += ", feature \(unsupportedFeature)" }
         if let said = stanzaError.text { text += ", saying \"\(said)\"" }
-        return text + "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
+        text += "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
+        return VisibleText(text).description
     }
 
     private static func generalAdvice(_ kind: StanzaError.Kind) -> String {

@@ -9,7 +9,7 @@ public import XMPPCore
 /// Source: XEP-0060 section 7.1.1.
 public struct PubSubItem: Hashable, Sendable {
     /// The id, unique in the node; nil lets the service choose one when it is published.
-    public var id: String?
+    public var id: ForeignText?
     /// What the item holds; nil for an item without content.
     public var payload: Element?
 
@@ -18,8 +18,8 @@ public struct PubSubItem: Hashable, Sendable {
     /// - Parameters:
     ///   - id: The id, unique in the node; nil lets the service choose one.
     ///   - payload: What the item holds; nil for nothing.
-    public init(id: String? = nil, payload: Element? = nil) {
-        self.id = id
+    public init(id: (any TextConvertible)? = nil, payload: Element? = nil) {
+        self.id = id?.foreignText
         self.payload = payload
     }
 
@@ -46,5 +46,5 @@ public enum PubSubSelection: Hashable, Sendable {
     /// The most recent ones, at most that many; 1 or more.
     case newest(Int)
     /// Those with these ids; at least one. Items that do not exist are left out of the answer.
-    case ids([String])
+    case ids([ForeignText])
 }

@@ -11,9 +11,9 @@ public import XMPPCore
 public struct PubSubSubscription: Hashable, Sendable {
     /// How far a subscription has come. Open for states of later versions.
     public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
+        public let rawValue: ForeignText
+        public init(rawValue: ForeignText) { self.rawValue = rawValue }
+        public var description: String { rawValue.string }
 
         /// There is no subscription; setting it ends one.
         public static let none = State(rawValue: "none")
@@ -29,13 +29,13 @@ public struct PubSubSubscription: Hashable, Sendable {
     }
 
     /// The node; nil where it goes without saying.
-    public var node: String?
+    public var node: ForeignText?
     /// Who is subscribed.
     public var jid: JID
     /// How far the subscription has come.
     public var state: State
     /// What tells it from others of the same address to the same node; keep it where the service gives one.
-    public var id: String?
+    public var id: ForeignText?
 
     /// Describes a subscription, as ``PubSubOperation/setSubscriptions(_:to:)`` takes it.
     ///
@@ -44,8 +44,10 @@ public struct PubSubSubscription: Hashable, Sendable {
     ///   - state: How far it has come; `none` ends it.
     ///   - id: What tells it from others of the same address; nil where the service gives none.
     ///   - node: The node; nil where it goes without saying.
-    public init(_ jid: JID, _ state: State, id: String? = nil, node: String? = nil) {
-        (self.jid, self.state, self.id, self.node) = (jid, state, id, node)
+    public init(
+        _ jid: JID, _ state: State, id: (any TextConvertible)? = nil, node: (any TextConvertible)? = nil
+    ) {
+        (self.jid, self.state, self.id, self.node) = (jid, state, id?.foreignText, node?.foreignText)
     }
 
     /// Reads a `<subscription/>`; nil when neither it nor the caller says address and state.
@@ -54,7 +56,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     ///   - node: The node when the element names none.
     ///   - jid: The subscriber when the element names none.
     ///   - state: The state when the element says none, which the schema allows (section 18.1).
-    init?(_ element: Element, node: String?, jid: JID?, state: State? = nil) {
+    init?(_ element: Element, node: ForeignText?, jid: JID?, state: State? = nil) {
         let named = element[Wire.jid].map { try? JID($0) } ?? jid
         guard let named, let state = element[Wire.subscription] ?? state?.rawValue else { return nil }
         self.init(
@@ -81,9 +83,9 @@ public struct PubSubSubscription: Hashable, Sendable {
 public struct PubSubAffiliation: Hashable, Sendable {
     /// What an affiliation allows. Open for kinds of later versions.
     public struct Kind: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
+        public let rawValue: ForeignText
+        public init(rawValue: ForeignText) { self.rawValue = rawValue }
+        public var description: String { rawValue.string }
 
         /// May read where others need permission.
         public static let member = Kind(rawValue: "member")
@@ -103,7 +105,7 @@ public struct PubSubAffiliation: Hashable, Sendable {
     }
 
     /// The node; nil where it goes without saying.
-    public var node: String?
+    public var node: ForeignText?
     /// Whose affiliation it is: a bare address.
     public var jid: JID
     /// What it allows.
@@ -115,12 +117,12 @@ public struct PubSubAffiliation: Hashable, Sendable {
     ///   - jid: Whose; a resource is left out when it is sent.
     ///   - kind: What it allows; `none` ends one.
     ///   - node: The node; nil where it goes without saying.
-    public init(_ jid: JID, _ kind: Kind, node: String? = nil) {
-        (self.jid, self.kind, self.node) = (jid, kind, node)
+    public init(_ jid: JID, _ kind: Kind, node: (any TextConvertible)? = nil) {
+        (self.jid, self.kind, self.node) = (jid, kind, node?.foreignText)
     }
 
     /// Reads an `<affiliation/>`; nil when it names neither address nor kind.
-    init?(_ element: Element, node: String?, jid: JID?) {
+    init?(_ element: Element, node: ForeignText?, jid: JID?) {
         let named = element[Wire.jid].map { try? JID($0) } ?? jid
         guard let named, let kind = element[Wire.affiliation] else { return nil }
         self.init(named, Kind(rawValue: kind), node: element[Wire.node] ?? node)

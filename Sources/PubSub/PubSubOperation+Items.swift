@@ -13,9 +13,10 @@ extension PubSubOperation where Context == PubSubFetch {
     ///
     /// Source: XEP-0060 section 6.5.
     public static func items(
-        of node: String, _ selection: PubSubSelection = .all, subscription: String? = nil
+        of node: any TextConvertible, _ selection: PubSubSelection = .all,
+        subscription: (any TextConvertible)? = nil
     ) -> PubSubOperation {
-        PubSubOperation(.get, node, question: { .items(then: $0) }, read: { $0.fetch }) { _ in
+        PubSubOperation(.get, node.foreignText, question: { .items(then: $0) }, read: { $0.fetch }) { _ in
             try PubSubRequest.items(selection, of: node, subscription: subscription)
         }
     }
@@ -35,14 +36,15 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubPage> {
     ///
     /// Source: XEP-0060 section 6.5.4, XEP-0059.
     public static func page(
-        of node: String, at position: ResultPage.Position = .start, limit: Int
+        of node: any TextConvertible, at position: ResultPage.Position = .start, limit: Int
     ) -> PubSubOperation {
         page(of: node, PubSubPage.Request(position, limit: limit))
     }
 
-    static func page(of node: String, _ request: PubSubPage.Request) -> PubSubOperation {
+    static func page(of node: any TextConvertible, _ request: PubSubPage.Request) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .page(request: request, then: $0) }, read: { $0.page(request) }
+            .get, node.foreignText, question: { .page(request: request, then: $0) },
+            read: { $0.page(request) }
         ) { _ in
             try PubSubRequest.page(of: node, at: request.position, limit: request.limit)
         }
@@ -65,12 +67,12 @@ extension PubSubOperation where Context == PubSubPublication {
     ///
     /// Source: XEP-0060 sections 7.1 and 7.1.5, XEP-0163 section 3.
     public static func publish(
-        _ item: PubSubItem?, on node: String, requiring options: [PubSubOption] = [],
+        _ item: PubSubItem?, on node: any TextConvertible, requiring options: [PubSubOption] = [],
         configuring: Bool = false
     ) -> PubSubOperation {
         let id = item?.id
         return PubSubOperation(
-            type: .set, node: node,
+            type: .set, node: node.foreignText,
             payload: { _ in
                 try PubSubRequest.publish(item, on: node, requiring: options)
             }, question: { remedy, then in .publish(itemID: id, remedy: remedy, then: then) },
@@ -90,8 +92,10 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 7.2.
-    public static func retract(_ id: String, from node: String, notifying: Bool = true) -> PubSubOperation {
-        change(node) { _ in
+    public static func retract(
+        _ id: any TextConvertible, from node: any TextConvertible, notifying: Bool = true
+    ) -> PubSubOperation {
+        change(node.foreignText) { _ in
             try PubSubRequest.retract(id, from: node, notifying: notifying)
         }
     }

@@ -1,7 +1,7 @@
 import XMPPAccount
 public import XMPPCore
 
-extension PubSubOperation where Context == PubSubAnswer<String> {
+extension PubSubOperation where Context == PubSubAnswer<ForeignText> {
     /// Makes a node; the answer brings its name.
     ///
     /// - Parameters:
@@ -11,8 +11,11 @@ extension PubSubOperation where Context == PubSubAnswer<String> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.1.
-    public static func create(_ node: String? = nil, with options: [PubSubOption] = []) -> PubSubOperation {
-        PubSubOperation(.set, node, question: { .create(then: $0) }, read: { $0.creation }) { _ in
+    public static func create(_ node: (any TextConvertible)? = nil, with options: [PubSubOption] = [])
+        -> PubSubOperation
+    {
+        PubSubOperation(.set, node?.foreignText, question: { .create(then: $0) }, read: { $0.creation }) {
+            _ in
             try PubSubRequest.create(node, with: options)
         }
     }
@@ -25,7 +28,9 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.2.
-    public static func configuration(of node: String) -> PubSubOperation { form(.configuration, of: node) }
+    public static func configuration(of node: any TextConvertible) -> PubSubOperation {
+        form(.configuration, of: node)
+    }
 
     /// Asks how new nodes are configured.
     ///
@@ -38,12 +43,14 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 6.4.
-    public static func defaultSubscriptionOptions(of node: String? = nil) -> PubSubOperation {
+    public static func defaultSubscriptionOptions(of node: (any TextConvertible)? = nil) -> PubSubOperation {
         form(.defaultOptions, of: node)
     }
 
-    private static func form(_ form: PubSubForm, of node: String?) -> PubSubOperation {
-        PubSubOperation(.get, node, question: { .form(form: form, then: $0) }, read: { $0.form(form) }) { _ in
+    private static func form(_ form: PubSubForm, of node: (any TextConvertible)?) -> PubSubOperation {
+        PubSubOperation(
+            .get, node?.foreignText, question: { .form(form: form, then: $0) }, read: { $0.form(form) }
+        ) { _ in
             try PubSubRequest.plain(form.name, form.namespace, of: node)
         }
     }
@@ -59,8 +66,9 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.2.4.
-    public static func configure(_ node: String, with options: [PubSubOption]) -> PubSubOperation {
-        change(node) { _ in try PubSubRequest.configure(node, with: options) }
+    public static func configure(_ node: any TextConvertible, with options: [PubSubOption]) -> PubSubOperation
+    {
+        change(node.foreignText) { _ in try PubSubRequest.configure(node, with: options) }
     }
 
     /// Deletes a node with its items and subscriptions.
@@ -72,8 +80,10 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.4.
-    public static func delete(_ node: String, redirect: String? = nil) -> PubSubOperation {
-        change(node) { _ in try PubSubRequest.delete(node, redirect: redirect) }
+    public static func delete(_ node: any TextConvertible, redirect: (any TextConvertible)? = nil)
+        -> PubSubOperation
+    {
+        change(node.foreignText) { _ in try PubSubRequest.delete(node, redirect: redirect) }
     }
 
     /// Deletes all items of a node.
@@ -82,8 +92,8 @@ extension PubSubOperation where Context == PubSubCompletion {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.5.
-    public static func purge(_ node: String) -> PubSubOperation {
-        change(node) { _ in
+    public static func purge(_ node: any TextConvertible) -> PubSubOperation {
+        change(node.foreignText) { _ in
             try PubSubRequest.plain(Wire.purge, Namespaces.pubsubOwner, of: node)
         }
     }
@@ -98,9 +108,9 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///
     /// Source: XEP-0060 section 8.9.2.
     public static func setAffiliations(
-        _ affiliations: [PubSubAffiliation], with node: String
+        _ affiliations: [PubSubAffiliation], with node: any TextConvertible
     ) -> PubSubOperation {
-        change(node) { _ in
+        change(node.foreignText) { _ in
             try PubSubRequest.changes(
                 Wire.affiliations, affiliations.map { ($0.jid.bare, nil, $0.element) }, of: node)
         }
@@ -116,9 +126,9 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///
     /// Source: XEP-0060 section 8.8.2.
     public static func setSubscriptions(
-        _ subscriptions: [PubSubSubscription], to node: String
+        _ subscriptions: [PubSubSubscription], to node: any TextConvertible
     ) -> PubSubOperation {
-        change(node) { _ in
+        change(node.foreignText) { _ in
             try PubSubRequest.changes(
                 Wire.subscriptions, subscriptions.map { ($0.jid, $0.id, $0.element) }, of: node)
         }

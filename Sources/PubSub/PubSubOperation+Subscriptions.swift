@@ -13,10 +13,11 @@ extension PubSubOperation where Context == PubSubAnswer<PubSubSubscription> {
     ///
     /// Source: XEP-0060 sections 6.1 and 6.3.7.
     public static func subscribe(
-        to node: String, as jid: JID? = nil, with options: [PubSubOption] = []
+        to node: any TextConvertible, as jid: JID? = nil, with options: [PubSubOption] = []
     ) -> PubSubOperation {
         PubSubOperation(
-            .set, node, question: { .subscribe(jid: jid, then: $0) }, read: { $0.subscription(jid) }
+            .set, node.foreignText, question: { .subscribe(jid: jid, then: $0) },
+            read: { $0.subscription(jid) }
         ) {
             own in
             try PubSubRequest.subscribe(jid ?? own, to: node, with: options)
@@ -36,9 +37,9 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///
     /// Source: XEP-0060 section 6.2.
     public static func unsubscribe(
-        from node: String, as jid: JID? = nil, id: String? = nil
+        from node: any TextConvertible, as jid: JID? = nil, id: (any TextConvertible)? = nil
     ) -> PubSubOperation {
-        change(node) { own in
+        change(node.foreignText) { own in
             try PubSubRequest.unsubscribe(jid ?? own, id: id, from: node)
         }
     }
@@ -55,9 +56,10 @@ extension PubSubOperation where Context == PubSubCompletion {
     ///
     /// Source: XEP-0060 section 6.3.5.
     public static func setSubscriptionOptions(
-        of node: String, to options: [PubSubOption], as jid: JID? = nil, id: String? = nil
+        of node: any TextConvertible, to options: [PubSubOption], as jid: JID? = nil,
+        id: (any TextConvertible)? = nil
     ) -> PubSubOperation {
-        change(node) { own in
+        change(node.foreignText) { own in
             try PubSubRequest.options(jid ?? own, id: id, of: node, set: options)
         }
     }
@@ -75,10 +77,10 @@ extension PubSubOperation where Context == PubSubAnswer<DataForm> {
     ///
     /// Source: XEP-0060 section 6.3.
     public static func subscriptionOptions(
-        of node: String, as jid: JID? = nil, id: String? = nil
+        of node: any TextConvertible, as jid: JID? = nil, id: (any TextConvertible)? = nil
     ) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .form(form: .options, then: $0) }, read: { $0.form(.options) }
+            .get, node.foreignText, question: { .form(form: .options, then: $0) }, read: { $0.form(.options) }
         ) { own in
             try PubSubRequest.options(jid ?? own, id: id, of: node)
         }
@@ -92,7 +94,9 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 5.6.
-    public static func ownSubscriptions(to node: String? = nil) -> PubSubOperation { list(.own, node) }
+    public static func ownSubscriptions(to node: (any TextConvertible)? = nil) -> PubSubOperation {
+        list(.own, node)
+    }
 
     /// Asks for everybody's subscriptions to a node of one's own.
     ///
@@ -100,11 +104,12 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubSubscription]> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.8.1.
-    public static func subscriptions(to node: String) -> PubSubOperation { list(.node, node) }
+    public static func subscriptions(to node: any TextConvertible) -> PubSubOperation { list(.node, node) }
 
-    private static func list(_ list: PubSubList, _ node: String?) -> PubSubOperation {
+    private static func list(_ list: PubSubList, _ node: (any TextConvertible)?) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .subscriptions(list: list, then: $0) }, read: { $0.subscriptions(list) }
+            .get, node?.foreignText, question: { .subscriptions(list: list, then: $0) },
+            read: { $0.subscriptions(list) }
         ) { _ in
             try PubSubRequest.plain(Wire.subscriptions, list.namespace, of: node)
         }
@@ -118,7 +123,9 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubAffiliation]> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 5.7.
-    public static func ownAffiliations(with node: String? = nil) -> PubSubOperation { list(.own, node) }
+    public static func ownAffiliations(with node: (any TextConvertible)? = nil) -> PubSubOperation {
+        list(.own, node)
+    }
 
     /// Asks who may do what with a node of one's own.
     ///
@@ -126,11 +133,12 @@ extension PubSubOperation where Context == PubSubAnswer<[PubSubAffiliation]> {
     /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0060 section 8.9.1.
-    public static func affiliations(with node: String) -> PubSubOperation { list(.node, node) }
+    public static func affiliations(with node: any TextConvertible) -> PubSubOperation { list(.node, node) }
 
-    private static func list(_ list: PubSubList, _ node: String?) -> PubSubOperation {
+    private static func list(_ list: PubSubList, _ node: (any TextConvertible)?) -> PubSubOperation {
         PubSubOperation(
-            .get, node, question: { .affiliations(list: list, then: $0) }, read: { $0.affiliations(list) }
+            .get, node?.foreignText, question: { .affiliations(list: list, then: $0) },
+            read: { $0.affiliations(list) }
         ) { _ in
             try PubSubRequest.plain(Wire.affiliations, list.namespace, of: node)
         }

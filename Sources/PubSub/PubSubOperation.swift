@@ -17,7 +17,7 @@ public import XMPPCore
 public struct PubSubOperation<Context: PubSubContext>: Sendable {
     let type: IQ.Kind
     /// What it is about; nil for the service as a whole.
-    let node: String?
+    let node: ForeignText?
     /// Makes what is sent; it needs to know the own address.
     let payload: @Sendable (_ own: JID) throws -> Element
     /// What is stored until the answer comes.
@@ -30,7 +30,8 @@ public struct PubSubOperation<Context: PubSubContext>: Sendable {
 
 extension PubSubOperation {
     init(
-        _ type: IQ.Kind, _ node: String?, question: @escaping @Sendable (Durable<Context>) -> PubSubQuestion,
+        _ type: IQ.Kind, _ node: ForeignText?,
+        question: @escaping @Sendable (Durable<Context>) -> PubSubQuestion,
         read: @escaping @Sendable (PubSubReply) -> Context,
         payload: @escaping @Sendable (_ own: JID) throws -> Element
     ) {
@@ -50,7 +51,7 @@ extension PubSubOperation {
 extension PubSubOperation where Context == PubSubCompletion {
     /// An operation of which is told that it was done.
     static func change(
-        _ node: String, payload: @escaping @Sendable (_ own: JID) throws -> Element
+        _ node: ForeignText, payload: @escaping @Sendable (_ own: JID) throws -> Element
     ) -> PubSubOperation {
         PubSubOperation(
             .set, node, question: { .change(then: $0) }, read: { $0.completion }, payload: payload)

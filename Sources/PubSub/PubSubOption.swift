@@ -11,18 +11,18 @@ public import XMPPCore
 /// Source: XEP-0060 sections 7.1.5 and 17.4.
 public struct PubSubOption: Hashable, Sendable {
     /// The field's name, such as `pubsub#access_model`.
-    public let name: String
+    public let name: ForeignText
     /// Its values, one for most fields.
-    public let values: [String]
+    public let values: [ForeignText]
 
     /// Makes a field.
     ///
     /// - Parameters:
     ///   - name: Its name, such as `pubsub#notify_retract`.
     ///   - values: Its values; booleans are `true` or `false`, or `1` or `0`.
-    public init(_ name: String, _ values: [String]) {
-        self.name = name
-        self.values = values
+    public init(_ name: any TextConvertible, _ values: [any TextConvertible]) {
+        self.name = name.foreignText
+        self.values = values.map(\.foreignText)
     }
 
     /// A field of a form that a service sent, to send it back.

@@ -24,7 +24,7 @@ public struct PubSubPage: Hashable, Sendable {
     /// when the service leads in a circle.
     public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? { following.map { .page(of: node, $0) } }
 
-    private let node: String
+    private let node: ForeignText
     /// What the page that follows is asked for with.
     private let following: Request?
 
@@ -32,7 +32,7 @@ public struct PubSubPage: Hashable, Sendable {
     struct Request: Codable, Hashable, Sendable {
         var limit: Int
         /// The item at which the page was to begin; nil for the first or the last page.
-        var mark: String?
+        var mark: ForeignText?
         /// Whether pages are read from the end.
         var isBackward: Bool
         /// How many pages were read before it; nil for none.
@@ -60,7 +60,7 @@ public struct PubSubPage: Hashable, Sendable {
         ///
         /// Of all pages one is remembered, the 1st, 2nd, 4th, 8th and so on: a circle of any length is met again before
         /// three times as many pages were read (Brent's algorithm), and what is stored does not grow.
-        func following(_ mark: String, page digest: Int64) -> Request? {
+        func following(_ mark: ForeignText, page digest: Int64) -> Request? {
             guard digest != earlier else { return nil }
             var next = self
             let read = (pages ?? 0) &+ 1
@@ -71,14 +71,15 @@ public struct PubSubPage: Hashable, Sendable {
     }
 
     /// - Parameter index: The place of the first item in the whole, from 0, if the service says it.
-    init(items: [PubSubItem], page: ResultPage?, index: Int?, node: String, request: Request) {
+    init(items: [PubSubItem], page: ResultPage?, index: Int?, node: ForeignText, request: Request) {
         (self.items, self.page, self.node) = (items, page, node)
         let edge = request.isBackward ? page?.first : page?.last
         // A service that knows no positions sends the same page again and again; one without a name leads to the beginning.
         let isLast =
-            items.isEmpty || edge == request.mark || edge == ""
+            edge == request.mark || edge == ""
             || Self.isAtEdge(items.count, page, index, request)
-        following = isLast ? nil : edge.flatMap { request.following($0, page: Self.digest(items)) }
+        following =
+            isLast ? nil : edge.flatMap { request.following($0, page: Self.digest(items, edge: $0.string)) }
     }
 
     private static func isAtEdge(_ items: Int, _ page: ResultPage?, _ index: Int?, _ request: Request) -> Bool
@@ -89,8 +90,11 @@ public struct PubSubPage: Hashable, Sendable {
     }
 
     /// A number made from the ids of a page, in their order. An item that was published again stands among others then.
-    private static func digest(_ items: [PubSubItem]) -> Int64 {
+    ///
+    /// - Parameter edge: The page's end: all that is known of one whose items could not be read.
+    private static func digest(_ items: [PubSubItem], edge: String) -> Int64 {
         var hash: UInt64 = 0xcbf2_9ce4_8422_2325
+        let items = items.isEmpty ? [PubSubItem(id: edge)] : items
         for item in items {
             for byte in (item.id ?? "").utf8 { hash = (hash ^ UInt64(byte)) &* 0x100_0000_01b3 }
             hash = (hash ^ 0xff) &* 0x100_0000_01b3

@@ -18,7 +18,7 @@ struct PubSubAnswered: Handler {
     var question: PubSubQuestion
 
     func run(_ call: borrowing Call<IQReply>) throws {
-        let reply = PubSubReply(asked: service, node: node, reply: call.context)
+        let reply = PubSubReply(asked: service, node: node.map { ForeignText($0) }, reply: call.context)
         try question.answer(reply, in: call.step)
     }
 }
@@ -27,10 +27,10 @@ struct PubSubAnswered: Handler {
 enum PubSubQuestion: Codable, Sendable {
     case items(then: Durable<PubSubFetch>)
     case page(request: PubSubPage.Request, then: Durable<PubSubAnswer<PubSubPage>>)
-    case publish(itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>)
+    case publish(itemID: ForeignText?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>)
     /// The node is being configured so that publishing can be tried again.
-    case remedy(itemID: String?, remedy: PubSubRemedy, then: Durable<PubSubPublication>)
-    case create(then: Durable<PubSubAnswer<String>>)
+    case remedy(itemID: ForeignText?, remedy: PubSubRemedy, then: Durable<PubSubPublication>)
+    case create(then: Durable<PubSubAnswer<ForeignText>>)
     case form(form: PubSubForm, then: Durable<PubSubAnswer<DataForm>>)
     case subscribe(jid: JID?, then: Durable<PubSubAnswer<PubSubSubscription>>)
     case subscriptions(list: PubSubList, then: Durable<PubSubAnswer<[PubSubSubscription]>>)
@@ -71,7 +71,7 @@ struct PubSubRemedy: Codable, Sendable {
 // Each answer sends what comes next in its own step, so a process that dies in between loses nothing and repeats nothing.
 extension PubSubReply {
     fileprivate func publish(
-        itemID: String?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
+        itemID: ForeignText?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
     ) throws {
         guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
         let question = PubSubQuestion.remedy(itemID: itemID, remedy: remedy, then: then)
@@ -81,7 +81,8 @@ extension PubSubReply {
     }
 
     fileprivate func publishAgain(
-        itemID: String?, _ remedy: PubSubRemedy, then: Durable<PubSubPublication>, in step: borrowing Step
+        itemID: ForeignText?, _ remedy: PubSubRemedy, then: Durable<PubSubPublication>,
+        in step: borrowing Step
     ) throws {
         guard case .result = outcome else { return try step.run(then, with: publication(itemID: itemID)) }
         // Without a remedy: should the preconditions still not hold, nothing would come of doing it all once more.
@@ -91,5 +92,5 @@ extension PubSubReply {
     }
 
     /// The id of the step that follows this answer, so that canceling the first step reaches it.
-    private var nextID: String { PendingIQTable.nextID(after: reply.iq.id) }
+    private var nextID: ForeignText { PendingIQTable.nextID(after: reply.iq.id) }
 }

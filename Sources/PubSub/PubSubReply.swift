@@ -6,7 +6,7 @@ struct PubSubReply: Sendable {
     /// Who was asked; nil for the own account.
     let asked: JID?
     /// What it was about; nil for the service as a whole.
-    let node: String?
+    let node: ForeignText?
     let reply: IQReply
 
     var account: Account { reply.account }
@@ -36,7 +36,7 @@ struct PubSubReply: Sendable {
         }
     }
 
-    func publication(itemID: String?) -> PubSubPublication {
+    func publication(itemID: ForeignText?) -> PubSubPublication {
         PubSubPublication(
             reply: self, itemID: itemID,
             outcome: PubSubReading.publish(outcome, in: reply.iq, itemID: itemID))
@@ -47,7 +47,7 @@ struct PubSubReply: Sendable {
     var completion: PubSubCompletion { answer(.change) { (_) throws(PubSubError) in } }
 
     /// The answer names the node where the service chose its name, and need not otherwise (section 8.1.1).
-    var creation: PubSubAnswer<String> {
+    var creation: PubSubAnswer<ForeignText> {
         let node = node
         return answer(.create) { payload throws(PubSubError) in
             let created = PubSubReading.child(Wire.create, Namespaces.pubsub, of: payload)?[Wire.node]
@@ -132,7 +132,7 @@ enum PubSubReading {
         }
     }
 
-    static func fetch(_ reply: IQReply.Outcome, in iq: IQ, node: String) -> PubSubFetch.Outcome {
+    static func fetch(_ reply: IQReply.Outcome, in iq: IQ, node: ForeignText) -> PubSubFetch.Outcome {
         let outcome = outcome(reply, in: iq) { payload throws(PubSubError) in try items(payload, node: node) }
         return switch outcome {
         case .success(let items): .items(items)
@@ -142,7 +142,7 @@ enum PubSubReading {
         }
     }
 
-    static func items(_ payload: Element?, node: String) throws(PubSubError) -> [PubSubItem] {
+    static func items(_ payload: Element?, node: ForeignText) throws(PubSubError) -> [PubSubItem] {
         // An answer about something else must not be read as "no items".
         guard let items = child(Wire.items, Namespaces.pubsub, of: payload), items[Wire.node] == node else {
             throw .nonsense("the answer does not speak of the items of '\(node)'")
@@ -150,7 +150,9 @@ enum PubSubReading {
         return items.children(Wire.item, Namespaces.pubsub).map { PubSubItem($0) }
     }
 
-    static func publish(_ reply: IQReply.Outcome, in iq: IQ, itemID: String?) -> PubSubPublication.Outcome {
+    static func publish(_ reply: IQReply.Outcome, in iq: IQ, itemID: ForeignText?)
+        -> PubSubPublication.Outcome
+    {
         switch reply {
         case .timeout: return .timedOut
         case .error(let stanzaError):
@@ -164,7 +166,7 @@ enum PubSubReading {
     }
 
     static func list(
-        _ name: String, _ list: PubSubList, _ payload: Element?, node: String?
+        _ name: String, _ list: PubSubList, _ payload: Element?, node: ForeignText?
     ) throws(PubSubError) -> Element {
         let element = child(name, list.namespace, of: payload)
         let named = element?[Wire.node]

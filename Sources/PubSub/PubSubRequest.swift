@@ -7,10 +7,10 @@ enum PubSubRequest {
 
     /// `<items/>` (XEP-0060 section 6.5).
     static func items(
-        _ selection: PubSubSelection, of node: String, subscription: String? = nil
+        _ selection: PubSubSelection, of node: any TextConvertible, subscription: (any TextConvertible)? = nil
     ) throws(AccountError) -> Element {
         var items = try element(Wire.items, of: node)
-        items[Wire.subscriptionID] = subscription
+        items[Wire.subscriptionID] = subscription?.foreignText
         switch selection {
         case .all: break
         case .newest(let count):
@@ -18,7 +18,7 @@ enum PubSubRequest {
             guard count > 0 else {
                 throw invalid("the newest \(count) items cannot be asked for; ask for 1 or more")
             }
-            items[Wire.maxItems] = String(count)
+            items[Wire.maxItems] = "\(count)"
         case .ids(let ids):
             // Without any id it would mean all items.
             guard !ids.isEmpty, !ids.contains("") else {
@@ -31,7 +31,7 @@ enum PubSubRequest {
 
     /// `<items/>` with `<set/>` behind it (XEP-0060 section 6.5.4).
     static func page(
-        of node: String, at position: ResultPage.Position, limit: Int
+        of node: any TextConvertible, at position: ResultPage.Position, limit: Int
     ) throws(AccountError) -> Element {
         guard limit > 0 else {
             throw invalid("a page of \(limit) items cannot be asked for; ask for 1 or more")
@@ -43,7 +43,7 @@ enum PubSubRequest {
 
     /// `<publish/>` with its options behind it (XEP-0060 sections 7.1.1 and 7.1.5).
     static func publish(
-        _ item: PubSubItem?, on node: String, requiring options: [PubSubOption]
+        _ item: PubSubItem?, on node: any TextConvertible, requiring options: [PubSubOption]
     ) throws(AccountError) -> Element {
         var publish = try element(Wire.publish, of: node)
         if let item { publish.append(item.element) }
@@ -55,9 +55,11 @@ enum PubSubRequest {
 
     /// `<retract/>` (XEP-0060 section 7.2).
     static func retract(
-        _ id: String, from node: String, notifying: Bool
+        _ id: any TextConvertible, from node: any TextConvertible, notifying: Bool
     ) throws(AccountError) -> Element {
-        guard !id.isEmpty else { throw invalid("an item without an id cannot be retracted; give its id") }
+        guard !id.foreignText.isEmpty else {
+            throw invalid("an item without an id cannot be retracted; give its id")
+        }
         var retract = try element(Wire.retract, of: node)
         retract[Wire.notify] = notifying ? "true" : nil
         retract.append(PubSubItem(id: id).element)
@@ -67,7 +69,9 @@ enum PubSubRequest {
     // MARK: Nodes
 
     /// `<create/>` with its configuration behind it, which names no node (XEP-0060 section 8.1).
-    static func create(_ node: String?, with options: [PubSubOption]) throws(AccountError) -> Element {
+    static func create(_ node: (any TextConvertible)?, with options: [PubSubOption]) throws(AccountError)
+        -> Element
+    {
         let create = try element(Wire.create, of: node)
         let configure = Element(
             Wire.configure, namespace: Namespaces.pubsub,
@@ -76,7 +80,9 @@ enum PubSubRequest {
     }
 
     /// `<configure/>` with a filled in form (XEP-0060 section 8.2.4).
-    static func configure(_ node: String, with options: [PubSubOption]) throws(AccountError) -> Element {
+    static func configure(_ node: any TextConvertible, with options: [PubSubOption]) throws(AccountError)
+        -> Element
+    {
         guard !options.isEmpty else {
             throw invalid("a node was to be configured with nothing; give at least one option")
         }
@@ -85,7 +91,9 @@ enum PubSubRequest {
     }
 
     /// `<delete/>` (XEP-0060 section 8.4).
-    static func delete(_ node: String, redirect: String?) throws(AccountError) -> Element {
+    static func delete(_ node: any TextConvertible, redirect: (any TextConvertible)?) throws(AccountError)
+        -> Element
+    {
         var delete = try element(Wire.delete, Namespaces.pubsubOwner, of: node)
         if let redirect {
             delete.append(
@@ -96,7 +104,7 @@ enum PubSubRequest {
 
     /// An element with nothing but its node.
     static func plain(
-        _ name: String, _ namespace: String, of node: String?
+        _ name: String, _ namespace: String, of node: (any TextConvertible)?
     ) throws(AccountError) -> Element {
         wrapped([try element(name, namespace, of: node)])
     }
@@ -105,7 +113,7 @@ enum PubSubRequest {
 
     /// `<subscribe/>` with its options behind it, which name neither node nor subscriber (XEP-0060 sections 6.1, 6.3.7).
     static func subscribe(
-        _ jid: JID, to node: String, with options: [PubSubOption]
+        _ jid: JID, to node: any TextConvertible, with options: [PubSubOption]
     ) throws(AccountError) -> Element {
         let subscribe = try subscriber(Wire.subscribe, jid, nil, of: node)
         let form = Element(
@@ -115,13 +123,16 @@ enum PubSubRequest {
     }
 
     /// `<unsubscribe/>` (XEP-0060 section 6.2).
-    static func unsubscribe(_ jid: JID, id: String?, from node: String) throws(AccountError) -> Element {
+    static func unsubscribe(_ jid: JID, id: (any TextConvertible)?, from node: any TextConvertible)
+        throws(AccountError) -> Element
+    {
         wrapped([try subscriber(Wire.unsubscribe, jid, id, of: node)])
     }
 
     /// `<options/>`, with a filled in form to set them (XEP-0060 section 6.3).
     static func options(
-        _ jid: JID, id: String?, of node: String, set options: [PubSubOption]? = nil
+        _ jid: JID, id: (any TextConvertible)?, of node: any TextConvertible,
+        set options: [PubSubOption]? = nil
     ) throws(AccountError) -> Element {
         let element = try subscriber(Wire.options, jid, id, of: node)
         guard let options else { return wrapped([element]) }
@@ -133,13 +144,15 @@ enum PubSubRequest {
 
     /// What changes in a list; all else stays as it is (XEP-0060 sections 8.8.2 and 8.9.2).
     static func changes(
-        _ name: String, _ changes: [(jid: JID, id: String?, element: Element)], of node: String
+        _ name: String, _ changes: [(jid: JID, id: (any TextConvertible)?, element: Element)],
+        of node: any TextConvertible
     ) throws(AccountError) -> Element {
         guard !changes.isEmpty else {
             throw invalid("no \(name) were to be changed; give at least one")
         }
         // A service refuses two changes of the same entry (section 8.9.2.4).
-        guard Set(changes.map { "\($0.id ?? "") \($0.jid)" }).count == changes.count else {
+        guard Set(changes.map { ForeignText("\($0.id?.foreignText ?? "") \($0.jid)") }).count == changes.count
+        else {
             throw invalid("one of the \(name) was to be changed in two ways; name each address once")
         }
         var list = try element(name, Namespaces.pubsubOwner, of: node)
@@ -150,25 +163,26 @@ enum PubSubRequest {
     // MARK: Parts
 
     private static func subscriber(
-        _ name: String, _ jid: JID, _ id: String?, of node: String
+        _ name: String, _ jid: JID, _ id: (any TextConvertible)?, of node: any TextConvertible
     ) throws(AccountError) -> Element {
         var element = try element(name, of: node)
-        element[Wire.jid] = jid.description
-        element[Wire.subscriptionID] = id
+        element[Wire.jid] = jid.foreignText
+        element[Wire.subscriptionID] = id?.foreignText
         return element
     }
 
     private static func element(
-        _ name: String, _ namespace: String = Namespaces.pubsub, of node: String?
+        _ name: String, _ namespace: String = Namespaces.pubsub, of node: (any TextConvertible)?
     ) throws(AccountError) -> Element {
         if let node { try check(node: node) }
         return Element(name, namespace: namespace, attributes: [Wire.node: node])
     }
 
     /// Any name will do that can be written: another one would be asked for in its place.
-    static func check(node: String) throws(AccountError) {
+    static func check(node: any TextConvertible) throws(AccountError) {
+        let node = node.foreignText
         if node.isEmpty { throw invalid("a node without a name was asked for; give the node's name") }
-        let isWritable = node.unicodeScalars.allSatisfy { scalar in
+        let isWritable = node.string.unicodeScalars.allSatisfy { scalar in
             scalar.value >= 0x20 && ![0xFFFE, 0xFFFF].contains(scalar.value)
                 || ["\t", "\n", "\r"].contains(scalar)
         }

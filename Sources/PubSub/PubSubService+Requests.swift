@@ -110,7 +110,7 @@ extension PubSubService {
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
-        _ node: String, from service: JID? = nil, _ selection: PubSubSelection = .all,
+        _ node: any TextConvertible, from service: JID? = nil, _ selection: PubSubSelection = .all,
         then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
     ) async throws -> String {
         try await send(
@@ -131,7 +131,7 @@ extension PubSubService {
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
-        _ node: String, from service: JID? = nil, _ selection: PubSubSelection = .all,
+        _ node: any TextConvertible, from service: JID? = nil, _ selection: PubSubSelection = .all,
         then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
         in step: borrowing Step
     ) throws -> String {
@@ -160,7 +160,8 @@ extension PubSubService {
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func publish(
-        _ item: PubSubItem?, on node: String, at service: JID? = nil, requiring options: [PubSubOption] = [],
+        _ item: PubSubItem?, on node: any TextConvertible, at service: JID? = nil,
+        requiring options: [PubSubOption] = [],
         configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil
     ) async throws -> String {
@@ -185,7 +186,8 @@ extension PubSubService {
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func publish(
-        _ item: PubSubItem?, on node: String, at service: JID? = nil, requiring options: [PubSubOption] = [],
+        _ item: PubSubItem?, on node: any TextConvertible, at service: JID? = nil,
+        requiring options: [PubSubOption] = [],
         configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
         timeout: Int64? = nil, in step: borrowing Step
     ) throws -> String {
@@ -208,8 +210,9 @@ extension PubSubService {
 
     @discardableResult
     func send(
-        _ type: IQ.Kind, _ payload: Element, to service: JID?, node: String?, _ question: PubSubQuestion,
-        _ timeout: Int64?, id: String = StanzaID.random(), in step: borrowing Step
+        _ type: IQ.Kind, _ payload: Element, to service: JID?, node: (any TextConvertible)?,
+        _ question: PubSubQuestion,
+        _ timeout: Int64?, id: any TextConvertible = StanzaID.random(), in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
         guard account.store.registry.knows(PubSubAnswered.id) else {
@@ -220,8 +223,10 @@ extension PubSubService {
         }
         let iq = IQ(type: type, to: service, id: id, payload: payload)
         // When the answer can never come, the program's handler inside is invalidated with this module's.
-        let answered = try PubSubAnswered(service: service, node: node, question: question).durable
+        let answered = try PubSubAnswered(
+            service: service, node: node?.foreignText.string, question: question
+        ).durable
         try account.send(iq, then: answered, timeout: timeout, in: step)
-        return iq.id
+        return iq.id.string
     }
 }

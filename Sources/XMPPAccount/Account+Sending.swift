@@ -105,7 +105,7 @@ extension Account {
     ) throws -> String {
         try checkRoom(in: step)
         var element = message.element
-        let id = message.id ?? StanzaID.random()
+        let id = message.id ?? ForeignText(StanzaID.random())
         element["id"] = id
         let xml = Serializer().bytes(element)
         try checkSize(xml, in: step)
@@ -118,7 +118,7 @@ extension Account {
             session: sessions.live(in: step),
             handler: handler, in: step)
         wakeAfterCommit(step)
-        return id
+        return id.string
     }
 
     /// Sends presence from inside a step. It is not sent again in a later session.
@@ -155,8 +155,8 @@ extension Account {
     /// - Returns: False when no such request waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func cancelRequest(id: String, in step: borrowing Step) throws -> Bool {
-        guard let request = try requests.take(id: id, in: step) else { return false }
+    public func cancelRequest(id: some TextConvertible, in step: borrowing Step) throws -> Bool {
+        guard let request = try requests.take(id: id.foreignText, in: step) else { return false }
         try outbox.withdraw(requestID: request.stanzaID, in: step)
         try step.invalidate(request.handler, reason: .cancelled, environment: self)
         return true

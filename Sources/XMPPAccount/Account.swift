@@ -51,7 +51,7 @@ public final class Account: Sendable {
     /// The thread that owns the stream, until it is closed.
     private let thread = Mutex<WorkerThread?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
-    /// handlers. It runs from the first ``connect()`` on.
+    /// handlers. It runs from ``start()`` or the first ``connect(retrying:)`` on.
     public let runner: HandlerRunner
     let hub: EventHub
 
@@ -65,6 +65,7 @@ public final class Account: Sendable {
         try configuration.validate()
         OpenSSL.start
         let modules = try ModuleList(configuration.modules)
+        for file in store.narrowedFiles { configuration.note(.warning, .session, PrivateFile.narrowed(file)) }
         self.modules = modules
         self.configuration = configuration
         self.store = store
@@ -118,18 +119,41 @@ public final class Account: Sendable {
 
     // MARK: The stream
 
-    /// Takes the stream over, connects, and resumes the session or begins a new one.
+    /// Starts to call handlers whose time has come: timers, retries, async handlers. Connected or not, until ``close()``.
+    ///
+    /// ``connect(retrying:)`` does so, too. A program that only looks into the account calls neither, and no handler runs.
+    ///
+    /// ```swift
+    /// try account.start()  // a reminder that is due now comes now
+    /// try await account.connect(retrying: true)
+    /// ```
+    ///
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails, or `runnerClosed` when the account was closed.
+    public func start() throws { try runner.start() }
+
+    /// Takes the stream over, connects, and resumes the session or begins a new one. Starts the handlers, too: ``start()``.
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile
-    /// tries at
-    /// once. Call ``listen(as:_:)`` before: a message that arrives while nobody listens is acknowledged and gone.
+    /// tries at once. Call ``listen(as:_:)`` before: a message that arrives while nobody listens is acknowledged and gone.
     ///
-    /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails (it is then not
-    ///   tried again); ``/Handlers/HandlerError`` when the store fails.
-    public func connect() async throws {
+    /// ```swift
+    /// try await account.connect(retrying: true)  // a bot, which may start before its network is up
+    /// ```
+    ///
+    /// - Parameter retrying: Whether to try again, too, while there was no stream yet: by the same rules, with waits of 1/4
+    ///   second to a minute, and also while another process has the account. Each failure comes as
+    ///   ``AccountEvent/retrying(after:reason:)``. A program that stays wants that; a worker, or a command for people, wants
+    ///   to know at once.
+    /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails; retrying,
+    ///   ``AccountError`` when trying again cannot help, such as `notAuthorized`, or when it was ended by ``suspend()`` or
+    ///   ``close()``. ``/Handlers/HandlerError`` when the store fails.
+    public func connect(retrying: Bool = false) async throws {
         let told = store.toldByOthers
-        try await ask { .connect($0) }
-        try runner.start()
+        // The handlers start while the stream is being opened.
+        async let opened: Void = ask { .connect(retries: retrying, $0) }
+        let started = Result { try start() }
+        try await opened
+        try started.get()
         // What others committed behind the first look and before they were listened to.
         if store.toldByOthers != told { mailbox.noteRowsOfOthers() }
     }
@@ -301,7 +325,8 @@ extension AccountConfiguration {
         }
         let policy = acknowledgements
         guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
-            maximumOutbox > 0, recognizesCopiesFor > .zero,
+            maximumOutbox > 0, recognizesCopiesFor > .zero, keepAlive.map({ $0 > .zero }) ?? true,
+            inactiveKeepAlive > .zero,
             [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= 0 }),
             policy.requestsAfterStanzas >= 0, policy.acknowledgesAfterStanzas >= 0
         else {

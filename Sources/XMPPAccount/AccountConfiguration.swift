@@ -112,8 +112,18 @@ public struct AccountConfiguration: Sendable {
     public var requestTimeout: Int64 = 60_000
     /// How long connecting may take, from the first lookup to a session, in milliseconds; 1 or more.
     public var connectTimeout: Int64 = 30_000
-    /// How long the server may leave `<r/>` unanswered before the connection counts as dead, in milliseconds.
+    /// How long the server may leave an ack request or a ping unanswered before the connection counts as dead, in
+    /// milliseconds; 1 or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
     public var acknowledgementTimeout: Int64 = 30_000
+    /// After how much time without a proof that the server hears this side it is asked for one, on an open stream; more than
+    /// 0, nil for never.
+    ///
+    /// The proof is the answer to an ack request (XEP-0198), or to a ping where the server has no stream management
+    /// (XEP-0199); other bytes are none. Without it within ``acknowledgementTimeout`` the stream is opened again, so by
+    /// default a dead line is noticed within 90 seconds.
+    public var keepAlive: Duration? = .seconds(60)
+    /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
+    public var inactiveKeepAlive: Duration = .seconds(600)
     /// Within which time another process that owns the account and stays silent counts as frozen and is passed over, in
     /// milliseconds; 1 or more. The last 5 % of it, at most 25, are for the taking over itself.
     public var ownerSilence: Int64 = 500
@@ -122,7 +132,8 @@ public struct AccountConfiguration: Sendable {
     /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
     /// How long a message that was handled is remembered, so that a copy of it is recognized; more than 0. The main program
-    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay.
+    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay. Of one sender
+    /// some 5000 messages are remembered, the newest.
     public var recognizesCopiesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true

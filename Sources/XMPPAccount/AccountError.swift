@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// An error of an account, with a sentence that says what to do.
 ///
 /// ```swift
@@ -77,7 +79,8 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    public var description: String { message }
+    /// The message, on one line and without what steers a terminal (``/XMPPCore/VisibleText``).
+    public var description: String { VisibleText(message).description }
 
     /// Whether trying again cannot help until someone changes something.
     package var isFinal: Bool {

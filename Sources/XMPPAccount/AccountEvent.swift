@@ -30,7 +30,7 @@ public enum AccountEvent: Sendable {
     /// The server keeps the session no longer; why, if it said so. Requests sent in it were invalidated; messages will be
     /// sent again.
     case sessionLost(StanzaError?)
-    /// The server was asked how much it has handled.
+    /// The server was asked how much it has handled; the keep-alive's ack requests are not told.
     case acknowledgementRequested
     /// The server took responsibility for these stanzas, in the order in which they were sent. Only those that have an id
     /// or a key.

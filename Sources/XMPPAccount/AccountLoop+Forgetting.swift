@@ -6,11 +6,13 @@ extension AccountLoop {
     enum Forgetting {
         /// The next look comes at that time of the monotonic clock.
         case waiting(until: Int64)
+        /// Marks of an older form are being moved.
+        case moving
         case walking(SeenTable.Walk)
     }
 
     /// After how long it is tried again when it could not be done, in milliseconds.
-    private static let forgettingDelay: Int64 = 60_000
+    private static let forgettingDelay: Int64 = 600_000
 
     /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
     var forgettingDue: Int64? {
@@ -35,7 +37,8 @@ extension AccountLoop {
 
     private func forgetMore(in step: borrowing Step) throws -> Forgetting {
         switch forgetting {
-        case .waiting:
+        case .waiting, .moving:
+            if try account.seen.move(in: step) { return .moving }
             let rest = try account.seen.timeUntilForgetting(in: step)
             if rest > 0 { return .waiting(until: now + rest) }
             // What an archive sends from its last known place on may be copies.

@@ -13,11 +13,30 @@ extension AccountLoop {
         if now - stream.openedAt >= Self.stableTime { reconnection.reset() }
         loginMemory.note(error, of: account.configuration)
         countRefusal(error, on: stream)
+        if isUnheard(stream, error), reconnection.endedUnheard() { giveUpSession() }
         close(stream)
         // Somebody else may turn out to own the account.
         guard !isFenced else { return }
         account.hub.send(.suspended(error))
         retry(after: error, isFresh: stream.isResumed && now - stream.openedAt < Self.stableTime)
+    }
+
+    /// Whether the server resumed the session and then understood nothing: its parser may go on with an element that a killed
+    /// process left unfinished (docs/servers.md).
+    private func isUnheard(_ stream: LiveStream, _ error: AccountError) -> Bool {
+        guard stream.isResumed, !stream.hasCaughtUp else { return false }
+        // Silence counts where the bytes arrived at a server that said nothing for a while.
+        return error.code == .timedOut
+            ? stream.connection.isDelivered && now - stream.heardAt >= stream.keepAlive.timeout / 2
+            : Reconnection.isAboutUnfinishedElement(error)
+    }
+
+    /// The session is of no use any more: the next stream begins a new one.
+    func giveUpSession() {
+        try? account.store.step { step in
+            if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
+            try account.sessions.lose(in: step)
+        }
     }
 
     /// A stream that ends behind a large stanza may have ended because of it.
@@ -58,14 +77,34 @@ extension AccountLoop {
         retry(after: error)
     }
 
+    /// Opens a stream at the end of a wait. While another process keeps the account, the wait goes on.
+    func reopen() {
+        do {
+            try takeOwnership()
+            openStream()
+        } catch {
+            phase = .idle
+            let isHeld = (error as? AccountError)?.code == .ownershipHeld
+            isHeld ? waitForOwnership(error) : retry(after: error)
+        }
+    }
+
+    private func waitForOwnership(_ error: any Error) {
+        var generator = SystemRandomNumberGenerator()
+        wait(reconnection.nextWait(using: &generator), error)
+    }
+
+    private func wait(_ milliseconds: Int64, _ reason: any Error) {
+        phase = .waiting(until: now + milliseconds)
+        account.hub.send(.retrying(after: .milliseconds(milliseconds), reason: reason))
+    }
+
     /// Waits longer after each failure, or stops with a reason.
     private func retry(after error: any Error, isFresh: Bool = false) {
-        guard ownership != nil else { return }
+        guard ownership != nil || !retrying.isEmpty else { return }
         var generator = SystemRandomNumberGenerator()
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
-        case .retry(let wait):
-            phase = .waiting(until: now + wait)
-            account.hub.send(.retrying(after: .milliseconds(wait), reason: error))
+        case .retry(let milliseconds): wait(milliseconds, error)
         case .stop(let reason):
             releaseOwnership()
             failWaiting(reason)
@@ -74,7 +113,7 @@ extension AccountLoop {
     }
 
     /// How long a connection may stay silent after the network changed, in milliseconds.
-    private static let linkCheckTime: Int64 = 10_000
+    static let linkCheckTime: Int64 = 10_000
 
     /// The network is not what it was: the time of waiting is over, and an open connection must show that it lives.
     func networkChanged() {
@@ -82,11 +121,10 @@ extension AccountLoop {
         case .idle: break
         case .waiting:
             reconnection.reset()
-            openStream()
+            reopen()
         case .opening: isHinted = true
         case .live(let stream):
-            guard stream.isManaged else { return }
-            request(stream)
+            requestProof(stream)
             stream.linkCheck = stream.linkCheck ?? now + Self.linkCheckTime
         }
     }

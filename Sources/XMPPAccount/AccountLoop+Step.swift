@@ -101,7 +101,7 @@ extension AccountLoop {
             }
             let isAtEnd = aftermath.taken == events.count
             if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
-                aftermath.fault = inbound.meetEndOfReading(error)
+                aftermath.fault = try inbound.meetEndOfReading(error, in: step)
             }
             aftermath.inbound = inbound
         }
@@ -195,18 +195,21 @@ extension AccountLoop {
             // Before anything is written, so that the next question goes out together with what it asks about.
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
             try write(aftermath.stanzas, to: stream)
-            // Stanzas written since the last question was, and those who came after it: ask about them too.
-            if stream.isManaged, stream.management.requestedAt == nil,
-                !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
-            {
-                request(stream)
-            }
+            requestAgain(stream)
             if stream.isManaged, stream.management.isAcknowledgementDue(now: now) { try acknowledge(stream) }
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
             drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         }
+    }
+
+    /// Asks for the count again when stanzas were written, or callers came, after the last ack request.
+    func requestAgain(_ stream: LiveStream) {
+        guard stream.isManaged, stream.management.requestedAt == nil,
+            !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
+        else { return }
+        request(stream)
     }
 
     private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) throws {
@@ -287,9 +290,12 @@ extension AccountLoop {
         }
     }
 
-    private func caughtUp(_ stream: LiveStream) {
+    /// The server answered an ack request.
+    func caughtUp(_ stream: LiveStream) {
         stream.management.didReceiveAnswer()
+        stream.keepAlive.didReceiveAnswer(now: now)
         stream.hasCaughtUp = true
+        reconnection.heard()
         let waiting = stream.barriers
         (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
         waiting.forEach { $0(.success(())) }
@@ -298,10 +304,7 @@ extension AccountLoop {
     private func end(_ stream: LiveStream, _ fault: StreamFault) {
         if fault.endsSession {
             complain(fault, on: stream.connection)
-            try? account.store.step { step in
-                if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
-                try account.sessions.lose(in: step)
-            }
+            giveUpSession()
         }
         drop(fault.error)
     }
@@ -339,9 +342,7 @@ extension AccountLoop {
     /// what was counted, which the kill tests must notice.
     private func countApart(_ events: ArraySlice<StreamParser.Event>) throws {
         guard case .live(let stream) = phase, stream.isManaged else { return }
-        let stanzas = events.count {
-            if case .element(let element) = $0 { Stanza.isStanza(element) } else { false }
-        }
+        let stanzas = events.count(where: \.isStanza)
         guard stanzas > 0 else { return }
         let count = stream.management.received + stanzas
         try account.store.step { step in

@@ -5,9 +5,17 @@ import XMPPCore
 extension AccountLoop {
     // MARK: Opening
 
-    func connect(_ completion: @escaping Completion) {
+    /// - Parameter retries: Whether failures of the first attempts are followed by further ones.
+    func connect(retries: Bool, _ completion: @escaping Completion) {
         if case .live = phase { return completion(.success(())) }
         prepare()
+        if retries {
+            isEstablished = true
+            retrying.append(completion)
+            reconnection.reset()
+            if case .opening = phase { return }
+            return reopen()
+        }
         do {
             try takeOwnership()
         } catch {
@@ -39,6 +47,10 @@ extension AccountLoop {
             owner: "\(account.configuration.role.rawValue)", silence: account.configuration.ownerSilence,
             handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         isFenced = false
+        ownedAt = now
+        if let file = ownership?.narrowedFile {
+            account.configuration.note(.warning, .session, PrivateFile.narrowed(file))
+        }
         account.configuration.onMilestone?(.owned)
     }
 
@@ -106,14 +118,17 @@ extension AccountLoop {
         let hasClientState = try account.store.step { try account.logins.hasClientState(in: $0) }
         let stream = LiveStream(
             opened, state: state, own: own, policy: account.acknowledgements, hasClientState: hasClientState,
+            keepAlive: KeepAlive(
+                interval: keepAliveInterval, timeout: account.configuration.acknowledgementTimeout,
+                openedAt: now),
             now: now)
         stream.parserError = opened.parserError
         phase = .live(stream)
         account.configuration.onMilestone?(stream.isResumed ? .resumed : .bound)
         announce(opened.outcome, own)
         isEstablished = true
-        let waiting = connecting
-        connecting = []
+        let waiting = connecting + retrying
+        (connecting, retrying) = ([], [])
         waiting.forEach { $0(.success(())) }
         let behind = catchingUp
         catchingUp = []
@@ -251,8 +266,8 @@ extension AccountLoop {
     /// There will be no stream: nobody waits for one any longer.
     func failWaiting(_ error: any Error) {
         isEstablished = false
-        let waiting = connecting + catchingUp
-        (connecting, catchingUp) = ([], [])
+        let waiting = connecting + retrying + catchingUp
+        (connecting, retrying, catchingUp) = ([], [], [])
         waiting.forEach { $0(.failure(error)) }
     }
 

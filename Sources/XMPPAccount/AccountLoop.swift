@@ -26,11 +26,14 @@ final class AccountLoop {
     var preparation: WorkerThread?
     /// Set when another process took over, until the program connects again.
     var isFenced = false
-    /// Whoever waits for the first connection.
+    /// Callers that wait for the attempt under way.
     var connecting: [Completion] = []
+    /// Callers that wait for a stream, however many attempts it takes.
+    var retrying: [Completion] = []
     /// Whoever waits to have caught up, while there is no stream to ask on.
     var catchingUp: [Completion] = []
-    /// Whether there was a stream since the program asked for one: then it is opened again until somebody ends that.
+    /// Whether the stream is opened again until somebody ends that: there was one since the program asked for it, or the
+    /// program asked for that.
     var isEstablished = false
     /// When to try again.
     var reconnection = Reconnection()
@@ -42,6 +45,10 @@ final class AccountLoop {
     /// What the last resumption acknowledged and what the server does not take, to be told behind the stream's beginning.
     var arrivals: [AccountEvent] = []
     var isClosed = false
+    /// When the last wait ended.
+    var awakeAt: Int64 = 0
+    /// When the account was taken over.
+    var ownedAt: Int64 = 0
     /// When a step that could not be committed is tried again; until then no step is due.
     var stepRetry: Int64?
     /// How far the marks of handled messages were looked through.
@@ -55,6 +62,7 @@ final class AccountLoop {
         account.mailbox.begin()
         while !isClosed {
             wait()
+            awakeAt = now
             ownership?.takeLockIfFree()
             let events = receive()
             let (commands, hasNewRows) = account.mailbox.takeAll()
@@ -62,7 +70,8 @@ final class AccountLoop {
                 if hasNewRows { stream.hasMore = true }
                 stream.management.policy = account.acknowledgements
             }
-            takeTurn(events, commands)
+            takeTurn(takeAnswers(events), commands)
+            account.runner.rest(atMost: longestRest)
         }
         // Interrupted by now.
         for opener in openers.values { opener.join() }
@@ -115,12 +124,14 @@ final class AccountLoop {
             )
         }
         let planned = timeout
+        let begin = now
         account.liveClock.credit(atMost: .max)
         _ = poll(&entries, nfds_t(entries.count), planned)
         // A wait that took longer than planned was no connected time: the process was frozen. A clock turned by hand
         // is not frozen, however far it is turned.
         let isTurned = account.configuration.time.onTurn != nil
         account.liveClock.credit(atMost: isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter)
+        if !isTurned { skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned)) }
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
     }
 
@@ -128,30 +139,31 @@ final class AccountLoop {
     private var timeout: Int32 {
         if isStepDue { return 0 }
         var due: [Int64] = []
-        // The lock tells others that this owner is alive: do not stay without it for long.
-        if let ownership, !ownership.holdsLock { due.append(1000) }
+        // The lock tells others that this owner is alive: do not stay without it for long. The end of a process that keeps it
+        // longer than that wakes this one.
+        if let ownership, !ownership.holdsLock, now - ownedAt < Self.lockPatience { due.append(1000) }
         switch phase {
         case .idle, .opening: break
         case .waiting(let until): due.append(until - now)
         case .live(let stream):
-            if let requestedAt = stream.management.requestedAt {
-                due.append(
-                    TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) - now)
-            }
+            if let next = stream.keepAlive.nextDue { due.append(next - now) }
             if stream.isManaged, let next = stream.management.nextDue { due.append(next - now) }
             if let linkCheck = stream.linkCheck { due.append(linkCheck - now) }
             if let forgettingDue { due.append(forgettingDue - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
             } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
-                due.append(min(deadline - live, stream.storedLiveTime + LiveClock.storedEvery - live))
+                let longest = longestUnstored(until: deadline, live)
+                due.append(min(deadline, stream.storedLiveTime + longest) - live)
             }
         }
         return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
     }
 
     /// How much longer than planned a wait may take, in milliseconds, before the process counts as frozen.
-    private static let frozenAfter: Int64 = 1000
+    static let frozenAfter: Int64 = 1000
+    /// How long the lock of a process that was passed over is looked at every second, in milliseconds.
+    private static let lockPatience: Int64 = 10_000
 
     // MARK: Reading
 
@@ -182,7 +194,7 @@ final class AccountLoop {
             }
             guard !input.isEmpty || !isOpen else { return [] }
             if !input.isEmpty {
-                stream.management.didHear(now: now)
+                stream.heardAt = now
                 stream.linkCheck = nil
             }
             let events = try stream.parser.parse(input)
@@ -206,7 +218,7 @@ final class AccountLoop {
     private func control(_ command: Command) {
         switch command {
         case .step: break
-        case .connect(let completion): connect(completion)
+        case .connect(let retries, let completion): connect(retries: retries, completion)
         case .networkChanged: networkChanged()
         case .opened(let result, let attempt): opened(result, attempt: attempt)
         case .suspend(let completion): completion(suspend())
@@ -231,7 +243,7 @@ final class AccountLoop {
         switch command {
         case .step(let step): step.finish(.failure(error))
         case .handOver, .networkChanged: break
-        case .connect(let completion), .suspend(let completion), .logOut(let completion),
+        case .connect(_, let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion), .manage(_, let completion), .close(let completion):
             completion(.failure(error))
         case .opened(let result, _): if case .success(let stream) = result { stream.connection.closeDirty() }
@@ -241,7 +253,7 @@ final class AccountLoop {
     func catchUp(_ completion: @escaping Completion) {
         guard case .live(let stream) = phase else {
             // A stream that broke is being opened again.
-            if ownership != nil { return catchingUp.append(completion) }
+            if ownership != nil || !retrying.isEmpty { return catchingUp.append(completion) }
             return completion(
                 .failure(
                     AccountError(.connectionFailed, "there is no stream to catch up with; connect first")))
@@ -274,19 +286,10 @@ final class AccountLoop {
 
     private func keepTime() {
         switch phase {
-        case .waiting(let until) where until <= now: openStream()
+        case .waiting(let until) where until <= now: reopen()
         case .live(let stream):
             if let linkCheck = stream.linkCheck, linkCheck <= now { return dropSilent(stream) }
-            if let requestedAt = stream.management.requestedAt,
-                TimeSource.sum(requestedAt, account.configuration.acknowledgementTimeout) <= now
-            {
-                return drop(
-                    AccountError(
-                        .timedOut,
-                        "\(stream.connection.peer) has not answered for \(account.configuration.acknowledgementTimeout / 1000) s; the connection counts as dead"
-                    ))
-            }
-            tellAndAsk(stream)
+            if keepAlive(stream) { tellAndAsk(stream) }
         default: break
         }
     }

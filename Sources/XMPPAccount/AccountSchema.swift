@@ -104,5 +104,36 @@ extension Account {
             -- How often the database was a copy when the account last looked, see `Step.copies`.
             ALTER TABLE account ADD COLUMN copies INTEGER NOT NULL DEFAULT 0;
             """,
+            """
+            -- What the session's stream ended with because no end of it was found, and how many stanzas had arrived before it:
+            -- the same a second time is passed over.
+            ALTER TABLE session ADD COLUMN damage TEXT;
+            ALTER TABLE session ADD COLUMN damage_at INTEGER;
+            """,
+            """
+            -- What takes the place of `seen`, whose rows are moved here a piece at a time: a digest of what each message is
+            -- recognized by, so that no mark is longer than another. `at` orders the marks of a sender, in milliseconds since
+            -- 1970; `number` as before, -1 when that session was lost.
+            CREATE TABLE seen_mark(
+                sender INTEGER NOT NULL,
+                at INTEGER NOT NULL,
+                mark BLOB NOT NULL,
+                account INTEGER NOT NULL,
+                number INTEGER,
+                PRIMARY KEY(sender, at, mark)) WITHOUT ROWID;
+            CREATE UNIQUE INDEX seen_mark_mark ON seen_mark(account, mark);
+            CREATE INDEX seen_mark_number ON seen_mark(account, number) WHERE number IS NOT NULL;
+
+            -- To whom marks are counted: a bare address, as a digest. `heard` in hours since 1970.
+            CREATE TABLE seen_sender(
+                id INTEGER PRIMARY KEY AUTOINCREMENT,
+                account INTEGER NOT NULL,
+                digest BLOB NOT NULL,
+                marks INTEGER NOT NULL DEFAULT 0,
+                newest INTEGER NOT NULL DEFAULT 0,
+                heard INTEGER NOT NULL,
+                UNIQUE(account, digest));
+            CREATE INDEX seen_sender_heard ON seen_sender(account, heard, id);
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

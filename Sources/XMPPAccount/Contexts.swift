@@ -79,7 +79,7 @@ public struct MessageReceived: Sendable {
         /// As a copy of what another client of the account sent (XEP-0280).
         case carbonSent
         /// Out of an archive (XEP-0313): whose, under which id, and when it was stored, in milliseconds since 1970.
-        case archive(JID, id: String, storedAt: Int64)
+        case archive(JID, id: ForeignText, storedAt: Int64)
     }
 
     /// The account that received it.
@@ -116,7 +116,7 @@ public struct MessageReceived: Sendable {
         return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
     }
 
-    private func isBelieved(_ witness: String?) -> Bool {
+    private func isBelieved(_ witness: ForeignText?) -> Bool {
         guard let witness = witness.flatMap({ try? JID($0) }) else { return false }
         let own = account.configuration.jid
         if message.type == .groupchat { return witness == message.from?.bare }
@@ -131,9 +131,9 @@ public struct MessageReceived: Sendable {
     }
 
     /// The id under which ``archive`` keeps it, if it does.
-    var archiveID: String? {
+    var archiveID: ForeignText? {
         if case .archive(_, let id, _) = source { return id }
-        return message.stanzaID(by: archive)
+        return message.stanzaID(by: archive).flatMap(\.token)
     }
 }
 
@@ -189,7 +189,7 @@ public struct StanzaAcknowledged: Sendable {
     /// The names under which it was sent.
     public let stanza: AcknowledgedStanza
     /// The stanza's id.
-    public var id: String? { stanza.id }
+    public var id: ForeignText? { stanza.id }
 }
 
 extension StanzaAcknowledged: RestorableContext {
@@ -201,14 +201,14 @@ extension StanzaAcknowledged: RestorableContext {
     public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
-        try [UInt8](JSONEncoder().encode(Stored(id: stanza.id, key: stanza.storedKey)))
+        try [UInt8](JSONEncoder().encode(Stored(id: stanza.id?.string, key: stanza.storedKey)))
     }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment),
-            stanza: AcknowledgedStanza(id: stored.id, storedKey: stored.key))
+            stanza: AcknowledgedStanza(id: stored.id.map { ForeignText($0) }, storedKey: stored.key))
     }
 }
 

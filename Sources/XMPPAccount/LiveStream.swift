@@ -12,6 +12,12 @@ final class LiveStream {
 
     /// What is counted, and when to ask and to tell. Its counts are committed.
     var management: StreamManagement
+    /// When the server must show that it hears this side.
+    var keepAlive: KeepAlive
+    /// The id of the ping that was sent last and is not answered: the ack request of a stream without counts.
+    var pingID: String?
+    /// When something arrived last, in milliseconds of the monotonic clock.
+    var heardAt: Int64
     /// The last outbox row written to this connection.
     var flushMark: Int64 = 0
     /// Whether it is about to be closed and takes nothing in any more.
@@ -46,8 +52,9 @@ final class LiveStream {
 
     init(
         _ opened: OpenedStream, state: SessionTable.State, own: JID, policy: AcknowledgementPolicy,
-        hasClientState: Bool, now: Int64
+        hasClientState: Bool, keepAlive: KeepAlive, now: Int64
     ) {
+        self.keepAlive = keepAlive
         self.hasClientState = hasClientState
         connection = opened.connection
         parser = opened.parser
@@ -57,14 +64,17 @@ final class LiveStream {
         hasCaughtUp = !state.isManaged
         isResumed = if case .resumed = opened.outcome { true } else { false }
         openedAt = now
+        heardAt = now
         management = state.management(policy)
         storedLiveTime = state.liveTime
+        connection.limitUnacknowledged(toMilliseconds: keepAlive.timeout)
     }
 
     /// Asks the server how much it has handled.
     func requestAcknowledgement(now: Int64) {
         connection.write(Self.request)
         management.didRequest(now: now)
+        keepAlive.didRequest(now: now)
     }
 
     /// Those who wait, for whom this connection is of no use any more.

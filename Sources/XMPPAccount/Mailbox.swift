@@ -6,8 +6,8 @@ import Synchronization
 enum Command: Sendable {
     /// Work inside the loop's next step.
     case step(StepCommand)
-    /// Take ownership, open the stream and keep it open.
-    case connect(Completion)
+    /// Take ownership, open the stream and keep it open, also when the first attempts fail if it retries.
+    case connect(retries: Bool, Completion)
     /// Close the stream dirtily, keep the session and give ownership back.
     case suspend(Completion)
     /// End the session for good and invalidate what waits.
@@ -139,16 +139,24 @@ final class EventHub: Sendable {
 
     init(_ configuration: AccountConfiguration) { self.configuration = configuration }
 
+    /// How many events wait for one listener that is slow or does not look; of more the oldest go, and the log tells.
+    static let waiting = 10_000
+
     /// - Parameter pick: What a listener gets of an event; nil for nothing.
     func listen<Picked: Sendable>(_ pick: @escaping @Sendable (AccountEvent) -> Picked?) -> AsyncStream<
         Picked
     > {
-        AsyncStream { continuation in
+        AsyncStream(bufferingPolicy: .bufferingNewest(Self.waiting)) { continuation in
             let key = state.withLock { state in
                 guard !state.isFinished else { return Int?.none }
                 state.next += 1
+                let configuration = configuration
                 state.listeners[state.next] = Listener(
-                    take: { event in if let picked = pick(event) { continuation.yield(picked) } },
+                    take: { event in
+                        guard let picked = pick(event) else { return }
+                        guard case .dropped(let dropped) = continuation.yield(picked) else { return }
+                        configuration.noteDropped(dropped)
+                    },
                     finish: { continuation.finish() })
                 return state.next
             }

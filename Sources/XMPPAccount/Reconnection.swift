@@ -18,13 +18,35 @@ struct Reconnection {
     /// offers to log in with. Not at once, because a network that wants a login of its own looks the same for a while.
     static let refusalLimit = 3
 
+    /// How many resumed streams in a row may end before the server has answered what was sent on them: it may have resumed
+    /// the session and not the parser, and would never understand anything.
+    static let unheardLimit = 2
+
     /// Failures since the last session that held.
     private(set) var failures = 0
     private var refusals = 0
     private var hasRetriedConflict = false
+    private var unheard = 0
 
     /// A session held, or the network changed: waits begin anew.
-    mutating func reset() { self = Reconnection() }
+    mutating func reset() {
+        let unheard = unheard
+        self = Reconnection()
+        self.unheard = unheard
+    }
+
+    /// The server answered what was sent on a stream.
+    mutating func heard() { unheard = 0 }
+
+    /// A resumed stream ended before that, although the server was reached.
+    ///
+    /// - Returns: Whether the session is to be given up.
+    mutating func endedUnheard() -> Bool {
+        unheard += 1
+        guard unheard >= Self.unheardLimit else { return false }
+        unheard = 0
+        return true
+    }
 
     /// A server was reached and believed, whatever came after.
     mutating func trusted() { refusals = 0 }
@@ -45,13 +67,27 @@ struct Reconnection {
         } else if !Self.isAboutReaching(error) {
             refusals = 0
         }
+        return .retry(after: nextWait(using: &generator))
+    }
+
+    /// The wait after another failure, in milliseconds.
+    mutating func nextWait(using generator: inout some RandomNumberGenerator) -> Int64 {
         failures += 1
         // Half of it at random, so that the clients of a server that restarts do not come at the same moment.
         let ceiling = min(Self.longestWait, Self.firstWait << Int64(min(failures - 1, 16)))
-        return .retry(after: Int64.random(in: ceiling / 2...ceiling, using: &generator))
+        return Int64.random(in: ceiling / 2...ceiling, using: &generator)
     }
 
     // MARK: Reasons
+
+    /// Whether a server may say that when its parser goes on with an element that was never finished.
+    static func isAboutUnfinishedElement(_ error: AccountError) -> Bool {
+        guard let condition = (error.cause as? StreamError)?.condition else { return false }
+        return [
+            .notWellFormed, .invalidXML, .badFormat, .badNamespacePrefix, .invalidNamespace,
+            .unsupportedStanzaType,
+        ].contains(condition)
+    }
 
     /// What ends the trying at once.
     private static func finalReason(_ error: any Error) -> AccountError? {

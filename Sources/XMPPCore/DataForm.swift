@@ -25,13 +25,13 @@ public struct DataForm: Hashable, Sendable {
     /// ```
     public struct Field: Hashable, Sendable {
         /// What the field is called; nil for fixed text.
-        public var name: String?
+        public var name: ForeignText?
         /// The kind of its value, such as `hidden` or `boolean`; nil where that goes without saying.
-        public var type: String?
+        public var type: ForeignText?
         /// What people read beside it.
-        public var label: String?
+        public var label: ForeignText?
         /// Its values, in order.
-        public var values: [String]
+        public var values: [ForeignText]
 
         /// Makes a field.
         ///
@@ -39,10 +39,12 @@ public struct DataForm: Hashable, Sendable {
         ///   - name: What it is called.
         ///   - values: Its values, in order.
         ///   - type: The kind of its value, such as `hidden`; nil where that goes without saying.
-        public init(_ name: String, _ values: String..., type: String? = nil) {
-            self.name = name
-            self.values = values
-            self.type = type
+        public init(
+            _ name: any TextConvertible, _ values: any TextConvertible..., type: (any TextConvertible)? = nil
+        ) {
+            self.name = name.foreignText
+            self.values = values.map(\.foreignText)
+            self.type = type?.foreignText
         }
 
         /// Makes a field with a list of values.
@@ -51,10 +53,12 @@ public struct DataForm: Hashable, Sendable {
         ///   - name: What it is called.
         ///   - values: Its values, in order; none for a field that is there and says nothing.
         ///   - type: The kind of its value, such as `list-multi`; nil where that goes without saying.
-        public init(_ name: String, values: [String], type: String? = nil) {
-            self.name = name
-            self.values = values
-            self.type = type
+        public init(
+            _ name: any TextConvertible, values: [any TextConvertible], type: (any TextConvertible)? = nil
+        ) {
+            self.name = name.foreignText
+            self.values = values.map(\.foreignText)
+            self.type = type?.foreignText
         }
     }
 
@@ -69,7 +73,7 @@ public struct DataForm: Hashable, Sendable {
     ///   - kind: What it is for.
     ///   - type: Its `FORM_TYPE` (XEP-0068), which becomes the first field; nil for none.
     ///   - fields: Its fields.
-    public init(_ kind: Kind, type: String? = nil, _ fields: [Field] = []) {
+    public init(_ kind: Kind, type: (any TextConvertible)? = nil, _ fields: [Field] = []) {
         self.kind = kind
         self.fields = (type.map { [Field("FORM_TYPE", $0, type: "hidden")] } ?? []) + fields
     }
@@ -79,7 +83,7 @@ public struct DataForm: Hashable, Sendable {
     /// - Parameter element: `<x/>` in `jabber:x:data`. An unknown type reads as a form to be filled in.
     public init?(_ element: Element) {
         guard element.has(name: "x", namespace: Namespaces.dataForms) else { return nil }
-        kind = element["type"].flatMap(Kind.init) ?? .form
+        kind = element["type"].flatMap { Kind($0) } ?? .form
         fields = element.children("field", Namespaces.dataForms).map { field in
             var read = Field("", values: field.children("value", Namespaces.dataForms).map(\.text))
             (read.name, read.type, read.label) = (field["var"], field["type"], field["label"])
@@ -102,14 +106,14 @@ public struct DataForm: Hashable, Sendable {
     }
 
     /// The form's `FORM_TYPE`.
-    public var formType: String? { self["FORM_TYPE"] }
+    public var formType: ForeignText? { self["FORM_TYPE"] }
 
     /// The first value of a field; nil when there is no such field, or it has none.
     ///
     /// Setting replaces the field's values or appends the field; nil removes it.
     ///
     /// - Parameter name: The field's name, as `var` says it.
-    public subscript(name: String) -> String? {
+    public subscript(name: String) -> ForeignText? {
         get { fields.first { $0.name == name }?.values.first }
         set {
             let index = fields.firstIndex { $0.name == name }

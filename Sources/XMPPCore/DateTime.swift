@@ -12,6 +12,8 @@ public enum DateTime {
     /// - Parameter milliseconds: Milliseconds since 1970, of the years 0 to 9999.
     /// - Returns: The time in UTC, with three digits behind the seconds.
     public static func text(_ milliseconds: Int64) -> String {
+        // A year has four digits (XEP-0082 section 3.1).
+        let milliseconds = min(max(milliseconds, writable.lowerBound), writable.upperBound)
         let seconds = floorDivide(milliseconds, 1000)
         let days = floorDivide(seconds, 86400)
         let (year, month, day) = date(ofDay: days)
@@ -21,12 +23,15 @@ public enum DateTime {
         return "\(padded(year, 4))-\(padded(month, 2))-\(padded(day, 2))T\(time).\(thousandths)Z"
     }
 
+    /// The years 0000 to 9999.
+    private static let writable: ClosedRange<Int64> = -62_167_219_200_000...253_402_300_799_999
+
     /// The time that a text says; nil when it is no such text. Digits beyond milliseconds are cut off.
     ///
     /// - Parameter text: A date with a time and `Z` or an offset from UTC.
     /// - Returns: Milliseconds since 1970, UTC.
-    public static func milliseconds(_ text: String) -> Int64? {
-        var rest = Array(text.utf8)[...]
+    public static func milliseconds(_ text: some TextConvertible) -> Int64? {
+        var rest = Array(text.foreignText.utf8)[...]
         guard let year = number(&rest, 4), take(&rest, "-"), let month = number(&rest, 2), take(&rest, "-"),
             let day = number(&rest, 2), take(&rest, "T"), let hour = number(&rest, 2), take(&rest, ":"),
             let minute = number(&rest, 2), take(&rest, ":"), let second = number(&rest, 2),

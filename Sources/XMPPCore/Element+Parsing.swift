@@ -11,13 +11,14 @@ extension Element {
     ///   - limits: What the text may make the parser hold.
     /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits.
     public init(
-        parsing text: String, defaultNamespace: String = "", limits: ParserLimits = .standard
+        parsing text: String, defaultNamespace: any TextConvertible = "", limits: ParserLimits = .standard
     ) throws(StreamParserError) {
         // The text stands in a stream of its own, so that the same rules hold for it as for what a peer sends.
         let parser = try StreamParser(limits: limits)
         var events = try parser.parse(Serializer.streamHeader(to: nil, contentNamespace: defaultNamespace))
         events += try parser.parse(text)
         events += try parser.parse(Serializer.streamEnd)
+        for case .refused(let refused) in events { throw refused.reason }
         guard events.count == 3, case .element(let element) = events[1], events[2] == .closed else {
             throw StreamParserError(.badFormat, "The text is not exactly one element.")
         }
@@ -26,7 +27,7 @@ extension Element {
 
     /// Reads what ``serialized(defaultNamespace:)`` wrote into a store, whatever its size: written down it may be larger than
     /// it came, because each element says its namespace where the stream had a prefix.
-    package init(stored text: String, defaultNamespace: String = "") throws(StreamParserError) {
+    package init(stored text: String, defaultNamespace: any TextConvertible = "") throws(StreamParserError) {
         var limits = ParserLimits.standard
         let bytes = text.utf8.count
         limits.stanzaBytes = max(limits.stanzaBytes, bytes)

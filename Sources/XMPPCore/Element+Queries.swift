@@ -6,13 +6,13 @@ extension Element {
     /// Setting replaces the value in place or appends the attribute; setting nil removes it.
     ///
     /// - Parameter attribute: The local name, or `xml:` and a name for the namespace of XML.
-    public subscript(attribute: String) -> String? {
+    public subscript(attribute: String) -> ForeignText? {
         get {
-            let (name, namespace) = Attribute.expanded(attribute)
+            let (name, namespace) = Attribute.expanded(ForeignText(attribute))
             return attributes.first { $0.name == name && $0.namespace == namespace }?.value
         }
         set {
-            let (name, namespace) = Attribute.expanded(attribute)
+            let (name, namespace) = Attribute.expanded(ForeignText(attribute))
             set(newValue, name: name, namespace: namespace)
         }
     }
@@ -24,12 +24,12 @@ extension Element {
     /// - Parameters:
     ///   - attribute: The local name.
     ///   - namespace: The namespace name.
-    public subscript(attribute: String, namespace namespace: String) -> String? {
+    public subscript(attribute: String, namespace namespace: String) -> ForeignText? {
         get { attributes.first { $0.name == attribute && $0.namespace == namespace }?.value }
-        set { set(newValue, name: attribute, namespace: namespace) }
+        set { set(newValue, name: ForeignText(attribute), namespace: ForeignText(namespace)) }
     }
 
-    private mutating func set(_ value: String?, name: String, namespace: String?) {
+    private mutating func set(_ value: ForeignText?, name: ForeignText, namespace: ForeignText?) {
         let index = attributes.firstIndex { $0.name == name && $0.namespace == namespace }
         switch (index, value) {
         case (let index?, let value?): attributes[index].value = value
@@ -48,8 +48,8 @@ extension Element {
     ///   - name: The local name.
     ///   - namespace: The namespace name, empty for none.
     /// - Returns: Whether both are equal.
-    public func has(name: String, namespace: String) -> Bool {
-        self.name == name && self.namespace == namespace
+    public func has(name: some TextConvertible, namespace: some TextConvertible) -> Bool {
+        self.name == name.foreignText && self.namespace == namespace.foreignText
     }
 
     /// The first child element with this name in this namespace; both must be equal.
@@ -62,7 +62,8 @@ extension Element {
     ///   - name: The local name.
     ///   - namespace: The namespace name, empty for none.
     /// - Returns: The element; nil when there is none. Children of children are not looked at.
-    public func child(_ name: String, _ namespace: String) -> Element? {
+    public func child(_ name: some TextConvertible, _ namespace: some TextConvertible) -> Element? {
+        let (name, namespace) = (name.foreignText, namespace.foreignText)
         for case .element(let child) in children where child.has(name: name, namespace: namespace) {
             return child
         }
@@ -75,8 +76,9 @@ extension Element {
     ///   - name: The local name.
     ///   - namespace: The namespace name, empty for none.
     /// - Returns: The elements; children of children are not among them.
-    public func children(_ name: String, _ namespace: String) -> [Element] {
-        elements.filter { $0.has(name: name, namespace: namespace) }
+    public func children(_ name: some TextConvertible, _ namespace: some TextConvertible) -> [Element] {
+        let (name, namespace) = (name.foreignText, namespace.foreignText)
+        return elements.filter { $0.has(name: name, namespace: namespace) }
     }
 
     /// All child elements, in order.
@@ -91,11 +93,11 @@ extension Element {
     }
 
     /// The character data directly inside this element, joined. Text of its children is not part of it.
-    public var text: String {
+    public var text: ForeignText {
         if children.count == 1, case .text(let only) = children[0] { return only }
         var joined = ""
-        for case .text(let piece) in children { joined += piece }
-        return joined
+        for case .text(let piece) in children { joined += piece.string }
+        return ForeignText(joined)
     }
 
     // MARK: Building
@@ -110,10 +112,11 @@ extension Element {
     /// Appends character data, joined with a text node that already stands at the end. Empty text does nothing.
     ///
     /// - Parameter text: The characters, unescaped.
-    public mutating func append(text: String) {
+    public mutating func append(text: some TextConvertible) {
+        let text = text.foreignText
         if text.isEmpty { return }
         if case .text(let last) = children.last {
-            children[children.count - 1] = .text(last + text)
+            children[children.count - 1] = .text(ForeignText(last.string + text.string))
         } else {
             children.append(.text(text))
         }
@@ -135,7 +138,7 @@ extension Element {
     ///
     /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.
-    public func serialized(defaultNamespace: String = "") -> String {
+    public func serialized(defaultNamespace: any TextConvertible = "") -> String {
         String(decoding: Serializer(standaloneIn: defaultNamespace).bytes(self), as: UTF8.self)
     }
 }

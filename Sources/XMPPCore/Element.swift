@@ -22,7 +22,7 @@ public struct Element: Hashable, Sendable {
         /// A child element.
         case element(Element)
         /// A run of character data, entities already replaced.
-        case text(String)
+        case text(ForeignText)
     }
 
     /// One attribute. Namespace declarations are not attributes here: they follow from `Element.namespace`.
@@ -32,11 +32,11 @@ public struct Element: Hashable, Sendable {
     /// ```
     public struct Attribute: Hashable, Sendable {
         /// Local name.
-        public var name: String
+        public var name: ForeignText
         /// Namespace name, nil for an attribute without prefix, which is the usual kind.
-        public var namespace: String?
+        public var namespace: ForeignText?
         /// Value, entities already replaced.
-        public var value: String
+        public var value: ForeignText
 
         /// Makes an attribute.
         ///
@@ -44,29 +44,31 @@ public struct Element: Hashable, Sendable {
         ///   - name: Local name. A name that starts with `xml:` and no namespace means the XML namespace.
         ///   - namespace: Namespace name, nil for none.
         ///   - value: Value, unescaped.
-        public init(_ name: String, namespace: String? = nil, value: String) {
-            let expanded = namespace == nil ? Attribute.expanded(name) : (name, namespace)
-            self.name = expanded.0
-            self.namespace = expanded.1
-            self.value = value
+        public init(
+            _ name: some TextConvertible, namespace: (any TextConvertible)? = nil, value: some TextConvertible
+        ) {
+            let name = name.foreignText
+            let expanded = namespace.map { (name, $0.foreignText) } ?? Attribute.expanded(name)
+            self.init(rawName: expanded.0, namespace: expanded.1, value: value.foreignText)
         }
 
-        init(rawName: String, namespace: String?, value: String) {
+        init(rawName: ForeignText, namespace: ForeignText?, value: ForeignText) {
             self.name = rawName
             self.namespace = namespace
             self.value = value
         }
 
         /// `xml` is the one prefix that is bound everywhere (Namespaces in XML 1.0, section 3).
-        static func expanded(_ name: String) -> (String, String?) {
-            name.utf8.starts(with: "xml:".utf8) ? (String(name.dropFirst(4)), Namespaces.xml) : (name, nil)
+        static func expanded(_ name: ForeignText) -> (ForeignText, ForeignText?) {
+            guard name.utf8.starts(with: "xml:".utf8) else { return (name, nil) }
+            return (ForeignText(decoding: name.utf8.dropFirst(4)), ForeignText(Namespaces.xml))
         }
     }
 
     /// Local name.
-    public var name: String
+    public var name: ForeignText
     /// Namespace name, empty for none.
-    public var namespace: String
+    public var namespace: ForeignText
     /// Attributes in document order.
     public var attributes: [Attribute]
     /// Children in document order.
@@ -81,15 +83,17 @@ public struct Element: Hashable, Sendable {
     ///   - text: Character data in front of the children; nil or empty for none.
     ///   - children: Child elements.
     public init(
-        _ name: String, namespace: String, attributes: KeyValuePairs<String, String?> = [:],
-        text: String? = nil,
+        _ name: some TextConvertible, namespace: some TextConvertible,
+        attributes: KeyValuePairs<String, (any TextConvertible)?> = [:], text: (any TextConvertible)? = nil,
         children: [Element] = []
     ) {
-        self.name = name
-        self.namespace = namespace
-        self.attributes = attributes.compactMap { name, value in value.map { Attribute(name, value: $0) } }
+        self.name = name.foreignText
+        self.namespace = namespace.foreignText
+        self.attributes = attributes.compactMap { name, value in
+            value.map { Attribute(name, value: $0.foreignText) }
+        }
         self.children = children.map(Node.element)
-        if let text, !text.isEmpty { self.children.insert(.text(text), at: 0) }
+        if let text = text?.foreignText, !text.isEmpty { self.children.insert(.text(text), at: 0) }
     }
 
     /// Makes an element from complete parts.
@@ -99,7 +103,7 @@ public struct Element: Hashable, Sendable {
     ///   - namespace: Namespace name, empty for none.
     ///   - attributes: Attributes in order.
     ///   - children: Nodes in order.
-    public init(name: String, namespace: String, attributes: [Attribute], children: [Node]) {
+    public init(name: ForeignText, namespace: ForeignText, attributes: [Attribute], children: [Node]) {
         self.name = name
         self.namespace = namespace
         self.attributes = attributes

@@ -1,11 +1,11 @@
 /// Writes text, attribute values and names so that they can be read back (XML 1.0 sections 2.2, 2.3, 2.4, 3.3.3).
 enum Escaping {
-    static func append(text: String, to bytes: inout [UInt8]) {
+    static func append(text: ForeignText, to bytes: inout [UInt8]) {
         append(text, to: &bytes, isPlain: isPlainText, escape: textEscape)
     }
 
     /// For a value in single quotes.
-    static func append(attribute value: String, to bytes: inout [UInt8]) {
+    static func append(attribute value: ForeignText, to bytes: inout [UInt8]) {
         append(value, to: &bytes, isPlain: isPlainValue, escape: valueEscape)
     }
 
@@ -49,9 +49,10 @@ enum Escaping {
 
     @inline(__always)
     private static func append(
-        _ text: String, to bytes: inout [UInt8], isPlain: (UInt8) -> Bool, escape: (UInt8) -> StaticString?
+        _ text: ForeignText, to bytes: inout [UInt8], isPlain: (UInt8) -> Bool,
+        escape: (UInt8) -> StaticString?
     ) {
-        var text = text
+        var text = text.string
         text.withUTF8 { source in
             var start = 0
             for index in source.indices where !isPlain(source[index]) {
@@ -76,7 +77,7 @@ enum Escaping {
 
     // MARK: Names
 
-    static func append(name: String, to bytes: inout [UInt8]) {
+    static func append(name: ForeignText, to bytes: inout [UInt8]) {
         let isPlain =
             !name.isEmpty && name.utf8.allSatisfy(isPlainName) && isPlainNameStart(name.utf8.first ?? 0)
         if isPlain {
@@ -96,9 +97,9 @@ enum Escaping {
             || byte == UInt8(ascii: ".")
     }
 
-    private static func legalName(_ name: String) -> String {
+    private static func legalName(_ name: ForeignText) -> String {
         var legal = String.UnicodeScalarView()
-        for scalar in name.unicodeScalars {
+        for scalar in name.string.unicodeScalars {
             let isLegal = isNameStart(scalar) || (!legal.isEmpty && isNameContinuation(scalar))
             legal.append(isLegal ? scalar : "_")
         }

@@ -28,7 +28,7 @@ public struct IQ: Hashable, Sendable {
     /// What the IQ is.
     public let type: Kind
     /// The `id`, which request and answer share. Never empty in an IQ that was read.
-    public let id: String
+    public let id: ForeignText
     private let address: StanzaAddress
 
     /// The recipient, nil for the sender's own account.
@@ -47,10 +47,11 @@ public struct IQ: Hashable, Sendable {
             throw StanzaFormatError(
                 .missingID, "Give the <iq/> an 'id'; its answer cannot be matched without one.")
         }
-        guard let type = element["type"].flatMap(Kind.init) else {
+        guard let type = element["type"].flatMap({ Kind($0) }) else {
             throw StanzaFormatError(
                 .unknownType,
-                "Give the <iq/> the type get, set, result or error, not '\(element["type"] ?? "")'.")
+                "Give the <iq/> the type get, set, result or error, not '\((element["type"] ?? "").prefix(bytes: 64))'."
+            )
         }
         try Self.checkChildren(of: element, type: type)
         self.element = element
@@ -81,16 +82,17 @@ public struct IQ: Hashable, Sendable {
     ///   - payload: The one child element. Requests need one.
     ///   - namespace: The content namespace of the stream.
     public init(
-        type: Kind, to: JID? = nil, from: JID? = nil, id: String, payload: Element?,
-        namespace: String = Namespaces.client
+        type: Kind, to: JID? = nil, from: JID? = nil, id: any TextConvertible, payload: Element?,
+        namespace: any TextConvertible = Namespaces.client
     ) {
         self.init(
-            type: type, address: StanzaAddress(to: to, from: from, id: id), id: id,
-            children: payload.map { [$0] } ?? [],
-            namespace: namespace)
+            type: type, address: StanzaAddress(to: to, from: from, id: id.foreignText), id: id.foreignText,
+            children: payload.map { [$0] } ?? [], namespace: namespace.foreignText)
     }
 
-    private init(type: Kind, address: StanzaAddress, id: String, children: [Element], namespace: String) {
+    private init(
+        type: Kind, address: StanzaAddress, id: ForeignText, children: [Element], namespace: ForeignText
+    ) {
         self.type = type
         self.id = id
         self.address = address

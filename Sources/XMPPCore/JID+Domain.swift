@@ -1,12 +1,12 @@
 extension JIDPreparation {
     /// The domainpart (RFC 7622 section 3.2): host name, IPv4 address, or IPv6 address in brackets.
-    static func domain(_ text: Substring) throws(JIDError) -> String {
+    static func domain(_ text: Substring) throws(JIDError) -> ForeignText {
         var text = text
         // RFC 7622 section 3.2: a final dot of a fully qualified name is not part of the address.
         if text.utf8.last == UInt8(ascii: ".") { text = text[..<text.utf8.index(before: text.endIndex)] }
         try checkLength(text, .domainpart)
-        if text.utf8.first == UInt8(ascii: "[") { return try address(text) }
-        if hasPlainLabels(text), !mayHoldALabel(text) { return String(text) }
+        if text.utf8.first == UInt8(ascii: "[") { return ForeignText(try address(text)) }
+        if hasPlainLabels(text), !mayHoldALabel(text) { return ForeignText(String(text)) }
         let dotted = foldWidth(text).lowercased().unicodeScalars.map {
             "\u{3002}\u{FF61}".unicodeScalars.contains($0) ? "." : $0
         }
@@ -15,26 +15,27 @@ extension JIDPreparation {
         let composed = try unicodeForm(composed(mapped), of: text)
         try checkLength(composed[...], .domainpart)
         try checkLabels(composed[...], of: text)
-        return composed
+        return ForeignText(composed)
     }
 
     /// Every label as people write it: an A-label as the U-label that it stands for (RFC 7622 section 3.2.2).
     private static func unicodeForm(_ domain: String, of text: Substring) throws(JIDError) -> String {
-        guard domain.contains(Punycode.prefix) else { return domain }
-        var labels: [String] = []
-        for label in domain.split(separator: ".", omittingEmptySubsequences: false) {
-            labels.append(label.hasPrefix(Punycode.prefix) ? try decode(label, of: text) : String(label))
+        guard mayHoldALabel(domain[...]) else { return domain }
+        var decoded: [String] = []
+        for label in labels(of: domain[...]) {
+            decoded.append(
+                label.utf8.starts(with: Punycode.prefix.utf8) ? try decode(label, of: text) : String(label))
         }
-        return labels.joined(separator: ".")
+        return decoded.joined(separator: ".")
     }
 
     /// RFC 5891 section 5.4: what it stands for must be a U-label, written as that U-label is written.
     private static func decode(_ label: Substring, of text: Substring) throws(JIDError) -> String {
         guard let decoded = Punycode.decode(label.dropFirst(Punycode.prefix.count)),
-            !decoded.utf8.allSatisfy({ $0 < 0x80 }), decoded == decoded.lowercased(),
+            !decoded.utf8.allSatisfy({ $0 < 0x80 }), decoded.foreignText == decoded.lowercased(),
             Array(composed(decoded).utf8) == Array(decoded.utf8),
             decoded.unicodeScalars.allSatisfy(isAllowedInDomain),
-            Punycode.prefix + Punycode.encode(decoded.unicodeScalars) == label
+            label.foreignText == Punycode.prefix + Punycode.encode(decoded.unicodeScalars)
         else {
             throw JIDError(
                 .invalidLabel, .domainpart, text,
@@ -43,9 +44,15 @@ extension JIDPreparation {
         return decoded
     }
 
+    /// Cut at every dot, also at one with a combining mark behind it, which is one Character with it.
+    private static func labels(of domain: Substring) -> [Substring] {
+        domain.unicodeScalars.split(separator: ".", omittingEmptySubsequences: false).map(Substring.init)
+    }
+
     /// Few domains have an `x` and two hyphens.
     private static func mayHoldALabel(_ domain: Substring) -> Bool {
-        domain.utf8.contains(UInt8(ascii: "x")) && domain.contains(Punycode.prefix)
+        domain.utf8.contains(UInt8(ascii: "x"))
+            && labels(of: domain).contains { $0.utf8.starts(with: Punycode.prefix.utf8) }
     }
 
     /// Whether it is as nearly all domains are: labels of ASCII that need no preparation and break no rule. In one pass,
@@ -94,7 +101,7 @@ extension JIDPreparation {
     }
 
     private static func checkLabels(_ domain: Substring, of text: Substring) throws(JIDError) {
-        for label in domain.split(separator: ".", omittingEmptySubsequences: false) {
+        for label in labels(of: domain) {
             if label.isEmpty {
                 throw JIDError(
                     .invalidLabel, .domainpart, text, "Remove the empty label (two dots, or one in front).")
@@ -104,15 +111,19 @@ extension JIDPreparation {
             }
             let isPlain = label.utf8.allSatisfy { $0 < 0x80 }
             if !isPlain { try checkUnicodeLabel(label, of: text) }
-            let count =
-                isPlain
-                ? label.utf8.count
-                : Punycode.prefix.utf8.count + Punycode.encode(label.unicodeScalars).utf8.count
+            let count = isPlain ? label.utf8.count : encodedLength(label)
             if count > 63 {
                 throw JIDError(
                     .invalidLabel, .domainpart, text, "Shorten the label of \(count) octets to 63.")
             }
         }
+    }
+
+    /// How long a label is as DNS writes it, where that can fit: each scalar takes an octet or more.
+    private static func encodedLength(_ label: Substring) -> Int {
+        let scalars = label.unicodeScalars.count
+        if scalars > 63 { return scalars }
+        return Punycode.prefix.utf8.count + Punycode.encode(label.unicodeScalars).utf8.count
     }
 
     /// RFC 5891 section 4.2.3.

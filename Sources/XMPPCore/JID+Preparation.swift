@@ -1,9 +1,9 @@
 /// Preparation of the three parts of a JID (RFC 7622 sections 3.2 to 3.4). Pure functions.
 enum JIDPreparation {
     /// UsernameCaseMapped (RFC 8265 section 3.3), in the order of its section 3.3.3.
-    static func local(_ text: Substring) throws(JIDError) -> String {
+    static func local(_ text: Substring) throws(JIDError) -> ForeignText {
         try checkLength(text, .localpart)
-        if text.utf8.allSatisfy(isPlainLocal) { return String(text) }
+        if text.utf8.allSatisfy(isPlainLocal) { return ForeignText(String(text)) }
         let mapped = foldWidth(text).lowercased()
         if let bad = mapped.unicodeScalars.first(where: isForbiddenInLocal) {
             throw JIDError(
@@ -13,13 +13,13 @@ enum JIDPreparation {
         let composed = composed(mapped)
         try checkCompany(composed, .localpart, text)
         try checkLength(composed[...], .localpart)
-        return composed
+        return ForeignText(composed)
     }
 
     /// OpaqueString (RFC 8265 section 4.2), lenient: invisible characters, of which emoji are made, pass.
-    static func resource(_ text: Substring) throws(JIDError) -> String {
+    static func resource(_ text: Substring) throws(JIDError) -> ForeignText {
         try checkLength(text, .resourcepart)
-        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return String(text) }
+        if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return ForeignText(String(text)) }
         var mapped = String.UnicodeScalarView()
         for scalar in text.unicodeScalars {
             if isForbiddenInResource(scalar) {
@@ -31,7 +31,7 @@ enum JIDPreparation {
         }
         let composed = composed(String(mapped))
         try checkLength(composed[...], .resourcepart)
-        return composed
+        return ForeignText(composed)
     }
 
     // MARK: Characters

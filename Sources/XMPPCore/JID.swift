@@ -30,11 +30,11 @@
 /// Source: RFC 7622 section 3.
 public struct JID: Hashable, Sendable {
     /// The localpart, lower case; nil for a server's own address.
-    public let local: String?
+    public let local: ForeignText?
     /// The domainpart, lower case, without a trailing dot.
-    public let domain: String
+    public let domain: ForeignText
     /// The resourcepart, nil in a bare JID. Case counts.
-    public let resource: String?
+    public let resource: ForeignText?
 
     /// The longest a part may be, in octets of UTF-8 (RFC 7622 section 3.1).
     public static let maximumPartLength = 1023
@@ -43,7 +43,8 @@ public struct JID: Hashable, Sendable {
     ///
     /// - Parameter text: `domain`, `local@domain`, `domain/resource` or `local@domain/resource`.
     /// - Throws: `JIDError` when a part is empty, too long, or holds what its profile forbids.
-    public init(_ text: String) throws(JIDError) {
+    public init(_ text: some TextConvertible) throws(JIDError) {
+        let text = text.foreignText.string
         let bytes = text.utf8
         let slash = bytes.firstIndex(of: UInt8(ascii: "/"))
         let bare = text[..<(slash ?? text.endIndex)]
@@ -62,13 +63,17 @@ public struct JID: Hashable, Sendable {
     ///   - domain: A host name, an IPv4 address, or an IPv6 address in brackets.
     ///   - resource: 1 to 1023 octets of UTF-8, or nil for none.
     /// - Throws: `JIDError` as for the text form.
-    public init(local: String? = nil, domain: String, resource: String? = nil) throws(JIDError) {
-        self.local = if let local { try JIDPreparation.local(local[...]) } else { nil }
-        self.domain = try JIDPreparation.domain(domain[...])
-        self.resource = if let resource { try JIDPreparation.resource(resource[...]) } else { nil }
+    public init(
+        local: (any TextConvertible)? = nil, domain: any TextConvertible,
+        resource: (any TextConvertible)? = nil
+    ) throws(JIDError) {
+        self.local = if let local { try JIDPreparation.local(local.foreignText.string[...]) } else { nil }
+        self.domain = try JIDPreparation.domain(domain.foreignText.string[...])
+        self.resource =
+            if let resource { try JIDPreparation.resource(resource.foreignText.string[...]) } else { nil }
     }
 
-    private init(preparedLocal: String?, domain: String, resource: String?) {
+    private init(preparedLocal: ForeignText?, domain: ForeignText, resource: ForeignText?) {
         self.local = preparedLocal
         self.domain = domain
         self.resource = resource
@@ -88,18 +93,25 @@ public struct JID: Hashable, Sendable {
     /// - Parameter resource: 1 to 1023 octets of UTF-8.
     /// - Returns: The full address.
     /// - Throws: `JIDError` when the resource is empty, too long or holds a forbidden character.
-    public func with(resource: String) throws(JIDError) -> JID {
-        JID(preparedLocal: local, domain: domain, resource: try JIDPreparation.resource(resource[...]))
+    public func with(resource: some TextConvertible) throws(JIDError) -> JID {
+        JID(
+            preparedLocal: local, domain: domain,
+            resource: try JIDPreparation.resource(resource.foreignText.string[...]))
     }
+}
+
+extension JID: TextConvertible {
+    /// The text form.
+    public var foreignText: ForeignText { ForeignText(description) }
 }
 
 extension JID: CustomStringConvertible {
     /// The text form; reading it again gives an equal JID.
     public var description: String {
         var text = ""
-        if let local { text += local + "@" }
-        text += domain
-        if let resource { text += "/" + resource }
+        if let local { text += local.string + "@" }
+        text += domain.string
+        if let resource { text += "/" + resource.string }
         return text
     }
 }

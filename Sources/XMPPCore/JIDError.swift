@@ -43,18 +43,18 @@ public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
     public let code: Code
     /// Where it is wrong.
     public let part: Part
-    /// The text of that part, cut to its first 64 characters.
-    public let text: String
+    /// The text of that part, cut to 64 bytes.
+    public let text: ForeignText
     /// One sentence that says what to do.
     public let message: String
 
     init(_ code: Code, _ part: Part, _ text: some StringProtocol, _ message: String) {
         self.code = code
         self.part = part
-        self.text = String(text.prefix(64))
+        self.text = ForeignText(String(text)).prefix(bytes: 64)
         self.message = message
     }
 
     /// The message, with the text it is about.
-    public var description: String { "\(message) (\(part.rawValue) '\(text)')" }
+    public var description: String { VisibleText("\(message) (\(part.rawValue) '\(text)')").description }
 }

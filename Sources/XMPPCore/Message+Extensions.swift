@@ -27,7 +27,7 @@ extension Message {
     /// What the sender does, if the message says so.
     public var chatState: ChatState? {
         element.elements.first { $0.namespace == Namespaces.chatStates }.flatMap {
-            ChatState(rawValue: $0.name)
+            ChatState($0.name)
         }
     }
 
@@ -42,10 +42,10 @@ extension Message {
     public var requestsReceipt: Bool { element.child("request", Namespaces.receipts) != nil }
 
     /// The id of the message whose arrival this one confirms (XEP-0184 section 5.2).
-    public var receivedID: String? { element.child("received", Namespaces.receipts)?["id"] }
+    public var receivedID: ForeignText? { element.child("received", Namespaces.receipts)?["id"] }
 
     /// The id that the sender's client gave the message (XEP-0359 section 3.2), or else its `id`.
-    public var originID: String? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }
+    public var originID: ForeignText? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }
 
     /// The id under which an archive keeps the message (XEP-0359 section 3.1).
     ///
@@ -53,7 +53,7 @@ extension Message {
     ///
     /// - Parameter archive: The bare address of the own account, or of the room.
     /// - Returns: The id; nil when the archive gave none. Of several the last one counts.
-    public func stanzaID(by archive: JID) -> String? {
+    public func stanzaID(by archive: JID) -> ForeignText? {
         // Prosody 13.0.1 puts its own behind one that the sender forged, and leaves that in.
         element.children("stanza-id", Namespaces.sid).last { element in
             element["by"].flatMap { try? JID($0) } == archive

@@ -31,7 +31,7 @@ public struct Message: Hashable, Sendable {
     /// The sender.
     public var from: JID? { address.from }
     /// The `id`, chosen by the sender.
-    public var id: String? { address.id }
+    public var id: ForeignText? { address.id }
 
     /// Reads a message.
     ///
@@ -39,7 +39,7 @@ public struct Message: Hashable, Sendable {
     /// - Throws: `StanzaFormatError` when the element is no message or an address is malformed.
     public init(element: Element) throws(StanzaFormatError) {
         address = try StanzaAddress(element, name: "message")
-        type = element["type"].flatMap(Kind.init) ?? .normal
+        type = element["type"].flatMap { Kind($0) } ?? .normal
         self.element = element
     }
 
@@ -54,20 +54,21 @@ public struct Message: Hashable, Sendable {
     ///   - children: Further child elements, behind the body.
     ///   - namespace: The content namespace of the stream.
     public init(
-        to: JID?, from: JID? = nil, type: Kind = .chat, id: String? = nil, body: String? = nil,
-        children: [Element] = [], namespace: String = Namespaces.client
+        to: JID?, from: JID? = nil, type: Kind = .chat, id: (any TextConvertible)? = nil,
+        body: (any TextConvertible)? = nil,
+        children: [Element] = [], namespace: any TextConvertible = Namespaces.client
     ) {
-        let bodies = body.map { [Element("body", namespace: namespace, text: $0)] } ?? []
+        let bodies = body.map { [Element("body", namespace: namespace.foreignText, text: $0)] } ?? []
         self.type = type
-        address = StanzaAddress(to: to, from: from, id: id)
+        address = StanzaAddress(to: to, from: from, id: id?.foreignText)
         element = Element(
-            "message", namespace: namespace,
+            "message", namespace: namespace.foreignText,
             attributes: ["type": type.rawValue, "id": id, "to": to?.description, "from": from?.description],
             children: bodies + children)
     }
 
     /// The text: the body without a language of its own, or else the first one.
-    public var body: String? {
+    public var body: ForeignText? {
         let bodies = element.children("body", element.namespace)
         return (bodies.first { $0["xml:lang"] == nil } ?? bodies.first)?.text
     }

@@ -6,19 +6,19 @@
 struct NameCache {
     private struct Entry {
         var key: UnsafePointer<UInt8>?
-        var name = ""
+        var name: ForeignText = ""
     }
 
     private static let size = 256
     private var entries = [Entry](repeating: Entry(), count: NameCache.size)
 
     /// The string at `pointer`, which must come from the parser's dictionary; empty for nil.
-    mutating func string(_ pointer: UnsafePointer<UInt8>?) -> String {
+    mutating func string(_ pointer: UnsafePointer<UInt8>?) -> ForeignText {
         guard let pointer else { return "" }
         let address = UInt(bitPattern: pointer)
         let slot = Int((address ^ (address >> 8)) & UInt(Self.size - 1))
         if entries[slot].key == pointer { return entries[slot].name }
-        let name = String(cString: pointer)
+        let name = ForeignText(String(cString: pointer))
         entries[slot] = Entry(key: pointer, name: name)
         return name
     }

@@ -129,7 +129,7 @@ public enum Namespaces {
     ///
     /// - Parameter namespace: A namespace name.
     /// - Returns: Whether it is one of the three (RFC 6120 section 4.8.2, XEP-0114).
-    public static func isContent(_ namespace: String) -> Bool {
+    public static func isContent(_ namespace: ForeignText) -> Bool {
         namespace == client || namespace == server || namespace == component
     }
 }

@@ -15,11 +15,11 @@ final class ParserContext {
         return true
     }()
 
-    init(builder: UnsafeMutablePointer<TreeBuilder>) throws(StreamParserError) {
+    init(builder: UnsafeMutablePointer<TreeBuilder>) throws(ParserFault) {
         _ = Self.isLibraryReady
         var handler = Self.handler()
         guard let context = xmlCreatePushParserCtxt(&handler, nil, nil, 0, nil) else {
-            throw StreamParserError(.outOfMemory, "libxml2 has no memory for a parser.")
+            throw ParserFault.stream(.outOfMemory, "libxml2 has no memory for a parser.")
         }
         self.context = context
         self.builder = builder
@@ -44,7 +44,7 @@ final class ParserContext {
         if status != 0 || context.pointee.wellFormed == 0 {
             builder.pointee.fail(Self.error(code: Int(context.pointee.errNo)))
         } else if !isIdle {
-            builder.pointee.fail(StreamParserError(.notWellFormed, "libxml2 found no end to the last tag."))
+            builder.pointee.fail(.member(.notWellFormed, "libxml2 found no end to the last tag."))
         }
     }
 
@@ -82,11 +82,13 @@ final class ParserContext {
     private static func handler() -> xmlSAXHandler {
         var handler = xmlSAXHandler()
         handler.initialized = UInt32(XML_SAX2_MAGIC)
-        handler.startElementNs = { pointer, name, _, namespace, _, _, count, _, attributes in
+        handler.startElementNs = {
+            pointer, name, prefix, namespace, declarationCount, declarations, count, _, attributes in
             ParserContext.withBuilder(pointer) {
                 $0.start(
-                    name: name, namespace: namespace, attributes: attributes.map { UnsafePointer($0) },
-                    count: Int(count))
+                    TreeBuilder.OpenTag(name: name, prefix: prefix, declarationCount: Int(declarationCount)),
+                    declarations: declarations.map { UnsafePointer($0) }, namespace: namespace,
+                    attributes: attributes.map { UnsafePointer($0) }, count: Int(count))
             }
         }
         handler.endElementNs = { pointer, _, _, _ in ParserContext.withBuilder(pointer) { $0.end() } }
@@ -121,7 +123,7 @@ final class ParserContext {
 
     private static func restricted(_ pointer: UnsafeMutableRawPointer?) {
         withBuilder(pointer) {
-            $0.fail(StreamParserError(.restrictedXML, "The XML is more than XMPP allows."))
+            $0.fail(.member(.restrictedXML, "The XML is more than XMPP allows."))
         }
     }
 
@@ -136,20 +138,20 @@ final class ParserContext {
         return error.level == XML_ERR_ERROR || error.level == XML_ERR_FATAL
     }
 
-    private static func error(code: Int) -> StreamParserError {
+    private static func error(code: Int) -> ParserFault {
         switch UInt32(truncatingIfNeeded: code) {
         case XML_ERR_UNDECLARED_ENTITY.rawValue, XML_WAR_UNDECLARED_ENTITY.rawValue:
-            StreamParserError(.restrictedXML, "An entity other than the five of XML is referred to.")
+            .member(.restrictedXML, "An entity other than the five of XML is referred to.")
         case XML_ERR_NO_MEMORY.rawValue:
-            StreamParserError(.outOfMemory, "libxml2 has no memory left.")
-        case XML_ERR_TAG_NAME_MISMATCH.rawValue:
-            StreamParserError(.notWellFormed, "An end tag does not match its start tag.")
+            .stream(.outOfMemory, "libxml2 has no memory left.")
+        // Which tags belong together cannot be told any more.
+        case XML_ERR_TAG_NAME_MISMATCH.rawValue: .mismatch
         case XML_NS_ERR_UNDEFINED_NAMESPACE.rawValue:
-            StreamParserError(.notWellFormed, "A namespace prefix is not declared.")
+            .member(.notWellFormed, "A namespace prefix is not declared.")
         case XML_ERR_ATTRIBUTE_REDEFINED.rawValue, XML_NS_ERR_ATTRIBUTE_REDEFINED.rawValue:
-            StreamParserError(.notWellFormed, "An attribute stands twice in one tag.")
+            .member(.notWellFormed, "An attribute stands twice in one tag.")
         default:
-            StreamParserError(.notWellFormed, "The XML is not well-formed (libxml2 error \(code)).")
+            .member(.notWellFormed, "The XML is not well-formed (libxml2 error \(code)).")
         }
     }
 }

@@ -1,6 +1,6 @@
-/// What a peer may make `StreamParser` hold in memory. Beyond any of these the stream ends with
-/// `policy-violation`. With the defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while
-/// it is read, 1 MiB of text 5 MiB.
+/// What a peer may make `StreamParser` hold in memory. What is beyond one of these inside a first-level element is left
+/// out with that element; the stream itself ends with `policy-violation` beyond `headerBytes` and `skippedBytes`. With the
+/// defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while it is read, 1 MiB of text 5 MiB.
 ///
 /// ```swift
 /// var limits = ParserLimits()
@@ -22,6 +22,12 @@ public struct ParserLimits: Hashable, Sendable {
     public var elements = 32 << 10
     /// Bytes of one run of character data or of one attribute value, as escaped on the wire. Default 1 MiB.
     public var textBytes = 1 << 20
+    /// Bytes of an element that is left out, markup included, while its end is looked for. Nothing of it is held. Default
+    /// 16 MiB.
+    public var skippedBytes = 16 << 20
+    /// Bytes of start tags of one first-level element that are read once more behind members of its lists that were left
+    /// out. Beyond it the element is left out as a whole. Default 4 MiB.
+    public var replayedBytes = 4 << 20
 
     /// The defaults.
     public static let standard = ParserLimits()

@@ -36,7 +36,7 @@ public struct Presence: Hashable, Sendable {
     /// The sender.
     public var from: JID? { address.from }
     /// The `id`, chosen by the sender.
-    public var id: String? { address.id }
+    public var id: ForeignText? { address.id }
 
     /// Reads a presence.
     ///
@@ -48,11 +48,13 @@ public struct Presence: Hashable, Sendable {
         self.element = element
     }
 
-    private static func kind(_ text: String?) throws(StanzaFormatError) -> Kind? {
+    private static func kind(_ text: ForeignText?) throws(StanzaFormatError) -> Kind? {
         guard let text else { return nil }
-        guard let kind = Kind(rawValue: text) else {
+        guard let kind = Kind(text) else {
             throw StanzaFormatError(
-                .unknownType, "Leave out the type of the <presence/>, or use one of RFC 6121, not '\(text)'.")
+                .unknownType,
+                "Leave out the type of the <presence/>, or use one of RFC 6121, not '\(text.prefix(bytes: 64))'."
+            )
         }
         return kind
     }
@@ -67,13 +69,14 @@ public struct Presence: Hashable, Sendable {
     ///   - children: Child elements.
     ///   - namespace: The content namespace of the stream.
     public init(
-        type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: String? = nil, children: [Element] = [],
-        namespace: String = Namespaces.client
+        type: Kind? = nil, to: JID? = nil, from: JID? = nil, id: (any TextConvertible)? = nil,
+        children: [Element] = [],
+        namespace: any TextConvertible = Namespaces.client
     ) {
         self.type = type
-        address = StanzaAddress(to: to, from: from, id: id)
+        address = StanzaAddress(to: to, from: from, id: id?.foreignText)
         element = Element(
-            "presence", namespace: namespace,
+            "presence", namespace: namespace.foreignText,
             attributes: ["type": type?.rawValue, "id": id, "to": to?.description, "from": from?.description],
             children: children)
     }

@@ -8,9 +8,9 @@
 /// Source: XEP-0059.
 public struct ResultPage: Hashable, Sendable {
     /// The id of the first item; nil in an empty page.
-    public var first: String?
+    public var first: ForeignText?
     /// The id of the last item; nil in an empty page.
-    public var last: String?
+    public var last: ForeignText?
     /// How many items there are in all, if the server says so. It may be an estimate.
     public var count: Int?
 
@@ -20,7 +20,7 @@ public struct ResultPage: Hashable, Sendable {
     ///   - first: The id of the first item; nil for none.
     ///   - last: The id of the last item; nil for none.
     ///   - count: How many items there are in all, 0 or more; nil when that is not known.
-    public init(first: String? = nil, last: String? = nil, count: Int? = nil) {
+    public init(first: ForeignText? = nil, last: ForeignText? = nil, count: Int? = nil) {
         (self.first, self.last, self.count) = (first, last, count)
     }
 
@@ -43,9 +43,9 @@ public struct ResultPage: Hashable, Sendable {
         /// The first one.
         case start
         /// What comes behind an item.
-        case after(String)
+        case after(ForeignText)
         /// What comes before an item.
-        case before(String)
+        case before(ForeignText)
         /// The last one.
         case end
     }

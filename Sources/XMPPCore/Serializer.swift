@@ -17,22 +17,22 @@
 /// Source: XML 1.0 sections 2.2 and 2.4, Namespaces in XML 1.0, RFC 6120 section 4.8.
 public struct Serializer: Sendable {
     /// The namespace that needs no declaration.
-    public let contentNamespace: String
+    public let contentNamespace: ForeignText
     private let hasStreamPrefix: Bool
 
     /// A serializer for a stream.
     ///
     /// - Parameter contentNamespace: The default namespace that the stream header declares.
-    public init(contentNamespace: String = Namespaces.client) {
-        self.contentNamespace = contentNamespace
+    public init(contentNamespace: any TextConvertible = Namespaces.client) {
+        self.contentNamespace = contentNamespace.foreignText
         hasStreamPrefix = true
     }
 
     /// A serializer for elements that stand alone.
     ///
     /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
-    public init(standaloneIn defaultNamespace: String) {
-        contentNamespace = defaultNamespace
+    public init(standaloneIn defaultNamespace: any TextConvertible) {
+        contentNamespace = defaultNamespace.foreignText
         hasStreamPrefix = false
     }
 
@@ -67,16 +67,16 @@ public struct Serializer: Sendable {
     ///   - contentNamespace: The default namespace.
     /// - Returns: The bytes up to the end of the start tag, which stays open.
     public static func streamHeader(
-        to: String?, from: String? = nil, id: String? = nil, language: String? = nil,
-        contentNamespace: String = Namespaces.client
+        to: (any TextConvertible)?, from: (any TextConvertible)? = nil, id: (any TextConvertible)? = nil,
+        language: (any TextConvertible)? = nil, contentNamespace: any TextConvertible = Namespaces.client
     ) -> [UInt8] {
         var bytes = Array("<?xml version='1.0'?><stream:stream xmlns='".utf8)
-        Escaping.append(attribute: contentNamespace, to: &bytes)
+        Escaping.append(attribute: contentNamespace.foreignText, to: &bytes)
         bytes += "' xmlns:stream='\(Namespaces.stream)' version='1.0'".utf8
         for (name, value) in [("to", to), ("from", from), ("id", id), ("xml:lang", language)] {
             guard let value else { continue }
             bytes += " \(name)='".utf8
-            Escaping.append(attribute: value, to: &bytes)
+            Escaping.append(attribute: value.foreignText, to: &bytes)
             bytes.append(UInt8(ascii: "'"))
         }
         bytes.append(UInt8(ascii: ">"))
@@ -88,7 +88,7 @@ public struct Serializer: Sendable {
 
     // MARK: Elements
 
-    private func append(_ element: Element, inside outer: String, to bytes: inout [UInt8]) {
+    private func append(_ element: Element, inside outer: ForeignText, to bytes: inout [UInt8]) {
         let prefix = prefix(of: element.namespace)
         // Nothing may be in the namespace of declarations (Namespaces in XML 1.0, section 3): none is taken instead.
         let namespace = element.namespace == Namespaces.xmlns ? "" : element.namespace
@@ -116,7 +116,7 @@ public struct Serializer: Sendable {
         children.allSatisfy { if case .text("") = $0 { true } else { false } }
     }
 
-    private func append(_ children: [Element.Node], inside namespace: String, to bytes: inout [UInt8]) {
+    private func append(_ children: [Element.Node], inside namespace: ForeignText, to bytes: inout [UInt8]) {
         for child in children {
             switch child {
             case .element(let element): append(element, inside: namespace, to: &bytes)
@@ -125,12 +125,12 @@ public struct Serializer: Sendable {
         }
     }
 
-    private func prefix(of namespace: String) -> String? {
+    private func prefix(of namespace: ForeignText) -> String? {
         if hasStreamPrefix, namespace == Namespaces.stream { return "stream" }
         return namespace == Namespaces.xml ? "xml" : nil
     }
 
-    private func appendName(_ name: String, prefix: String?, to bytes: inout [UInt8]) {
+    private func appendName(_ name: ForeignText, prefix: String?, to bytes: inout [UInt8]) {
         if let prefix { bytes += "\(prefix):".utf8 }
         Escaping.append(name: name, to: &bytes)
     }
@@ -161,7 +161,7 @@ public struct Serializer: Sendable {
     }
 
     /// An attribute with a namespace needs a prefix, since the default namespace is not for attributes.
-    private func declare(_ namespace: String?, _ count: inout Int, to bytes: inout [UInt8]) -> String? {
+    private func declare(_ namespace: ForeignText?, _ count: inout Int, to bytes: inout [UInt8]) -> String? {
         guard let namespace, !namespace.isEmpty else { return nil }
         if namespace == Namespaces.xml { return "xml" }
         if hasStreamPrefix, namespace == Namespaces.stream { return "stream" }

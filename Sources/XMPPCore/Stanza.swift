@@ -45,7 +45,7 @@ public enum Stanza: Hashable, Sendable {
     }
 
     /// The `id`.
-    public var id: String? {
+    public var id: ForeignText? {
         switch self {
         case .iq(let iq): iq.id
         case .message(let message): message.id

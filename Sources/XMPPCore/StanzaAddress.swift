@@ -2,9 +2,9 @@
 struct StanzaAddress: Hashable, Sendable {
     let to: JID?
     let from: JID?
-    let id: String?
+    let id: ForeignText?
 
-    init(to: JID?, from: JID?, id: String?) {
+    init(to: JID?, from: JID?, id: ForeignText?) {
         self.to = to
         self.from = from
         self.id = id
@@ -14,7 +14,7 @@ struct StanzaAddress: Hashable, Sendable {
         guard element.name == name, Namespaces.isContent(element.namespace) else {
             throw StanzaFormatError(
                 .wrongElement,
-                "Pass <\(name)/> in '\(Namespaces.client)', not <\(element.name) xmlns='\(element.namespace)'/>."
+                "Pass <\(name)/> in '\(Namespaces.client)', not <\(element.name.prefix(bytes: 64)) xmlns='\(element.namespace.prefix(bytes: 64))'/>."
             )
         }
         to = try Self.jid(element, "to")

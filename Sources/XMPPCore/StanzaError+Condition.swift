@@ -2,11 +2,11 @@ extension StanzaError {
     /// A defined condition (RFC 6120 section 8.3.3). Open: a name this table does not know is kept as it came.
     public struct Condition: Hashable, Sendable, RawRepresentable, CustomStringConvertible {
         /// The element's name.
-        public let rawValue: String
+        public let rawValue: ForeignText
         /// A condition by its element's name.
-        public init(rawValue: String) { self.rawValue = rawValue }
+        public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
-        public var description: String { rawValue }
+        public var description: String { rawValue.string }
 
         /// XML that the schema or the extension does not allow (8.3.3.1).
         public static let badRequest = Condition(rawValue: "bad-request")

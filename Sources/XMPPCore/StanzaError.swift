@@ -25,13 +25,13 @@ public struct StanzaError: Error, Hashable, Sendable {
     /// What went wrong.
     public var condition: Condition
     /// A sentence for people, in the language `language`.
-    public var text: String?
+    public var text: ForeignText?
     /// Language tag of `text`.
-    public var language: String?
+    public var language: ForeignText?
     /// Who raised the error, when that is not the stanza's sender.
     public var by: JID?
     /// The new address that `gone` and `redirect` may name, as a URI.
-    public var alternateAddress: String?
+    public var alternateAddress: ForeignText?
     /// The condition of the extension the stanza belongs to, such as PubSub's.
     public var applicationCondition: Element?
 
@@ -44,12 +44,12 @@ public struct StanzaError: Error, Hashable, Sendable {
     ///   - by: Who raised the error.
     ///   - applicationCondition: The extension's own condition, in its own namespace.
     public init(
-        _ condition: Condition, kind: Kind? = nil, text: String? = nil, by: JID? = nil,
+        _ condition: Condition, kind: Kind? = nil, text: (any TextConvertible)? = nil, by: JID? = nil,
         applicationCondition: Element? = nil
     ) {
         self.kind = kind ?? condition.defaultKind
         self.condition = condition
-        self.text = text
+        self.text = text?.foreignText
         self.by = by
         self.applicationCondition = applicationCondition
     }
@@ -64,7 +64,7 @@ public struct StanzaError: Error, Hashable, Sendable {
         guard element.name == "error", Namespaces.isContent(element.namespace) else { return nil }
         self.init(.undefinedCondition)
         for child in element.elements { read(child) }
-        kind = element["type"].flatMap(Kind.init) ?? condition.defaultKind
+        kind = element["type"].flatMap { Kind($0) } ?? condition.defaultKind
         by = element["by"].flatMap { try? JID($0) }
     }
 
@@ -87,7 +87,7 @@ public struct StanzaError: Error, Hashable, Sendable {
     ///
     /// - Parameter namespace: The content namespace of the stanza.
     /// - Returns: The element, to be the last child of the stanza.
-    public func element(in namespace: String) -> Element {
+    public func element(in namespace: some TextConvertible) -> Element {
         var error = Element(
             "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description])
         error.append(Element(condition.rawValue, namespace: Namespaces.stanzas, text: alternateAddress))
@@ -104,7 +104,9 @@ public struct StanzaError: Error, Hashable, Sendable {
 extension StanzaError: CustomStringConvertible {
     /// Kind, condition and text in one line.
     public var description: String {
-        let conditions = [condition.rawValue] + (applicationCondition.map { [$0.name] } ?? [])
-        return "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
+        let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
+        let whole =
+            "\(conditions.joined(separator: ", ")) (\(kind.rawValue))" + (text.map { ": \($0)" } ?? "")
+        return VisibleText(whole).description
     }
 }

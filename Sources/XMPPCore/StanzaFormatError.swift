@@ -38,7 +38,7 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// The message, with its cause.
-    public var description: String { message + (cause.map { " \($0)" } ?? "") }
+    public var description: String { VisibleText(message + (cause.map { " \($0)" } ?? "")).description }
 
     /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
     public var stanzaError: StanzaError {
@@ -52,14 +52,19 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
     /// - Parameter element: The element that could not be read.
     /// - Returns: An iq of type error.
     public func reply(to element: Element) -> Element? {
+        Self.reply(to: element, stanzaError)
+    }
+
+    /// An error in answer to an IQ that is no result and no error; nil for everything else.
+    static func reply(to element: Element, _ error: StanzaError) -> Element? {
         guard element.name == "iq", Namespaces.isContent(element.namespace) else { return nil }
-        guard let id = element["id"], element["type"] != "result", element["type"] != "error" else {
-            return nil
-        }
+        // An empty id names no request, and a stanza of this side that has one could not be read.
+        guard let id = element["id"], !id.isEmpty, element["type"] != "result", element["type"] != "error"
+        else { return nil }
         var reply = Element(
             "iq", namespace: element.namespace,
             attributes: ["type": "error", "id": id, "to": element["from"], "from": element["to"]])
-        reply.append(stanzaError.element(in: element.namespace))
+        reply.append(error.element(in: element.namespace))
         return reply
     }
 }

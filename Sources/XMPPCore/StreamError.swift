@@ -9,11 +9,11 @@ public struct StreamError: Error, Hashable, Sendable {
     /// What went wrong.
     public var condition: Condition
     /// A sentence for people.
-    public var text: String?
+    public var text: ForeignText?
     /// Language tag of `text`.
-    public var language: String?
+    public var language: ForeignText?
     /// Where to connect instead, with `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
-    public var otherHost: String?
+    public var otherHost: ForeignText?
     /// The condition of the extension concerned, such as stream management's `<handled-count-too-high/>`.
     public var applicationCondition: Element?
 
@@ -23,9 +23,11 @@ public struct StreamError: Error, Hashable, Sendable {
     ///   - condition: What went wrong.
     ///   - text: A sentence for people; nil for none.
     ///   - applicationCondition: The condition of the extension concerned; nil for none.
-    public init(_ condition: Condition, text: String? = nil, applicationCondition: Element? = nil) {
+    public init(
+        _ condition: Condition, text: (any TextConvertible)? = nil, applicationCondition: Element? = nil
+    ) {
         self.condition = condition
-        self.text = text
+        self.text = text?.foreignText
         self.applicationCondition = applicationCondition
     }
 
@@ -67,8 +69,8 @@ public struct StreamError: Error, Hashable, Sendable {
 extension StreamError: CustomStringConvertible {
     /// Condition and text in one line.
     public var description: String {
-        let conditions = [condition.rawValue] + (applicationCondition.map { [$0.name] } ?? [])
-        return conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")
+        let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
+        return VisibleText(conditions.joined(separator: ", ") + (text.map { ": \($0)" } ?? "")).description
     }
 }
 
@@ -76,11 +78,11 @@ extension StreamError {
     /// A defined condition (RFC 6120 section 4.9.3). Open: a name this table does not know is kept as it came.
     public struct Condition: Hashable, Sendable, RawRepresentable, CustomStringConvertible {
         /// The element's name.
-        public let rawValue: String
+        public let rawValue: ForeignText
         /// A condition by its element's name.
-        public init(rawValue: String) { self.rawValue = rawValue }
+        public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
-        public var description: String { rawValue }
+        public var description: String { rawValue.string }
 
         /// XML that cannot be processed (4.9.3.1).
         public static let badFormat = Condition(rawValue: "bad-format")

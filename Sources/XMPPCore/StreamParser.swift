@@ -17,6 +17,7 @@
 ///     switch event {
 ///     case .opened(let header): …          // <stream:stream …>
 ///     case .element(let element): …        // a complete stanza, features, nonza
+///     case .refused(let refused): …        // one that cannot be read; the stream goes on behind it
 ///     case .closed: …                      // </stream:stream>
 ///     }
 /// }
@@ -24,8 +25,13 @@
 ///
 /// The events do not depend on how the bytes were cut. Memory is bounded by `ParserLimits` whatever a peer sends:
 /// an element is handed over when it is complete, and nothing of it is kept. White space between stanzas
-/// (keep-alives) is dropped. Comments, processing instructions, DTDs and entities other than the five of XML end the
-/// stream with `restricted-xml` (RFC 6120 section 11.1).
+/// (keep-alives) is dropped.
+///
+/// A first-level element that cannot be read is left out: one that libxml2 refuses, that is beyond a limit, or that holds
+/// broken UTF-8, control characters, comments, processing instructions or entities other than the five of XML (RFC 6120
+/// section 11.1). Of the lists of members that stand for themselves (items of PubSub and of service discovery, contacts,
+/// blocked addresses) only the member is. Where the end of the element cannot be found, the stream ends: behind `skippedBytes`, with a
+/// DTD, with tags that do not match, and with whatever stands between two elements.
 ///
 /// One parser reads one stream: make a new one after STARTTLS and after SASL. It is not `Sendable`; its owner calls
 /// it from one place.
@@ -36,6 +42,8 @@ public final class StreamParser {
         case opened(Element)
         /// A complete first-level element.
         case element(Element)
+        /// A first-level element, or a member of one that follows, which cannot be read and was left out.
+        case refused(RefusedElement)
         /// The end of the stream.
         case closed
     }
@@ -45,14 +53,23 @@ public final class StreamParser {
     private let builder: UnsafeMutablePointer<TreeBuilder>
     /// The start of a tag, or of character data in front of one, that is not complete yet.
     private var pending: [UInt8] = []
-    /// The stream header's start tag, for replacing a worn libxml2 parser.
-    private var header: [UInt8] = []
     /// Whether libxml2's buffers have grown beyond `largeBytes`.
     private var isSwollen = false
+    /// The start tag of the element that is skipped, if libxml2 has read it, and the list if it is a member of one.
+    private var skipped: (root: RefusedElement.Root?, list: Element?) = (nil, nil)
+    /// Whether libxml2 has read more than what stays open behind the element that is skipped.
+    private var isStale = false
+    /// Bytes of start tags that were read again in the current first-level element.
+    private var replayedBytes = 0
+    /// Bytes to look at in one go: fewer behind an element that could not be read, since another one may follow.
+    private var stride = windowBytes
+    private let limits: ParserLimits
     private var isDead = false
 
     /// Bytes looked at in one go. Small enough to stay in the processor's cache between scanner and libxml2.
     private static let windowBytes = 16 << 10
+    /// The same behind an element that could not be read; it doubles while nothing is wrong.
+    private static let shortStride = 256
     /// A libxml2 parser that had to take more at once keeps buffers of that size and is replaced.
     private static let largeBytes = 128 << 10
 
@@ -68,9 +85,10 @@ public final class StreamParser {
         } catch {
             builder.deinitialize(count: 1)
             builder.deallocate()
-            throw error
+            throw error.error
         }
         self.builder = builder
+        self.limits = limits
         scanner = StreamScanner(limits: limits)
     }
 
@@ -91,18 +109,19 @@ public final class StreamParser {
         if isDead {
             throw StreamParserError(.dead, "This stream has failed; make a new parser for a new stream.")
         }
-        var start = 0
-        while start < bytes.count {
-            let end = min(bytes.count, start + Self.windowBytes)
-            do {
-                try parse(window: UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        var rest = bytes
+        while !rest.isEmpty {
+            let window = UnsafeRawBufferPointer(rebasing: rest.prefix(stride))
+            do throws(ParserFault) {
+                let used = try scanner.skipping == nil ? read(window) : skip(window)
+                rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(used))
             } catch {
                 isDead = true
-                var error = error
-                error.events = takeEvents()
-                throw error
+                var reason = error.error
+                reason.element = unfinished
+                reason.events = takeEvents()
+                throw reason
             }
-            start = end
         }
         return takeEvents()
     }
@@ -140,58 +159,183 @@ public final class StreamParser {
 
     // MARK: One window
 
-    private func parse(window: UnsafeRawBufferPointer) throws(StreamParserError) {
-        let (cut, error) = scanner.scan(window)
+    /// - Returns: How many bytes were used: fewer where an element cannot be read.
+    private func read(_ window: UnsafeRawBufferPointer) throws(ParserFault) -> Int {
+        let before = scanner
+        let (cut, stop) = scanner.scan(window)
         if cut.start > 0 { pending.removeAll(keepingCapacity: true) }
-        if let range = cut.header { keepHeader(range, of: window) }
+        builder.pointee.tags = 0
         let fed = try feedComplete(window, cut)
-        if let error { throw error }
-        if scanner.isDroppable { return pending.removeAll(keepingCapacity: true) }
-        pending.append(contentsOf: window[fed...])
+        if let fault = builder.pointee.failure {
+            return try meet(fault, in: window, cut.scanned, behind: builder.pointee.tags, from: before)
+        }
+        if case .fault(let fault) = stop {
+            return try meet(fault, in: window, cut.scanned, behind: cut.tags, from: before)
+        }
+        stride = min(2 * stride, Self.windowBytes)
+        if scanner.isDroppable {
+            pending.removeAll(keepingCapacity: true)
+        } else {
+            pending.append(contentsOf: window[fed...])
+        }
+        return window.count
     }
 
-    /// Gives libxml2 what is complete. In front of the unfinished stanza a worn parser can be replaced.
+    /// Gives libxml2 what is complete, up to what it refuses. In front of the unfinished stanza a worn parser can be replaced.
     private func feedComplete(
         _ window: UnsafeRawBufferPointer, _ cut: StreamScanner.Cut
-    ) throws(StreamParserError) -> Int {
+    ) throws(ParserFault) -> Int {
         var start = cut.start
         if cut.boundary > 0 {
-            try feed(window[start..<cut.boundary])
+            guard feed(window[start..<cut.boundary]) else { return start }
             start = cut.boundary
+            replayedBytes = 0
             if isSwollen || context.isWorn { try replaceContext() }
         }
-        if cut.complete > start { try feed(window[start..<cut.complete]) }
+        if cut.complete > start { _ = feed(window[start..<cut.complete]) }
         return max(start, cut.complete)
     }
 
-    private func feed(_ slice: Slice<UnsafeRawBufferPointer>) throws(StreamParserError) {
-        if pending.isEmpty {
+    /// - Returns: False when libxml2 refused it; what was pending in front of it then still is.
+    private func feed(_ slice: Slice<UnsafeRawBufferPointer>) -> Bool {
+        let earlier = pending.count
+        if earlier == 0 {
             context.parse(UnsafeRawBufferPointer(rebasing: slice))
         } else {
             pending.append(contentsOf: slice)
             isSwollen = isSwollen || pending.count > Self.largeBytes
             pending.withUnsafeBytes { context.parse($0) }
-            pending.removeAll(keepingCapacity: pending.count <= Self.windowBytes)
         }
-        if let failure = builder.pointee.failure { throw failure }
+        guard builder.pointee.failure == nil else {
+            pending.removeSubrange(earlier...)
+            return false
+        }
+        if earlier > 0 { pending.removeAll(keepingCapacity: pending.count <= Self.windowBytes) }
+        return true
+    }
+
+    // MARK: Elements that cannot be read
+
+    /// Skips what cannot be read, or ends the stream.
+    ///
+    /// Whatever is wrong was found somewhere behind the last tag that was good. Skipping begins there, so that it does not
+    /// matter how the bytes were cut.
+    ///
+    /// - Parameters:
+    ///   - scanned: How much of the window was looked at.
+    ///   - tags: How many tags of it are good.
+    ///   - before: The scanner in front of the window.
+    /// - Returns: The bytes of those tags.
+    private func meet(
+        _ fault: ParserFault, in window: UnsafeRawBufferPointer, _ scanned: Int, behind tags: Int,
+        from before: StreamScanner
+    ) throws(ParserFault) -> Int {
+        scanner = before
+        var used = 0
+        if tags > 0 {
+            used = scanner.scan(window, tags: tags).cut.scanned
+            pending.removeAll(keepingCapacity: true)
+        }
+        stride = Self.shortStride
+        scanner.rewind(pending.count)
+        guard scanner.depth > 0 else { throw fault }
+        let isScannersOwn = builder.pointee.failure == nil
+        begin(skipping: fault)
+        let unread = pending
+        pending = []
+        if fault.reach == .stream {
+            // Only to learn in which element the stream ends.
+            if isScannersOwn {
+                _ = unread.withUnsafeBytes { scanner.scan($0) }
+                _ = scanner.scan(UnsafeRawBufferPointer(rebasing: window[used..<max(used, scanned)]))
+            }
+            throw fault
+        }
+        _ = try unread.withUnsafeBytes { bytes in
+            Result { () throws(ParserFault) in try skip(bytes) }
+        }.get()
+        return used
+    }
+
+    /// Drops what was read of the element, or of the member of a list in it, that cannot be read.
+    private func begin(skipping fault: ParserFault) {
+        let open = builder.pointee.open
+        skipped = (open.first.map { RefusedElement.Root(of: $0) }, nil)
+        if fault.reach == .member, let list = builder.pointee.list {
+            begin(skippingIn: list, open)
+        } else {
+            isStale = isStale || builder.pointee.failure != nil || !open.isEmpty
+            builder.pointee.drop(from: 0)
+        }
+        scanner.beginSkipping(
+            fault.error, to: builder.pointee.open.count + 1,
+            rootName: open.first.map { Array($0.name.utf8) } ?? [])
+    }
+
+    /// - Parameter list: Which of the open elements holds the member.
+    private func begin(skippingIn list: Int, _ open: [Element]) {
+        isStale = isStale || builder.pointee.failure != nil || open.count > list + 1
+        builder.pointee.drop(from: list + 1)
+        if isStale { replayedBytes += builder.pointee.replay.count }
+        guard replayedBytes <= limits.replayedBytes else { return builder.pointee.drop(from: 0) }
+        skipped.list = open[list]
+        skipped.list?.children = []
+    }
+
+    /// - Returns: How many bytes were used: fewer where the element ends.
+    private func skip(_ window: UnsafeRawBufferPointer) throws(ParserFault) -> Int {
+        let (cut, stop) = scanner.scan(window)
+        stride = min(2 * stride, Self.windowBytes)
+        switch stop {
+        case .endOfBytes: break
+        case .fault(let fault): throw fault
+        case .skipped: try endSkipping()
+        }
+        return cut.scanned
+    }
+
+    private func endSkipping() throws(ParserFault) {
+        let root = refusedRoot
+        guard let found = scanner.endSkipping() else { return }
+        stride = Self.shortStride
+        if found.depth == 1 {
+            // Also where only a member of it was to be skipped at first.
+            isStale = isStale || !builder.pointee.open.isEmpty
+            builder.pointee.drop(from: 0)
+            (skipped.list, replayedBytes) = (nil, 0)
+        }
+        builder.pointee.events.append(
+            .refused(
+                RefusedElement(
+                    root: root, list: skipped.list, byteCount: found.byteCount, reason: found.reason)))
+        if isStale { try replaceContext() }
+    }
+
+    /// The first-level element that is being skipped.
+    private var refusedRoot: RefusedElement.Root {
+        skipped.root ?? scanner.skipping?.reader.root(inherited: builder.pointee.openTags.inherited)
+            ?? RefusedElement.Root(Element("", namespace: ""), unreadable: [])
+    }
+
+    /// The first-level element in which the stream has ended.
+    private var unfinished: Element? {
+        guard scanner.depth > 0, scanner.skipping != nil else { return nil }
+        let element = refusedRoot.element
+        return element.name.isEmpty ? nil : element
     }
 
     // MARK: Replacing libxml2's parser
 
-    private func keepHeader(_ range: Range<Int>, of window: UnsafeRawBufferPointer) {
-        let earlier = max(0, -range.lowerBound)
-        header = Array(pending.suffix(earlier)) + Array(window[max(0, range.lowerBound)..<range.upperBound])
-    }
-
-    /// libxml2 never forgets a name, so a peer could fill its dictionary with ever new ones. Between two stanzas
-    /// its whole state is the stream header: a fresh parser that has read the header goes on just as well.
-    private func replaceContext() throws(StreamParserError) {
-        builder.pointee.forgetNames()
+    /// libxml2 never forgets a name, so a peer could fill its dictionary with ever new ones, and it stops for good at what it
+    /// refuses. All that a fresh parser needs to go on are the start tags of the elements that are open.
+    private func replaceContext() throws(ParserFault) {
+        let replay = builder.pointee.replay
+        builder.pointee.forgetParser()
         context = try ParserContext(builder: builder)
-        builder.pointee.isReplayingHeader = true
-        header.withUnsafeBytes { context.parse($0) }
-        builder.pointee.isReplayingHeader = false
-        isSwollen = false
-        if let failure = builder.pointee.failure { throw failure }
+        builder.pointee.isReplaying = true
+        replay.withUnsafeBytes { context.parse($0) }
+        builder.pointee.isReplaying = false
+        (isSwollen, isStale) = (false, false)
+        if let fault = builder.pointee.failure { throw ParserFault(fault.error, reach: .stream) }
     }
 }

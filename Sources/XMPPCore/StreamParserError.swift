@@ -1,4 +1,4 @@
-/// Why a stream cannot be read on. The parser that threw it is dead.
+/// Why a stream, or an element of it, cannot be read. The parser that threw it is dead; one that left an element out goes on.
 ///
 /// ```swift
 /// do {
@@ -37,6 +37,9 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
     public let message: String
     /// What was complete in front of the error and has not been returned yet, in order.
     public internal(set) var events: [StreamParser.Event] = []
+    /// The first-level element in which the stream ended, without its children and with those of its attributes `from`, `to`,
+    /// `id` and `type` that could be read; nil between elements.
+    public internal(set) var element: Element?
 
     init(_ code: Code, _ message: String) {
         self.code = code
@@ -60,5 +63,5 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// The message with its code.
-    public var description: String { "\(message) (\(condition.rawValue))" }
+    public var description: String { VisibleText("\(message) (\(condition.rawValue))").description }
 }

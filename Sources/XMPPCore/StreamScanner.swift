@@ -4,9 +4,12 @@
 /// two pieces misleads it), buffers without a limit of ours, and accepts Latin-1 where UTF-8 is broken. After this
 /// scan it gets whole tags only, valid UTF-8 only, and nothing beyond `ParserLimits`.
 ///
+/// What is wrong inside a first-level element costs that element: from its last good tag on the scanner only looks for its
+/// end (`StreamScanner+Skipping.swift`). Where no end can be found, the stream ends.
+///
 /// A pure value: bytes in, cut positions or an error out.
 struct StreamScanner {
-    private enum State {
+    enum State {
         /// Between tags: character data inside a stanza, white space elsewhere.
         case text
         /// Behind `<`.
@@ -27,39 +30,59 @@ struct StreamScanner {
         case textReference, valueReference
         /// In the XML declaration.
         case declaration
+        /// In a comment, in a processing instruction: only while an element is skipped.
+        case comment, instruction
+    }
+
+    /// Why a scan ended.
+    enum Stop {
+        /// All bytes were scanned.
+        case endOfBytes
+        /// The element that is open cannot be read, or the stream cannot.
+        case fault(ParserFault)
+        /// The end of the element that is skipped was found.
+        case skipped
     }
 
     /// What one window of bytes holds.
     struct Cut {
+        /// Bytes that were scanned.
+        var scanned = 0
+        /// Start and end tags that are complete; an empty element has both.
+        var tags = 0
         /// Bytes at the front that libxml2 does not get: up to the end of the XML declaration.
         var start = 0
         /// Bytes up to the end of the last complete tag; 0 when none ends here.
         var complete = 0
         /// Bytes up to the last place between two stanzas; 0 when there is none.
         var boundary = 0
-        /// Bytes up to the end of the stream header when it ends here, with the start of its tag (negative: it
-        /// began in an earlier window).
-        var header: Range<Int>?
     }
 
-    private let limits: ParserLimits
-    private var state = State.text
+    let limits: ParserLimits
+    var state = State.text
     private var utf8 = UTF8Check()
-    private var depth = 0
-    private var quote: UInt8 = 0
+    /// Elements that are open, the stream header counted.
+    var depth = 0
+    var quote: UInt8 = 0
     private var attributes = 0
+    /// Elements of the first-level element so far, and those whose start tag is complete.
     private var elements = 0
-    /// Progress inside `<![CDATA[`, or `]` seen in a row inside a CDATA section.
-    private var matched = 0
-    /// Where the current first-level element and the current text or value began, relative to the window.
-    private var itemStart = 0
-    private var runStart = 0
-    private var declaration: [UInt8] = []
-    private var isHeaderSeen = false
+    private var completeElements = 0
+    /// Progress inside `<![CDATA[`, or how many bytes of the end of a CDATA section or a comment were seen in a row.
+    var matched = 0
+    /// Where the current first-level element, the current text or value, and the current child of an element that is 2 or
+    /// 3 levels deep began, relative to the window.
+    var itemStart = 0
+    var runStart = 0
+    var childStart = (atDepth3: 0, atDepth4: 0)
+    var declaration: [UInt8] = []
+    private(set) var isHeaderSeen = false
     private var isClosed = false
     /// Bytes of earlier windows, and whether the `<` just seen is the first byte of the stream.
     private var offset = 0
     private var isOpenFirst = false
+    /// What is being skipped.
+    var skipping: Skipping?
 
     init(limits: ParserLimits) {
         self.limits = limits
@@ -68,36 +91,69 @@ struct StreamScanner {
     /// Whether what follows the last complete tag may be dropped: white space, or the XML declaration.
     var isDroppable: Bool { isBetweenStanzas || state == .declaration }
 
-    private var isBetweenStanzas: Bool { state == .text && depth <= 1 }
+    var isBetweenStanzas: Bool { state == .text && depth <= 1 }
 
     // MARK: Scanning
 
-    /// Scans one window.
-    /// - Returns: the cut, also when there is an error behind it, and the error.
-    mutating func scan(_ bytes: UnsafeRawBufferPointer) -> (cut: Cut, error: StreamParserError?) {
+    /// Scans one window, up to the first fault or to the end of what is skipped.
+    ///
+    /// - Parameter tags: Scan no further than that many tags.
+    /// - Returns: The cut, also when there is a fault behind it, and why it ends.
+    mutating func scan(_ bytes: UnsafeRawBufferPointer, tags: Int = .max) -> (cut: Cut, stop: Stop) {
         var cut = Cut()
-        do throws(StreamParserError) {
-            var index = 0
-            while index < bytes.count { try step(bytes, &index, &cut) }
-            if !isBetweenStanzas { try checkStanza(endingAt: bytes.count) }
-            if isInRun { try checkRun(endingAt: bytes.count) }
-            offset += bytes.count
-            itemStart -= bytes.count
-            runStart -= bytes.count
-            return (cut, nil)
+        var stop = Stop.endOfBytes
+        var index = 0
+        do throws(ParserFault) {
+            if skipping != nil {
+                if try skip(bytes, &index) { stop = .skipped }
+            } else {
+                while index < bytes.count, cut.tags < tags { try step(bytes, &index, &cut) }
+                if cut.tags < tags { try checkLimits(item: index, run: index) }
+            }
         } catch {
-            return (cut, error)
+            stop = .fault(isInElement ? error : ParserFault(error.error, reach: .stream))
         }
+        cut.scanned = index
+        move(by: index)
+        return (cut, stop)
+    }
+
+    /// Makes all positions relative to a window that begins so many bytes later.
+    private mutating func move(by bytes: Int) {
+        offset += bytes
+        itemStart -= bytes
+        runStart -= bytes
+        childStart.atDepth3 -= bytes
+        childStart.atDepth4 -= bytes
+    }
+
+    /// Whether what is wrong here belongs to a first-level element that has begun.
+    var isInElement: Bool {
+        guard isHeaderSeen, depth <= 1 else { return isHeaderSeen }
+        switch state {
+        case .startTag, .slash, .quoted, .valueReference: return depth == 1
+        default: return false
+        }
+    }
+
+    /// Goes back to the end of the last complete tag.
+    ///
+    /// - Parameter bytes: How far that is.
+    mutating func rewind(_ bytes: Int) {
+        move(by: -bytes)
+        (state, utf8, matched) = (.text, UTF8Check(), 0)
+        elements = completeElements
     }
 
     private mutating func step(
         _ bytes: UnsafeRawBufferPointer, _ index: inout Int, _ cut: inout Cut
-    ) throws(StreamParserError) {
-        if state == .quoted || (state == .text && depth > 1), !utf8.isInside { skipPlain(bytes, &index) }
+    ) throws(ParserFault) {
+        if state == .quoted || state == .startTag || (state == .text && depth > 1), !utf8.isInside {
+            skipPlain(bytes, &index)
+        }
         guard index < bytes.count else { return }
         // Before the byte is judged, so that the first thing wrong is reported however the bytes were cut.
-        if !isBetweenStanzas { try checkStanza(endingAt: index + 1) }
-        if isInRun { try checkRun(endingAt: index) }
+        try checkLimits(item: index + 1, run: index)
         let byte = bytes[index]
         if byte >= 0x80 || utf8.isInside {
             try checkMultibyte(byte)
@@ -108,20 +164,32 @@ struct StreamScanner {
         index += 1
     }
 
-    /// The inner loop: most bytes of a stream are plain text or attribute values.
+    /// The inner loop: most bytes of a stream are plain text, attribute values or names.
     private func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
-        let stop = state == .quoted ? quote : UInt8(ascii: "<")
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
         var position = index
-        while position < bytes.count {
-            let byte = bytes[position]
-            if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
-            if byte < 0x20 || byte >= 0x80 { break }
-            position += 1
+        switch state {
+        case .startTag:
+            while position < bytes.count, Self.isPlainInTag(base[position]) { position += 1 }
+        case .quoted, .text:
+            let stop = state == .quoted ? quote : UInt8(ascii: "<")
+            while position < bytes.count {
+                let byte = base[position]
+                if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
+                if byte < 0x20 || byte >= 0x80 { break }
+                position += 1
+            }
+        default: return
         }
         index = position
     }
 
-    private mutating func consume(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(StreamParserError) {
+    /// Whether a byte in a tag, outside of values, is neither its end nor the beginning of a value, nor forbidden.
+    static func isPlainInTag(_ byte: UInt8) -> Bool {
+        (byte > 0x3E && byte < 0x80) || (byte > 0x2F && byte < 0x3C) || byte == UInt8(ascii: "-")
+    }
+
+    private mutating func consume(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
         switch state {
         case .text: try inText(byte, at: index)
         case .open: try behindOpen(byte, at: index)
@@ -134,16 +202,15 @@ struct StreamScanner {
         case .textReference: try inReference(byte, then: .text)
         case .valueReference: try inReference(byte, then: .quoted)
         case .declaration: try inDeclaration(byte, at: index, &cut)
+        case .comment, .instruction: break
         }
     }
 
     // MARK: Text
 
-    private mutating func inText(_ byte: UInt8, at index: Int) throws(StreamParserError) {
+    private mutating func inText(_ byte: UInt8, at index: Int) throws(ParserFault) {
         if byte == UInt8(ascii: "<") {
-            if depth <= 1 { beginItem(at: index) }
-            isOpenFirst = offset + index == 0
-            state = .open
+            beginTag(at: index)
         } else if depth <= 1, byte > 0x20 {
             throw textOutsideStanza()
         } else if byte == UInt8(ascii: "&") {
@@ -153,7 +220,7 @@ struct StreamScanner {
 
     /// libxml2's push parser waits for a `;` however far it is, so that this must be settled here. What the name
     /// means is left to libxml2.
-    private mutating func inReference(_ byte: UInt8, then next: State) throws(StreamParserError) {
+    private mutating func inReference(_ byte: UInt8, then next: State) throws(ParserFault) {
         switch byte {
         case UInt8(ascii: ";"): state = next
         case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "#"),
@@ -161,28 +228,33 @@ struct StreamScanner {
             UInt8(ascii: ":"):
             break
         default:
-            throw StreamParserError(.notWellFormed, "A '&' that begins no reference; write &amp; instead.")
+            throw ParserFault.member(.notWellFormed, "A '&' that begins no reference; write &amp; instead.")
         }
     }
 
-    private mutating func beginItem(at index: Int) {
-        itemStart = index
-        elements = 0
+    mutating func beginTag(at index: Int) {
+        switch depth {
+        case 0, 1: (itemStart, elements, completeElements) = (index, 0, 0)
+        case 3: childStart.atDepth3 = index
+        case 4: childStart.atDepth4 = index
+        default: break
+        }
+        isOpenFirst = offset + index == 0
+        state = .open
     }
 
-    private func textOutsideStanza() -> StreamParserError {
+    func textOutsideStanza() -> ParserFault {
         depth == 1
-            ? StreamParserError(
-                .badFormat, "Character data between stanzas; only white space may stand there.")
-            : StreamParserError(.notWellFormed, "Character data outside the stream's root element.")
+            ? .stream(.badFormat, "Character data between stanzas; only white space may stand there.")
+            : .stream(.notWellFormed, "Character data outside the stream's root element.")
     }
 
     // MARK: Markup
 
-    private mutating func behindOpen(_ byte: UInt8, at index: Int) throws(StreamParserError) {
+    private mutating func behindOpen(_ byte: UInt8, at index: Int) throws(ParserFault) {
         switch byte {
         case UInt8(ascii: "/"):
-            if depth == 0 { throw StreamParserError(.notWellFormed, "An end tag without a start tag.") }
+            if depth == 0 { throw ParserFault.stream(.notWellFormed, "An end tag without a start tag.") }
             state = .endTag
         case UInt8(ascii: "!"):
             state = .bang
@@ -196,26 +268,27 @@ struct StreamScanner {
         }
     }
 
-    private mutating func beginStartTag(_ byte: UInt8) throws(StreamParserError) {
+    private mutating func beginStartTag(_ byte: UInt8) throws(ParserFault) {
         if isClosed {
-            throw StreamParserError(.notWellFormed, "A second root element behind the end of the stream.")
+            throw ParserFault.stream(.notWellFormed, "A second root element behind the end of the stream.")
         }
         if byte <= 0x3F, byte != UInt8(ascii: ":") {
-            throw StreamParserError(.notWellFormed, "A '<' that begins no tag; write &lt; for the character.")
+            throw ParserFault.noTag
         }
         if depth + 1 > limits.depth { throw exceeded("depth", limits.depth) }
         elements += 1
-        if depth > 0, elements > limits.elements { throw exceeded("elements", limits.elements) }
+        if depth > 0, elements > limits.elements {
+            throw exceeded("elements", limits.elements, costing: .element)
+        }
         attributes = 0
         state = .startTag
     }
 
-    private mutating func inStartTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(StreamParserError)
-    {
+    private mutating func inStartTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
         switch byte {
         case UInt8(ascii: ">"):
             depth += 1
-            try endTag(at: index, &cut)
+            endTag(at: index, &cut)
         case UInt8(ascii: "/"):
             state = .slash
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
@@ -225,150 +298,86 @@ struct StreamScanner {
             runStart = index + 1
             state = .quoted
         case UInt8(ascii: "<"):
-            throw StreamParserError(.notWellFormed, "A '<' inside a tag.")
+            throw ParserFault.tagInTag
         default:
             break
         }
     }
 
     private mutating func behindSlash(_ byte: UInt8, at index: Int, _ cut: inout Cut)
-        throws(StreamParserError)
+        throws(ParserFault)
     {
         guard byte == UInt8(ascii: ">") else {
-            throw StreamParserError(.notWellFormed, "A '/' inside a tag.")
+            throw ParserFault.slashInTag
         }
         if depth == 0 { isClosed = true }
-        try endTag(at: index, &cut)
+        cut.tags += 1
+        endTag(at: index, &cut)
     }
 
-    private mutating func inValue(_ byte: UInt8, at index: Int) throws(StreamParserError) {
+    private mutating func inValue(_ byte: UInt8, at index: Int) throws(ParserFault) {
         if byte == quote {
             state = .startTag
         } else if byte == UInt8(ascii: "<") {
-            throw StreamParserError(.notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
+            throw ParserFault.member(
+                .notWellFormed, "A '<' inside an attribute value; write &lt; instead.")
         } else if byte == UInt8(ascii: "&") {
             state = .valueReference
         }
     }
 
-    private mutating func inEndTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(StreamParserError) {
-        if byte == UInt8(ascii: "<") { throw StreamParserError(.notWellFormed, "A '<' inside a tag.") }
+    private mutating func inEndTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
+        if byte == UInt8(ascii: "<") { throw ParserFault.tagInTag }
+        // libxml2 would look for the other one, however far it is, so that the way the bytes are cut would matter.
+        if byte == UInt8(ascii: "'") || byte == UInt8(ascii: "\"") { throw ParserFault.quoteInEndTag }
         guard byte == UInt8(ascii: ">") else { return }
         depth -= 1
         if depth == 0 { isClosed = true }
-        try endTag(at: index, &cut)
+        endTag(at: index, &cut)
     }
 
-    private mutating func endTag(at index: Int, _ cut: inout Cut) throws(StreamParserError) {
+    private mutating func endTag(at index: Int, _ cut: inout Cut) {
         state = .text
-        runStart = index + 1
         let end = index + 1
-        if !isHeaderSeen { cut.header = itemStart..<end }
+        runStart = end
+        completeElements = elements
+        cut.tags += 1
         isHeaderSeen = true
         cut.complete = end
         if depth <= 1 { cut.boundary = end }
     }
 
-    // MARK: CDATA and the XML declaration
-
-    private static let cdataStart = Array("[CDATA[".utf8)
-
-    private mutating func behindBang(_ byte: UInt8, at index: Int) throws(StreamParserError) {
-        guard byte == Self.cdataStart[matched] else {
-            throw StreamParserError(
-                .restrictedXML, "Comments and document type declarations are forbidden in XMPP.")
-        }
-        matched += 1
-        guard matched == Self.cdataStart.count else { return }
-        if depth <= 1 { throw textOutsideStanza() }
-        matched = 0
-        runStart = index + 1
-        state = .cdata
-    }
-
-    private mutating func inCDATA(_ byte: UInt8) {
-        if byte == UInt8(ascii: "]") {
-            matched = min(2, matched + 1)
-        } else {
-            if byte == UInt8(ascii: ">"), matched == 2 { state = .text }
-            matched = 0
-        }
-    }
-
-    /// The XML declaration may only be the very first thing of a stream (XML 1.0 section 2.8).
-    private static let declarationBytes = 256
-
-    private mutating func inDeclaration(_ byte: UInt8, at index: Int, _ cut: inout Cut)
-        throws(StreamParserError)
-    {
-        let isEnd = byte == UInt8(ascii: ">") && declaration.last == UInt8(ascii: "?")
-        declaration.append(byte)
-        if declaration.count == 6 {
-            guard declaration.starts(with: "<?xml".utf8), byte <= 0x20 else { throw processingInstruction() }
-        }
-        if declaration.count > Self.declarationBytes {
-            throw exceeded("XML declaration bytes", Self.declarationBytes)
-        }
-        guard isEnd else { return }
-        guard declaration.count > 6 else { throw processingInstruction() }
-        try XMLDeclaration.check(declaration)
-        declaration = []
-        state = .text
-        cut.start = index + 1
-    }
-
     // MARK: Checks
 
-    /// Whether the bytes now read belong to a run of character data or to a value.
-    private var isInRun: Bool {
-        switch state {
-        case .quoted, .valueReference, .cdata, .textReference: true
-        case .text: depth > 1
-        default: false
-        }
-    }
-
-    private func checkRun(endingAt end: Int) throws(StreamParserError) {
-        if end - runStart > limits.textBytes { throw exceeded("textBytes", limits.textBytes) }
-    }
-
-    private func checkStanza(endingAt end: Int) throws(StreamParserError) {
-        let limit = isHeaderSeen ? limits.stanzaBytes : limits.headerBytes
-        if end - itemStart > limit { throw exceeded(isHeaderSeen ? "stanzaBytes" : "headerBytes", limit) }
-    }
-
-    private mutating func checkMultibyte(_ byte: UInt8) throws(StreamParserError) {
+    private mutating func checkMultibyte(_ byte: UInt8) throws(ParserFault) {
         guard utf8.accept(byte) else {
-            throw StreamParserError(
+            throw ParserFault.member(
                 .unsupportedEncoding, "The stream is no valid UTF-8; XMPP has no other encoding.")
         }
         switch state {
         case .text where depth <= 1: throw textOutsideStanza()
         case .open: try beginStartTag(byte)
-        case .slash: throw StreamParserError(.notWellFormed, "A '/' inside a tag.")
+        case .slash: throw ParserFault.slashInTag
         case .bang:
-            throw StreamParserError(.restrictedXML, "Document type declarations are forbidden in XMPP.")
+            throw ParserFault.doctype
         case .cdata: matched = 0
         case .declaration:
-            throw StreamParserError(.notWellFormed, "The XML declaration holds more than ASCII.")
+            throw ParserFault.stream(.notWellFormed, "The XML declaration holds more than ASCII.")
         default: break
         }
     }
 
-    private func controlCharacter(_ byte: UInt8) -> StreamParserError {
+    private func controlCharacter(_ byte: UInt8) -> ParserFault {
         // A NUL among the first bytes is UTF-16 or UTF-32 text, not a broken character.
         if byte == 0, !isHeaderSeen {
-            return StreamParserError(
-                .unsupportedEncoding, "The stream is not UTF-8; XMPP has no other encoding.")
+            return .stream(.unsupportedEncoding, "The stream is not UTF-8; XMPP has no other encoding.")
         }
-        return StreamParserError(.notWellFormed, "The control character \(byte) cannot stand in XML 1.0.")
+        return .member(.notWellFormed, "The control character \(byte) cannot stand in XML 1.0.")
     }
 
-    private func processingInstruction() -> StreamParserError {
-        StreamParserError(.restrictedXML, "Processing instructions are forbidden in XMPP.")
-    }
+    static let comment = "Comments are forbidden in XMPP."
 
-    private func exceeded(_ name: String, _ limit: Int) -> StreamParserError {
-        StreamParserError(.limitExceeded, "The peer exceeded the limit \(name) of \(limit).")
+    func processingInstruction() -> ParserFault {
+        .member(.restrictedXML, "Processing instructions are forbidden in XMPP.")
     }
 }

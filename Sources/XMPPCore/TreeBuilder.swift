@@ -2,41 +2,48 @@
 struct TreeBuilder {
     /// Complete events, in order, until the parser takes them.
     var events: [StreamParser.Event] = []
-    /// The error that is parked while libxml2's frames are on the stack.
-    private(set) var failure: StreamParserError?
-    /// Whether the stream header is being read again into a fresh libxml2 parser.
-    var isReplayingHeader = false
+    /// The fault that is parked while libxml2's frames are on the stack.
+    private(set) var failure: ParserFault?
+    /// Whether start tags that were read before are being read again into a fresh libxml2 parser.
+    var isReplaying = false
+    /// Start and end tags that were read, those that are read again not counted.
+    var tags = 0
 
     private var names = NameCache()
     /// The elements that are open below the stream header, outermost first.
-    private var open: [Element] = []
+    private(set) var open: [Element] = []
+    /// How the stream header and the outermost of them were written.
+    private(set) var openTags = OpenTags()
     private var isRootOpen = false
     private var text: [UInt8] = []
     /// The largest text buffer that is kept from one stanza to the next.
     private static let keptTextBytes = 16 << 10
 
-    /// Forgets the names of a libxml2 parser that is about to be freed.
-    mutating func forgetNames() {
+    /// Forgets the names and the fault of a libxml2 parser that is about to be freed.
+    mutating func forgetParser() {
         names.removeAll()
+        openTags.removeAll()
+        failure = nil
     }
 
-    /// Parks the first error.
-    mutating func fail(_ error: StreamParserError) {
-        failure = failure ?? error
+    /// Parks the first fault.
+    mutating func fail(_ fault: ParserFault) {
+        failure = failure ?? fault
     }
 
     // MARK: Elements
 
     mutating func start(
-        name: UnsafePointer<UInt8>?, namespace: UnsafePointer<UInt8>?,
-        attributes: UnsafePointer<UnsafePointer<UInt8>?>?,
-        count: Int
+        _ tag: OpenTag, declarations: UnsafePointer<UnsafePointer<UInt8>?>?, namespace: UnsafePointer<UInt8>?,
+        attributes: UnsafePointer<UnsafePointer<UInt8>?>?, count: Int
     ) {
-        if isReplayingHeader { return }
+        if isReplaying { return openTags.append(tag, declarations) }
+        tags += 1
         flushText()
         let element = Element(
-            name: names.string(name), namespace: names.string(namespace), attributes: read(attributes, count),
-            children: [])
+            name: names.string(tag.name), namespace: names.string(namespace),
+            attributes: read(attributes, count), children: [])
+        if open.count < MemberList.depth { openTags.append(tag, declarations) }
         if isRootOpen { open.append(element) } else { openStream(element) }
     }
 
@@ -44,19 +51,20 @@ struct TreeBuilder {
         isRootOpen = true
         if header.namespace != Namespaces.stream {
             return fail(
-                StreamParserError(
+                .stream(
                     .invalidNamespace, "The root element is not in the namespace \(Namespaces.stream)."))
         }
         if header.name != "stream" {
-            return fail(StreamParserError(.badFormat, "The root element is not a stream header."))
+            return fail(.stream(.badFormat, "The root element is not a stream header."))
         }
         events.append(.opened(header))
     }
 
     mutating func end() {
-        if isReplayingHeader { return }
+        tags += 1
         flushText()
         guard let element = open.popLast() else { return events.append(.closed) }
+        if open.count < MemberList.depth { openTags.removeLast() }
         if open.isEmpty {
             events.append(.element(element))
             if text.capacity > Self.keptTextBytes { text = [] }
@@ -82,22 +90,38 @@ struct TreeBuilder {
         return list
     }
 
-    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?) -> String {
+    private static func string(from start: UnsafePointer<UInt8>?, to end: UnsafePointer<UInt8>?)
+        -> ForeignText
+    {
         guard let start, let end else { return "" }
-        return String(decoding: UnsafeBufferPointer(start: start, count: end - start), as: UTF8.self)
+        return ForeignText(decoding: UnsafeBufferPointer(start: start, count: end - start))
     }
 
     // MARK: Text
 
     /// libxml2 cuts character data at entities and buffer ends; it is joined until the next tag.
     mutating func append(_ bytes: UnsafeBufferPointer<UInt8>) {
-        if open.isEmpty { return }
+        if open.isEmpty || isReplaying { return }
         text.append(contentsOf: bytes)
     }
 
     private mutating func flushText() {
         if text.isEmpty { return }
-        open[open.count - 1].children.append(.text(String(decoding: text, as: UTF8.self)))
+        open[open.count - 1].children.append(.text(ForeignText(decoding: text)))
         text.removeAll(keepingCapacity: true)
+    }
+
+    // MARK: Elements that are left out
+
+    /// The list of members in which the parser is: its place among the open elements.
+    var list: Int? { MemberList.index(in: open) }
+
+    /// The start tags of the open elements, to be read again into a fresh libxml2 parser.
+    var replay: [UInt8] { openTags.replay(1 + min(open.count, MemberList.depth)) }
+
+    /// Drops the open elements from that place on, and character data in front of what could not be read.
+    mutating func drop(from index: Int) {
+        open.removeSubrange(index...)
+        text = []
     }
 }

@@ -11,7 +11,7 @@ struct XMLDeclaration {
         guard try reader.value(of: "version") == "1.0" else {
             throw StreamParserError(.notWellFormed, "The XML declaration does not name the version 1.0.")
         }
-        if let encoding = try reader.value(of: "encoding"), encoding.lowercased() != "utf-8" {
+        if let encoding = try reader.value(of: "encoding"), ForeignText(encoding.lowercased()) != "utf-8" {
             throw StreamParserError(
                 .unsupportedEncoding,
                 "The XML declaration names another encoding than UTF-8, the only one of XMPP.")

@@ -25,18 +25,19 @@ struct DeviceReport {
         }
     }
 
-    func lines(isJSON: Bool, withOwn: Bool) throws -> [String] {
+    func lines(isJSON: Bool, withOwn: Bool) throws -> [VisibleText] {
         let others = devices.filter { !isThisOne($0) }
         let listed = devices.first(where: isThisOne)
         if isJSON {
             return try ((withOwn ? [listed ?? own] : listed.map { [$0] } ?? []) + others).map(json)
         }
-        var lines = withOwn || listed != nil ? ["\(own.jid)", "  " + words(own, "this device")] : []
+        var lines: [VisibleText] =
+            withOwn || listed != nil ? ["\(own.jid)", "  \(words(own, "this device"))"] : []
         var user = own.jid
         for device in others {
             if device.jid != user || lines.isEmpty { lines.append("\(device.jid)") }
             user = device.jid
-            lines.append("  " + words(device, "\(device.trust.map { "\($0)" } ?? "no key yet")"))
+            lines.append("  \(words(device, device.trust.map { "\($0)" } ?? "no key yet"))")
         }
         return lines
     }
@@ -52,7 +53,7 @@ struct DeviceReport {
         return ([number, state.padded(to: 11)] + rest).joined(separator: "  ")
     }
 
-    private func json(_ device: OmemoDevice) throws -> String {
+    private func json(_ device: OmemoDevice) throws -> VisibleText {
         let key = isThisOne(device) ? own.key : device.key
         let line = Line(
             user: device.jid.description, device: device.device.rawValue,
@@ -60,7 +61,7 @@ struct DeviceReport {
             trust: device.trust?.description, isOwn: isThisOne(device), lastListed: device.lastListed)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(line), as: UTF8.self)
+        return VisibleText(json: String(decoding: try encoder.encode(line), as: UTF8.self))
     }
 }
 

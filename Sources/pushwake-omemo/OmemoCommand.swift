@@ -18,7 +18,7 @@ struct OmemoCommand {
     private let account: JID?
     private let isJSON: Bool
 
-    static let help = """
+    static let help: VisibleText = """
         usage: pushwake omemo [list [USER@DOMAIN]] --store FILE
                pushwake omemo trust USER@DOMAIN KEY DECISION --store FILE
 
@@ -86,16 +86,16 @@ struct OmemoCommand {
     }
 
     func run() throws {
-        if case .help = action { return print(Self.help) }
+        if case .help = action { return Output.say(Self.help) }
         guard FileManager.default.fileExists(atPath: file) else {
             throw CommandFailure("there is no file \(file); name the store of the program to look at")
         }
         let store = try HandlerStore(path: file, registry: HandlerRegistry())
         let lines = try store.step { step in try perform(in: step) }
-        for line in lines { print(line) }
+        for line in lines { Output.say(line) }
     }
 
-    private func perform(in step: borrowing Step) throws -> [String] {
+    private func perform(in step: borrowing Step) throws -> [VisibleText] {
         let (id, own) = try chosen(in: step)
         let keyring = OmemoKeyring(account: id)
         switch action {

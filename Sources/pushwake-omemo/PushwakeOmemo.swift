@@ -10,17 +10,12 @@ struct PushwakeOmemo {
         do {
             try OmemoCommand(Array(CommandLine.arguments.dropFirst())).run()
         } catch let error as UsageError {
-            complain("\(error)\n\n\(OmemoCommand.help)")
+            Output.complain("\(error)\n\n\(OmemoCommand.help)")
             exit(64)
         } catch {
-            complain("\(error)")
+            Output.complain("\(error)")
             exit(1)
         }
-    }
-
-    private static func complain(_ text: String) {
-        let line = Array("pushwake omemo: \(text)\n".utf8)
-        _ = write(STDERR_FILENO, line, line.count)
     }
 }
 

@@ -43,6 +43,12 @@ enum ProcessMemory {
         }
     }
 
+    /// Ends that, and waits until it has ended, so that nothing of it runs while the process exits.
+    static func end(_ releasing: Task<Void, Never>) async {
+        releasing.cancel()
+        await releasing.value
+    }
+
     /// Gives the pages of code back that only the beginning needed, such as that of the login.
     ///
     /// Code counts where all of a process's memory is limited, and most of it is there only because a neighbor was

@@ -7,6 +7,7 @@
 
 import Glibc
 import XMPPAccount
+import XMPPCore
 
 @main
 struct Pushwake {
@@ -75,13 +76,13 @@ struct Pushwake {
     private static func help(_ command: String?) throws -> Int32 {
         let width = TerminalStyle.current().width.map { min($0, 100) }
         guard let command else {
-            Terminal.say(HelpText.overview(width: width))
+            Terminal.say(VisibleText(lines: HelpText.overview(width: width)))
             return 0
         }
         guard let page = CommandPage.named(command) else {
             throw UsageError("there is no command '\(command)'")
         }
-        Terminal.say(HelpText.page(page, width: width))
+        Terminal.say(VisibleText(lines: HelpText.page(page, width: width)))
         return 0
     }
 }

@@ -1,31 +1,33 @@
 import Glibc
 import Synchronization
+import XMPPCore
 
 /// What a person at the terminal sees: complaints and progress go to standard error, results to standard output.
+///
+/// Everything is written here, as ``VisibleText``: no other file of the program writes to a terminal.
 enum Terminal {
-    static func complain(_ text: String) { writeError("pushwake: \(text)\n") }
+    static func complain(_ text: VisibleText) { writeError("pushwake: \(text)\n") }
 
-    static func writeError(_ text: String) {
-        var bytes = Array(text.utf8)[...]
-        while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
-            bytes = bytes.dropFirst(count)
-        }
-    }
+    static func writeError(_ text: VisibleText) { _ = write(text, to: STDERR_FILENO) }
+
+    /// Asks on a terminal of its own.
+    static func ask(_ text: VisibleText, on terminal: Int32) { _ = write(text, to: terminal) }
 
     /// Writes one line to standard output at once, also when it is a pipe.
     ///
     /// - Returns: False when nobody takes it; ``hasLostOutput`` is then true for ever.
     @discardableResult
-    static func say(_ line: String) -> Bool {
-        var bytes = Array((line + "\n").utf8)[...]
+    static func say(_ line: VisibleText) -> Bool {
+        if write("\(line)\n", to: STDOUT_FILENO) { return true }
+        lostOutput.store(true, ordering: .relaxed)
+        return false
+    }
+
+    private static func write(_ text: VisibleText, to descriptor: Int32) -> Bool {
+        var bytes = Array(text.description.utf8)[...]
         while !bytes.isEmpty {
-            let count = bytes.withUnsafeBytes { write(STDOUT_FILENO, $0.baseAddress, $0.count) }
-            guard count > 0 else {
-                lostOutput.store(true, ordering: .relaxed)
-                return false
-            }
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return false }
             bytes = bytes.dropFirst(count)
         }
         return true
@@ -34,19 +36,6 @@ enum Terminal {
     /// Whether a result could not be written: the disk is full, or whoever read it has gone.
     static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
     private static let lostOutput = Atomic(false)
-
-    /// A text of somebody else's without what would steer a terminal.
-    static func harmless(_ text: String) -> String {
-        String(
-            String.UnicodeScalarView(
-                text.unicodeScalars.map { scalar in
-                    let steers =
-                        scalar != "\n" && (scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value))
-                        || (0x202A...0x202E).contains(scalar.value)
-                        || (0x2066...0x2069).contains(scalar.value)
-                    return steers ? "\u{FFFD}" : scalar
-                }))
-    }
 
     /// A number of things, in the singular where there is one.
     static func count(_ number: some BinaryInteger, _ thing: String) -> String {
@@ -63,7 +52,7 @@ struct ProgressBar {
 
     init(total: Int) { self.total = max(total, 1) }
 
-    mutating func show(_ done: Int, _ text: String) {
+    mutating func show(_ done: Int, _ text: VisibleText) {
         if Terminal.isInteractive {
             let width = 20
             let filled = min(width, done * width / total)

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import XMPPCore
 
 /// When a worker got how far, in nanoseconds of the monotonic clock, which all processes of a machine share.
 final class WorkerTimings: Sendable {
@@ -25,6 +26,6 @@ final class WorkerTimings: Sendable {
     /// Says them all in the order in which they were reached.
     func say() {
         let members = marks.withLock { $0.map { "\"\($0.name)\":\($0.at)" } }
-        Terminal.say("{\"timings\":{\(members.joined(separator: ","))}}")
+        Terminal.say(VisibleText(json: "{\"timings\":{\(members.joined(separator: ","))}}"))
     }
 }

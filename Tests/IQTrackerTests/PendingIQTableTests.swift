@@ -29,7 +29,7 @@ import XMPPCore
     private func clean() { try? FileManager.default.removeItem(at: folder) }
 
     @discardableResult
-    private func insert(_ id: String, session: Int64? = 1, deadline: Int64 = 100) throws -> HandlerID {
+    private func insert(_ id: ForeignText, session: Int64? = 1, deadline: Int64 = 100) throws -> HandlerID {
         try store.step { step in
             let handler = try step.bind(Note().durable)
             try table.insert(
@@ -51,10 +51,10 @@ import XMPPCore
         #expect(PendingIQTable.nextID(after: "q/2") == "q/3")
         #expect(PendingIQTable.nextID(after: "q/9") == "q/10")
         #expect(PendingIQTable.nextID(after: "q/x") == "q/x/2")
-        func cancel(_ id: String) throws -> String? {
+        func cancel(_ id: ForeignText) throws -> ForeignText? {
             try store.step { step in try table.take(id: id, in: step)?.stanzaID }
         }
-        for id in ["q0", "q", "q/10", "q/x", "qq/2", "q0/2"] { try insert(id) }
+        for id: ForeignText in ["q0", "q", "q/10", "q/x", "qq/2", "q0/2"] { try insert(id) }
         #expect(try cancel("q") == "q")
         #expect(try cancel("q") == "q/10")
         #expect(try cancel("q") == nil)
@@ -167,7 +167,7 @@ import XMPPCore
             try other.insert(
                 stanzaID: "theirs", peer: peer, session: 1, handler: handler, deadline: 1, in: step)
         }
-        var taken: [String] = []
+        var taken: [ForeignText] = []
         var last = HandlerID(rawValue: 0)
         while true {
             let some = try store.step { step in

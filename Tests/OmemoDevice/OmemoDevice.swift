@@ -6,6 +6,10 @@
 // outbox, and "quiet" once the server has them all. Ends when its input does; with status 3 when another process took the
 // stream over while it stood still, with 0 when it gave the stream up to one that asked. Only a worker (OMEMO_ROLE=worker)
 // does that.
+//
+//     omemo-device altered STORE PORT AUTHORITY
+//
+// opens damaged stores instead; see `AlteredStore`.
 
 import Glibc
 import Handlers
@@ -19,11 +23,17 @@ struct Heard: Handler {
     func run(_ call: borrowing Call<OmemoReceived>) throws {
         let text =
             switch call.outcome {
-            case .content(let content): content.body ?? "-"
+            case .content(let content): content.body?.string ?? "-"
             case .failed(let error): "failed: \(error)"
             }
         try call.step.execute("INSERT INTO heard(text) VALUES (?)", text)
     }
+}
+
+/// Is called at its time.
+struct Woken: Handler {
+    static let id = "device.woken"
+    func run(_ call: borrowing Call<TimerFired>) throws {}
 }
 
 /// Writes down what was not said to everybody.
@@ -52,6 +62,9 @@ enum OmemoDevice {
 
     static func main() async throws {
         let words = CommandLine.arguments
+        if words.count == 5, words[1] == "altered", let port = UInt16(words[3]) {
+            return await (try AlteredStore(path: words[2], port: port, authority: words[4])).run()
+        }
         guard words.count == 10, let port = UInt16(words[5]), let count = Int64(words[8]),
             let pause = Int64(words[9])
         else { exit(64) }
@@ -121,7 +134,7 @@ enum OmemoDevice {
         try await Task.sleep(for: .seconds(3600))
     }
 
-    private static func say(_ word: String) {
+    static func say(_ word: String) {
         // Written at once: the process may be killed the next moment.
         let line = Array((word + "\n").utf8)
         _ = write(1, line, line.count)

@@ -6,10 +6,17 @@ package struct ParserOutcome: Equatable {
     package var events: [StreamParser.Event] = []
     package var code: StreamParserError.Code?
     package var condition: StreamError.Condition?
+    /// In which element the stream ended.
+    package var unfinished: Element?
 
     /// The first-level elements among the events.
     package var elements: [Element] {
         events.compactMap { if case .element(let element) = $0 { element } else { nil } }
+    }
+
+    /// What was left out.
+    package var refused: [RefusedElement] {
+        events.compactMap { if case .refused(let refused) = $0 { refused } else { nil } }
     }
 }
 
@@ -114,6 +121,7 @@ package enum ParserVerifier {
                 outcome.events += error.events
                 outcome.code = error.code
                 outcome.condition = error.streamError.condition
+                outcome.unfinished = error.element
                 return outcome
             }
         }

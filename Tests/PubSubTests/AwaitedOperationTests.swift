@@ -99,8 +99,8 @@ import XMPPCore
         #expect(names == ["publish", "configure", "publish"])
         func condition(
             _ answers: (OfflineAccount, String) throws -> Void...
-        ) async throws -> String? {
-            let result: Result<String?, any Error>
+        ) async throws -> ForeignText? {
+            let result: Result<ForeignText?, any Error>
             switch answers.count {
             case 2: result = try await outcome(of: publish, offline, answers: answers[0], answers[1])
             default:

@@ -39,7 +39,9 @@ import XMPPCore
         #expect(names.count == 23)
         let other = try Element(parsing: Self.nodeFull)
         #expect(other.namespace == Namespaces.pubsubErrors)
-        #expect(PubSubError.Condition.defined.map(\.rawValue).sorted() == (names + [other.name]).sorted())
+        #expect(
+            PubSubError.Condition.defined.map(\.description).sorted()
+                == (names + [other.name.string]).sorted())
     }
 
     private static func error(_ conditions: String, type: String = "cancel") throws -> PubSubError {

@@ -24,7 +24,7 @@ import XMPPCore
         -> PubSubPublication.Outcome
     {
         let iq = try iq(type, children)
-        return PubSubReading.publish(reply(iq), in: iq, itemID: id)
+        return PubSubReading.publish(reply(iq), in: iq, itemID: id.map { ForeignText($0) })
     }
 
     private func pubsub(_ xml: String) -> String {

@@ -13,7 +13,7 @@ import XMPPCore
         let payload = try operation.payload(JID("a@b"))
         let remedy = try operation.remedy(publishing: payload, timeout: timeout)
         let answered = PubSubAnswered(
-            service: nil, node: operation.node, question: operation.question(remedy, then))
+            service: nil, node: operation.node?.string, question: operation.question(remedy, then))
         let durable = try answered.durable
         #expect(durable.name == "pubsub.answered" && durable.version == 1)
         return durable.description

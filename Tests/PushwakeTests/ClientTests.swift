@@ -279,6 +279,18 @@ struct ClientTests {
         #expect(try home.listen("bob").shown().hasSuffix("alice@localhost: patience"))
     }
 
+    @Test("X21 listen waits for a server that is not there yet, and says why")
+    func listensLater() throws {
+        home.server.close(grace: .seconds(5))
+        let listening = try home.start("listen", as: "bob")
+        try listening.complains(until: "not connected: 127.0.0.1")
+        try listening.complains(until: "trying again in 1 s")
+        try home.server.start(deadline: .now + .seconds(30))
+        try listening.complains(until: "listening as")
+        #expect(try home.run("send", as: "alice", ["bob@localhost", "at last"]).status == 0)
+        #expect(try listening.shown().hasSuffix("alice@localhost: at last"))
+    }
+
     @Test(
         "W6 a wrong command line of the client says what is wrong",
         arguments: [

@@ -2,6 +2,7 @@ import Foundation
 import TestSupport
 import TestThreads
 import Testing
+import XMPPCore
 import XMPPTestKit
 
 @testable import pushwake
@@ -71,7 +72,9 @@ struct HelpTests {
 
     @Test("W6 login says in words what the server has and what it has not")
     func offers() {
-        let features: Set = ["urn:xmpp:carbons:2", "urn:xmpp:mam:2", "urn:xmpp:blocking", "other"]
+        let features: Set<ForeignText> = [
+            "urn:xmpp:carbons:2", "urn:xmpp:mam:2", "urn:xmpp:blocking", "other",
+        ]
         #expect(
             LoginCommand.sentence("Prosody", features, canResume: true)
                 == "Prosody offers resumption, archive, carbons, blocking; not push")

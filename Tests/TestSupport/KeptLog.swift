@@ -31,7 +31,7 @@ package final class KeptLog: Sendable {
 
     /// The password of an account on a real server must not be in it, nor a token of that account.
     package func expectNoSecrets(of account: Account) {
-        let user = account.configuration.jid.local ?? ""
+        let user = account.configuration.jid.local?.string ?? ""
         let lines = lines
         for secret in Secrets.forms(of: RealServers.password, user: user) + Secrets.tokens(in: account.store)
         where lines.contains(where: { $0.contains(secret) }) {
@@ -66,7 +66,7 @@ package enum Secrets {
     package static func payloads(in element: Element) -> [String] {
         let isSASL =
             [Namespaces.sasl, Namespaces.sasl2].contains(element.namespace) && element.name != "software"
-        let own = isSASL && element.text.count > 4 ? [element.text] : []
+        let own = isSASL && element.text.utf8.count > 4 ? [element.text.string] : []
         let decoded = own.compactMap { Data(base64Encoded: $0) }.map { String(decoding: $0, as: UTF8.self) }
         return own + decoded.filter { $0.count > 4 } + element.elements.flatMap { payloads(in: $0) }
     }

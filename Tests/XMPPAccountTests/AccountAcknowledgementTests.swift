@@ -57,7 +57,7 @@ import XMPPTestKit
             let events = EventReader(account)
             try await account.connect()
             guard case .enabled(let window) = await events.until("enabled") else { return }
-            let enable =
+            let enable: String =
                 rig.server.log.entries.first { $0.event == .received && $0.name == "enable" }?.xml ?? ""
             #expect(enable.contains("resume='true'"))
             #expect(expected.map(enable.contains) ?? !enable.contains("max="))
@@ -194,7 +194,7 @@ import XMPPTestKit
                 try await eventually { try account.store.notes("message").count == numbers.upperBound }
                 try await account.perform { _ in }
             }
-            func told() -> [String] {
+            func told() -> [ForeignText] {
                 rig.server.log.entries(from: mark).filter { $0.event == .received && $0.name == "a" }
                     .compactMap { $0.xml.flatMap { try? Element(parsing: $0) }?["h"] }
             }
@@ -229,7 +229,7 @@ import XMPPTestKit
             try await account.listen()
             try await settle(account)
             let reader = try rig.store()
-            let stored = Kept<[(told: String?, count: Int64)]>([])
+            let stored = Kept<[(told: ForeignText?, count: Int64)]>([])
             rig.server.setScript { element, _ in
                 guard element.name == "a" else { return .pass }
                 let count = (try? reader.number("SELECT count(*) FROM note WHERE what = 'message'")) ?? -1
@@ -350,7 +350,7 @@ import XMPPTestKit
                 rig.bot.send(rig.messageToAlice(id, body))
             }
             try await eventually { try account.store.setAside == 1 }
-            func told() async throws -> String? {
+            func told() async throws -> ForeignText? {
                 try await account.sendAcknowledgement()
                 try await account.caughtUp()
                 return rig.server.log.entries(from: mark).last { $0.event == .received && $0.name == "a" }?

@@ -94,7 +94,7 @@ import XMPPTestKit
             try await account.listen()
             func message(_ body: String, by: String, id: String) -> Element {
                 var element = rig.messageToAlice(nil, body)
-                element["from"] = AccountRig.peer.description
+                element["from"] = ForeignText(AccountRig.peer.description)
                 element.append(
                     Element("stanza-id", namespace: Namespaces.sid, attributes: ["by": by, "id": id]))
                 return element

@@ -111,6 +111,29 @@ import XMPPTestKit
         }
     }
 
+    @Test("S16 a server that resumes and then understands nothing is not asked to resume for ever")
+    func poisoned() async throws {
+        try await withLine { line in
+            line.proxy.cut()
+            for attempt in 2...3 {
+                try await line.rig.turnUntil { line.attempts == attempt }
+                await line.events.until("resumed")
+                // The server answers this, so the next end counts as the first again.
+                if attempt == 2 { try await line.account.caughtUp() }
+                line.rig.server.send(StreamError(.notWellFormed).element, to: .everyone)
+                await line.events.until("suspended")
+            }
+            try await line.rig.turnUntil { line.attempts == 4 }
+            await line.events.until("resumed")
+            line.rig.server.send(StreamError(.notWellFormed).element, to: .everyone)
+            await line.events.until("suspended")
+            try await line.rig.turnUntil { line.attempts == 5 }
+            await line.events.until("bound")
+            #expect(line.events.seen.count { $0 == "resumed" } == 3)
+            try await line.account.caughtUp()
+        }
+    }
+
     @Test("X8 a server with another certificate is tried three times, then the trying ends with the reason")
     func untrusted() async throws {
         try await withLine { line in

@@ -298,7 +298,7 @@ import XMPPTestKit
                 var element = IQ(
                     type: .get, to: own, from: peer, id: "q1", payload: Element("x", namespace: "urn:x")
                 ).element
-                element["type"] = type
+                element["type"] = ForeignText(type)
                 rig.server.send(element, to: .everyone)
             }
             try await account.caughtUp()

@@ -70,6 +70,8 @@ final class AccountRig: Sendable, TestResource {
         // Standing still, the clock lets no reconnection come between a test's own steps.
         if let clock {
             configuration.time = clock.timeSource
+            // What a test turns its clock for is something else.
+            configuration.keepAlive = nil
         } else if !reconnects {
             configuration.time = VirtualClock().timeSource
         }

@@ -128,9 +128,9 @@ import XMPPTestKit
     // MARK: see-other-host (RFC 6120 section 4.9.3.19)
 
     /// Sends who logs in somewhere else.
-    private func redirect(_ rig: AccountRig, to place: String) {
+    private func redirect(_ rig: AccountRig, to place: String, at name: String = "auth") {
         rig.server.setScript { element, _ in
-            guard element.name == "auth" else { return .pass }
+            guard element.name == name else { return .pass }
             let condition = Element("see-other-host", namespace: Namespaces.streams, text: place)
             return .answer([Element("error", namespace: Namespaces.stream, children: [condition])])
         }
@@ -158,6 +158,38 @@ import XMPPTestKit
             let error = await errorOf { try await rig.account().connect() } as? TransportError
             #expect(error?.code == .certificateUntrusted)
             #expect(!stranger.server.log.entries.contains { $0.event == .received })
+            await stranger.close()
+        }
+    }
+
+    @Test(
+        "X22 see-other-host before TLS leads only to TLS with a certificate for the domain (RFC 6120 4.9.3.19)"
+    )
+    func seeOtherHostBeforeTLS() async throws {
+        try await withRig(reconnects: false) { rig in
+            func account() throws -> Account {
+                try rig.account {
+                    $0.server = .init(host: "127.0.0.1", port: rig.server.startTLSPort, security: .startTLS)
+                }
+            }
+            let other = try ScriptedServer(
+                .init(
+                    accounts: ["alice": "secret"],
+                    certificate: try rig.certificates.makeServerCertificate(for: ["localhost"], name: "other")
+                ))
+            try other.start()
+            defer { other.stop(.reset) }
+            redirect(rig, to: "127.0.0.1:\(other.startTLSPort)", at: "starttls")
+            let honest = try account()
+            try await honest.connect()
+            #expect(other.log.entries.contains { $0.event == .bound })
+            await honest.close()
+
+            let stranger = try AccountRig()
+            redirect(rig, to: "127.0.0.1:\(stranger.server.startTLSPort)", at: "starttls")
+            let error = await errorOf { try await account().connect() } as? TransportError
+            #expect(error?.code == .certificateUntrusted, "\(String(describing: error))")
+            #expect(!stranger.server.log.entries.contains { $0.event == .received && $0.name == "auth" })
             await stranger.close()
         }
     }

@@ -32,14 +32,17 @@ enum TestApp {
     }
 
     /// What servers were told to be handled last, by names of tests.
-    static let told = Kept<[String: String]>([:])
+    static let told = Kept<[String: ForeignText]>([:])
 
     struct Refusal: Error, CustomStringConvertible {
         let description = "this handler was asked to fail"
     }
 
-    static func note(_ what: String, _ name: String, _ value: String, in step: borrowing Step) throws {
-        try step.execute("INSERT INTO note(what, name, value) VALUES (?, ?, ?)", what, name, value)
+    static func note(
+        _ what: String, _ name: some TextConvertible, _ value: some TextConvertible, in step: borrowing Step
+    ) throws {
+        try step.execute(
+            "INSERT INTO note(what, name, value) VALUES (?, ?, ?)", what, name.foreignText, value.foreignText)
     }
 
     /// Notes how a request ended.
@@ -87,7 +90,7 @@ enum TestApp {
 
         /// Takes its time, and then more until the server was told that everything before this message is handled.
         private func waitSlowly(_ message: Message) throws {
-            let words = (message.body ?? "").split(separator: " ").map(String.init)
+            let words = (message.body?.string ?? "").split(separator: " ").map(String.init)
             let end = ContinuousClock.now + .seconds(20)
             usleep(30_000)
             while told.withLock({ $0[words[1]] }) != words[2] {
@@ -239,7 +242,8 @@ extension Account {
     /// Asks, with handlers that note the end under the request's id.
     func ask(_ iq: IQ, timeout: Int64? = nil) async throws {
         try await send(
-            iq, then: TestApp.Answered(name: iq.id).durable, orElse: TestApp.Abandoned(name: iq.id).durable,
+            iq, then: TestApp.Answered(name: iq.id.string).durable,
+            orElse: TestApp.Abandoned(name: iq.id.string).durable,
             timeout: timeout)
     }
 

@@ -35,6 +35,36 @@ import XMPPCore
         }
     }
 
+    @Test(
+        "S16 a session is given up when two resumed streams in a row ended before the server answered anything"
+    )
+    func unheard() {
+        var reconnection = Reconnection()
+        var isGivenUp = [reconnection.endedUnheard()]
+        reconnection.heard()
+        isGivenUp.append(reconnection.endedUnheard())
+        // A stream that held for a while is no answer.
+        reconnection.reset()
+        isGivenUp.append(reconnection.endedUnheard())
+        // The next session begins without a reproach.
+        isGivenUp.append(reconnection.endedUnheard())
+        #expect(isGivenUp == [false, false, true, false])
+    }
+
+    @Test("S16 an unfinished element shows as an error of the XML, and no other error is taken for one")
+    func unfinished() {
+        let meant = StreamError.Condition.defined.filter { condition in
+            let cause = StreamError(condition)
+            return Reconnection.isAboutUnfinishedElement(AccountError(.streamError, "ended", cause: cause))
+        }
+        #expect(
+            Set(meant) == [
+                .notWellFormed, .invalidXML, .badFormat, .badNamespacePrefix, .invalidNamespace,
+                .unsupportedStanzaType,
+            ])
+        #expect(!Reconnection.isAboutUnfinishedElement(broken))
+    }
+
     @Test("X8 a session that held, or a hint, lets the waits begin anew")
     func reset() {
         var generator = SeededNumbers(seed: 2)

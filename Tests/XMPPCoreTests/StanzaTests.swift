@@ -6,7 +6,8 @@ import XMPPCore
     private let ping = Element("ping", namespace: Namespaces.ping)
 
     private func element(
-        _ name: String, _ attributes: KeyValuePairs<String, String?>, _ children: [Element] = []
+        _ name: String, _ attributes: KeyValuePairs<String, (any TextConvertible)?>,
+        _ children: [Element] = []
     ) -> Element {
         Element(name, namespace: Namespaces.client, attributes: attributes, children: children)
     }

@@ -2,7 +2,8 @@ import Testing
 import ParserVerifier
 import XMPPCore
 
-/// What no sane peer sends. Everything ends with the right stream error, never with a crash or with growing memory.
+/// What no sane peer sends and what leaves no boundary behind: it ends with the right stream error, never with a crash or with
+/// growing memory. What costs one element only is in `StreamParserRefusalTests`.
 @Suite struct StreamParserHostileTests {
     /// One hostile stream: what follows the header (or stands for it), and the stream error it must end in.
     struct Attack: CustomTestStringConvertible, Sendable {
@@ -34,10 +35,7 @@ import XMPPCore
     static let attacks: [Attack] = [
         // Forbidden by RFC 6120 section 11.1.
         Attack("comment", "<!-- x --><presence/>", .restrictedXML),
-        Attack(
-            "comment in a stanza", "<presence/><message><!-- x --></message>", .restrictedXML, elements: 1),
         Attack("processing instruction", "<?php x ?>", .restrictedXML),
-        Attack("processing instruction in a stanza", "<message><?x?></message>", .restrictedXML),
         Attack("stylesheet in front", "<?xml-stylesheet href='x'?><a/>", .restrictedXML, bare: true),
         Attack("second XML declaration", "<?xml version='1.0'?>", .restrictedXML),
         Attack("DTD in front", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", .restrictedXML, bare: true),
@@ -47,9 +45,6 @@ import XMPPCore
             bare: true),
         Attack("DTD in a stanza", "<message><!DOCTYPE x></message>", .restrictedXML),
         Attack("entity declaration", "<!ENTITY a 'b'>", .restrictedXML),
-        Attack("undeclared entity", "<message><body>&evil;</body></message>", .restrictedXML),
-        Attack("undeclared entity in a value", "<message id='&evil;'/>", .restrictedXML),
-        Attack("HTML entity", "<message><body>&nbsp;</body></message>", .restrictedXML),
 
         Attack(
             "entities that grow",
@@ -64,18 +59,6 @@ import XMPPCore
 
         // Namespaces redeclared (Namespaces in XML 1.0, section 3).
         Attack(
-            "prefix declared twice in a tag", "<presence/><a xmlns:x='u' xmlns:x='v'/>", .notWellFormed,
-            elements: 1),
-        Attack("default namespace declared twice in a tag", "<a xmlns='u' xmlns='v'/>", .notWellFormed),
-        Attack("prefix xml bound to another", "<a xmlns:xml='urn:x'/>", .notWellFormed),
-        Attack("prefix xmlns bound", "<a xmlns:xmlns='urn:x'/>", .notWellFormed),
-        Attack(
-            "another prefix for xml", "<a xmlns:x='http://www.w3.org/XML/1998/namespace'/>", .notWellFormed),
-        Attack(
-            "xml as default namespace", "<a xmlns='http://www.w3.org/XML/1998/namespace'/>", .notWellFormed),
-        Attack("another prefix for xmlns", "<a xmlns:x='http://www.w3.org/2000/xmlns/'/>", .notWellFormed),
-        Attack("xmlns as default namespace", "<a xmlns='http://www.w3.org/2000/xmlns/'/>", .notWellFormed),
-        Attack(
             "end tag whose prefix was redeclared inside", "<x:a xmlns:x='u'><y:b xmlns:y='u'></x:b></x:a>",
             .notWellFormed),
 
@@ -88,42 +71,13 @@ import XMPPCore
         Attack("end tag first", "</stream:stream>", .notWellFormed, bare: true),
         Attack("mismatched end tag", "<presence/><message><body></message>", .notWellFormed, elements: 1),
         Attack("mismatched prefix at the end", "</stream>", .notWellFormed),
-        Attack("attribute twice", "<message id='1' id='2'/>", .notWellFormed),
-        Attack(
-            "attribute twice by namespace", "<m xmlns:a='u' xmlns:b='u' a:x='1' b:x='2'/>", .notWellFormed),
-        Attack("undeclared prefix", "<presence/><x:message/>", .notWellFormed, elements: 1),
-        Attack("undeclared prefix of an attribute", "<message x:id='1'/>", .notWellFormed),
-        Attack(
-            "undeclared prefix behind a declared one", "<a xmlns:x='u'/><x:a/>", .notWellFormed, elements: 1),
-        Attack("empty prefix declaration", "<a xmlns:x=''/>", .notWellFormed),
-        Attack("attribute without quotes", "<message id=1/>", .notWellFormed),
-        Attack("attribute without value", "<message id/>", .notWellFormed),
-        Attack("no space between attributes", "<message a='1'b='2'/>", .notWellFormed),
-        Attack("less-than in a value", "<message id='<'/>", .notWellFormed),
         Attack("less-than in a tag", "<message <body/>", .notWellFormed),
         Attack("less-than in an end tag", "<message></mess<age>", .notWellFormed),
         Attack("slash in a tag", "<message / id='1'>", .notWellFormed),
-        Attack("ampersand alone", "<message><body>a & b</body></message>", .notWellFormed),
-        Attack("reference without end", "<message><body>&amp</body></message>", .notWellFormed),
-        Attack("ampersand alone in a value", "<message id='a & b'/>", .notWellFormed),
-        Attack("reference without end in a value", "<message id='&amp'/>", .notWellFormed),
-        Attack("empty reference", "<message>&;</message>", .notWellFormed),
-        Attack("CDATA end in text", "<message>]]></message>", .notWellFormed),
         Attack("empty tag name", "<message><></message>", .notWellFormed),
         Attack("tag of digits", "<1/>", .notWellFormed),
         Attack("attributes in an end tag", "<message></message id='1'>", .notWellFormed),
-        Attack("character reference to NUL", "<message>&#0;</message>", .notWellFormed),
-        Attack("character reference to a control", "<message>&#x1;</message>", .notWellFormed),
-        Attack("character reference to a surrogate", "<message>&#xD800;</message>", .notWellFormed),
-        Attack("character reference beyond Unicode", "<message>&#x110000;</message>", .notWellFormed),
-        Attack("control character in text", "<message>\u{1}</message>", .notWellFormed),
-        Attack("control character in a value", "<message id='\u{8}'/>", .notWellFormed),
-        Attack("control character in a tag", "<mess\u{7}age/>", .notWellFormed),
-        Attack("NUL in text", "<presence/><message>a\0b</message>", .notWellFormed, elements: 1),
-        Attack("NUL in a value", "<message id='a\0b'/>", .notWellFormed),
         Attack("NUL between stanzas", "<presence/>\0", .notWellFormed, elements: 1),
-        Attack("noncharacter U+FFFF", "<message>\u{FFFF}</message>", .notWellFormed),
-        Attack("noncharacter U+FFFE in a value", "<message id='\u{FFFE}'/>", .notWellFormed),
         Attack("XML 1.1", "<?xml version='1.1'?><a/>", .notWellFormed, bare: true),
         Attack("declaration without version", "<?xml ?><a/>", .notWellFormed, bare: true),
         Attack(
@@ -157,27 +111,6 @@ import XMPPCore
         Attack("TLS alert", bytes: [0x15, 0x03, 0x01, 0x00, 0x02], .notWellFormed, bare: true),
 
         // Encodings.
-        Attack(
-            "Latin-1", bytes: Array("<message>caf".utf8) + [0xE9] + Array("</message>".utf8),
-            .unsupportedEncoding),
-        Attack("lone continuation byte", bytes: Array("<message>".utf8) + [0x80], .unsupportedEncoding),
-        Attack("overlong slash", bytes: Array("<message>".utf8) + [0xC0, 0xAF], .unsupportedEncoding),
-        Attack("overlong A", bytes: Array("<message>".utf8) + [0xC1, 0x81], .unsupportedEncoding),
-        Attack(
-            "overlong three bytes", bytes: Array("<message>".utf8) + [0xE0, 0x80, 0xAF], .unsupportedEncoding),
-        Attack(
-            "encoded surrogate", bytes: Array("<message>".utf8) + [0xED, 0xA0, 0x80], .unsupportedEncoding),
-        Attack(
-            "beyond U+10FFFF", bytes: Array("<message>".utf8) + [0xF4, 0x90, 0x80, 0x80], .unsupportedEncoding
-        ),
-        Attack("0xFF", bytes: Array("<message id='".utf8) + [0xFF], .unsupportedEncoding),
-        Attack(
-            "character cut by a tag",
-            bytes: Array("<message>".utf8) + [0xF0, 0x9F] + Array("</message>".utf8),
-            .unsupportedEncoding),
-        Attack(
-            "broken UTF-8 in a name", bytes: Array("<mess".utf8) + [0xC3] + Array("age/>".utf8),
-            .unsupportedEncoding),
         Attack("UTF-16 with mark", bytes: [0xFE, 0xFF, 0x00, 0x3C], .unsupportedEncoding, bare: true),
         Attack("UTF-16 without mark", bytes: [0x3C, 0x00, 0x3F, 0x00], .unsupportedEncoding, bare: true),
         Attack(

@@ -176,10 +176,10 @@ import XMPPCore
         }
         let events = try parser.parse(stream)
         #expect(events.count == 5001)
-        let ids = events.dropFirst().map { event -> String? in
+        let ids = events.dropFirst().map { event -> ForeignText? in
             if case .element(let element) = event { element["id"] } else { nil }
         }
-        #expect(ids == (0..<5000).map { "m\($0)" })
+        #expect(ids == (0..<5000).map { "m\($0)" as ForeignText? })
         #expect(try parser.parse("<presence/>").count == 1)
     }
 }

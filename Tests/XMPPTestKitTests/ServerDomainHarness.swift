@@ -12,7 +12,7 @@ struct ServerDomainHarness {
     private(set) var dropped: Set<Int> = []
     private(set) var delivered: [Element] = []
     private(set) var log: [ServerLogEntry.Event] = []
-    private var resumptionIDs: [Int: String] = [:]
+    private var resumptionIDs: [Int: ForeignText] = [:]
 
     init(_ change: (inout ServerBehavior) -> Void = { _ in }) {
         var behavior = ServerBehavior()
@@ -87,7 +87,7 @@ struct ServerDomainHarness {
         receive(Element("enable", namespace: Namespaces.sm, attributes: ["resume": "true"]), on: connection)
     }
 
-    mutating func resume(_ connection: Int, _ id: String, handled: UInt32) {
+    mutating func resume(_ connection: Int, _ id: ForeignText, handled: UInt32) {
         receive(
             Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(handled)]),
             on: connection)
@@ -137,10 +137,10 @@ struct ServerDomainHarness {
     mutating func take(_ connection: Int) -> [Element] { sent.removeValue(forKey: connection) ?? [] }
 
     /// The ids of the stanzas that a connection was sent since the last call.
-    mutating func ids(_ connection: Int) -> [String] {
+    mutating func ids(_ connection: Int) -> [ForeignText] {
         take(connection).filter(Stanza.isStanza).map { $0["id"] ?? "" }
     }
 
     /// The id with which the session that began on a connection can be resumed.
-    func resumptionID(_ connection: Int) -> String { resumptionIDs[connection] ?? "" }
+    func resumptionID(_ connection: Int) -> ForeignText { resumptionIDs[connection] ?? "" }
 }

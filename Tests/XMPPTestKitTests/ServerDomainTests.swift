@@ -73,7 +73,7 @@ import XMPPTestKit
     @Test(
         "S9 a resumption can be refused although its time is not over", arguments: [true, false],
         ["alice", nil])
-    mutating func refused(withCount: Bool, account: String?) throws {
+    mutating func refused(withCount: Bool, account: ForeignText?) throws {
         server.begin(1)
         try server.send(message("m1", to: "alice@localhost"), from: "bob@localhost/b")
         server.lose(1)

@@ -104,7 +104,7 @@ import XMPPTestKit
         }
         var last: [Substring: Int] = [:]
         for _ in 1...800 {
-            let parts = (try client.stanza()["id"] ?? "").split(separator: "-")
+            let parts = (try client.stanza()["id"]?.string ?? "").split(separator: "-")
             #expect(Int(parts[1]) == last[parts[0], default: 0] + 1)
             last[parts[0]] = Int(parts[1])
         }

@@ -126,7 +126,7 @@ import XMPPTestKit
         setUp()
         for to in [nil, "localhost", "alice@localhost/gone", "example.org"] {
             var answer = Element("iq", namespace: Namespaces.client, attributes: ["id": "x", "type": type])
-            answer["to"] = to
+            answer["to"] = to.map { ForeignText($0) }
             server.receive(answer, on: 9)
         }
         #expect(server.take(9) == [])
@@ -140,7 +140,7 @@ import XMPPTestKit
     mutating func malformed(attributes: [String: String]) throws {
         setUp()
         var iq = Element("iq", namespace: Namespaces.client, children: [ping])
-        for (name, value) in attributes { iq[name] = value }
+        for (name, value) in attributes { iq[name] = ForeignText(value) }
         server.receive(iq, on: 9)
         let error = server.take(9).first?.child("error", Namespaces.client).flatMap { StanzaError($0) }
         #expect(error?.condition == .badRequest)
@@ -155,7 +155,7 @@ import XMPPTestKit
     mutating func forged(from: String, isAllowed: Bool) throws {
         setUp()
         var forged = message(to: "alice@localhost/high", type: "chat")
-        forged["from"] = from
+        forged["from"] = ForeignText(from)
         server.receive(forged, on: 9)
         #expect(server.take(1).map { $0["from"] } == (isAllowed ? ["bob@localhost/b"] : []))
         #expect(server.closed == (isAllowed ? [] : [9]))

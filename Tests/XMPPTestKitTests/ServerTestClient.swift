@@ -63,7 +63,7 @@ final class ServerTestClient {
     private var events: ArraySlice<StreamParser.Event> = []
     private let deadline = Deadline.after(.seconds(30))
     private(set) var features = Element("none", namespace: "")
-    private(set) var resumptionID: String?
+    private(set) var resumptionID: ForeignText?
     private(set) var serverSignatureIsRight: Bool?
     private(set) var iterations: Int?
     private var pings = 0
@@ -159,7 +159,7 @@ final class ServerTestClient {
         return answer
     }
 
-    func resume(_ id: String, handled: UInt32) throws -> Element {
+    func resume(_ id: ForeignText, handled: UInt32) throws -> Element {
         try send(
             Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(handled)]))
         return try next()
@@ -213,11 +213,11 @@ final class ServerTestClient {
 
     /// The ids of the stanzas that come before the answer to a ping: everything that was under way.
     @discardableResult
-    func settle() throws -> [String] {
+    func settle() throws -> [ForeignText] {
         pings += 1
         let id = "settle-\(pings)"
         try send(IQ(type: .get, id: id, payload: Element("ping", namespace: Namespaces.ping)).element)
-        var ids: [String] = []
+        var ids: [ForeignText] = []
         while case let stanza = try stanza(), stanza["id"] != id { ids.append(stanza["id"] ?? "") }
         return ids
     }

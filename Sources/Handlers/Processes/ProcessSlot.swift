@@ -39,7 +39,7 @@ package final class ProcessSlot: Sendable {
     package init(
         path: String, recover: (_ seat: Int, _ mark: Mark?) throws(HandlerError) -> Void
     ) throws(HandlerError) {
-        let file = try SeatFile(path: path + "-processes")
+        let file = try SeatFile(database: path)
         number = try Self.takeSeat(file)
         // From here on a throw closes the file, which gives the seat back as it was.
         let mark: Mark?? = file.withRecord(number) {

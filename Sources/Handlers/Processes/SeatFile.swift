@@ -24,12 +24,15 @@ final class SeatFile: Sendable {
 
     let path: String
     let descriptor: Int32
+    /// Whether others had access to the file until it was opened.
+    let wasNarrowed: Bool
     // Memory mapped for the whole life of this object, of atomic fields only.
     private nonisolated(unsafe) let memory: UnsafeMutableRawPointer
 
-    init(path: String) throws(HandlerError) {
-        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0o600)
-        guard descriptor >= 0 else { throw SeatFileErrors.cannotOpen(path, errno) }
+    /// - Parameter database: The database file.
+    init(database: String) throws(HandlerError) {
+        let path = database + "-processes"
+        let (descriptor, wasNarrowed) = try PrivateFile.open(path, beside: database)
         do throws(HandlerError) {
             try Self.prepare(path, descriptor)
             memory = try Self.map(path, descriptor)
@@ -39,6 +42,7 @@ final class SeatFile: Sendable {
         }
         self.path = path
         self.descriptor = descriptor
+        self.wasNarrowed = wasNarrowed
     }
 
     deinit {
@@ -89,6 +93,7 @@ final class SeatFile: Sendable {
         defer { OpenFileLock.unlock(descriptor, preparing) }
         if isReady(descriptor, header) { return }
         try SeatFileHeader.stored(in: descriptor).check(path)
+        guard isOurs(descriptor) else { throw SeatFileErrors.foreign(path) }
         guard !OpenFileLock.isHeldElsewhere(descriptor, firstSeat, length: 0) else {
             throw SeatFileErrors.damaged(path)
         }
@@ -97,17 +102,33 @@ final class SeatFile: Sendable {
 
     private static func isReady(_ descriptor: Int32, _ header: SeatFileHeader) -> Bool {
         var status = stat()
-        return fstat(descriptor, &status) == 0 && status.st_size >= size
+        return fstat(descriptor, &status) == 0 && status.st_size == size
             && SeatFileHeader.stored(in: descriptor) == header
+    }
+
+    /// Whether the file is no longer than this library makes it, and holds what records can hold, also where the writer was
+    /// interrupted or a loss of power left zeros.
+    private static func isOurs(_ descriptor: Int32) -> Bool {
+        var words = [Int64](repeating: 0, count: size / 8 + 1)
+        let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        guard count >= 0, count <= size else { return false }
+        return (0..<ProcessSlot.limit).allSatisfy { seat in
+            let start = (headerSize + seat * SeatRecord.stride) / 8
+            return SeatRecord.isPossible(words[start..<start + SeatRecord.stride / 8])
+        }
+    }
+
+    /// A file without a header.
+    private static var image: [Int64] {
+        [Int64](repeating: 0, count: headerSize / 8)
+            + (0..<ProcessSlot.limit).flatMap { _ in SeatRecord.unknown }
     }
 
     /// Writes every byte, for a hole in a mapped file is a SIGBUS when the disk is full; the header last.
     private static func write(
         _ path: String, _ descriptor: Int32, _ header: SeatFileHeader
     ) throws(HandlerError) {
-        let blank = [Int64](repeating: 0, count: headerSize / 8)
-        let records = (0..<ProcessSlot.limit).flatMap { _ in SeatRecord.unknown }
-        try write(path, descriptor, blank + records)
+        try write(path, descriptor, image)
         try write(path, descriptor, header.words)
     }
 

@@ -34,6 +34,13 @@ package struct SeatRecord: ~Copyable {
     /// A seat nobody has vouched for: it may have left leases that this file knows nothing of.
     static let unknown: [Int64] = [1, SeatFile.nobody, 0, 0, 0, 0, 0, 0]
 
+    /// Whether a holder can have left these words: the row and the digest can be any, the last two are not used.
+    static func isPossible(_ words: ArraySlice<Int64>) -> Bool {
+        let words = Array(words)
+        return (0...1).contains(words[0]) && (0...(1 << 62)).contains(words[1])
+            && Int32(exactly: words[2]) != nil && words[6] == 0 && words[7] == 0
+    }
+
     /// Only the seat's holder writes, one call at a time.
     /// - Parameter torn: Runs where half of the mark is written; for tests.
     package func write(_ mark: Mark, torn: () -> Void = {}) {

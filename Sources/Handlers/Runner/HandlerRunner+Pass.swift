@@ -18,7 +18,8 @@ extension HandlerRunner {
                 rest = least(rest, try pass(scope, environment))
             }
             try prune(&passing)
-            return rest
+            // The search for old endings goes on.
+            return passing.pruned == nil ? rest : least(rest, Self.longestWait)
         }
     }
 
@@ -69,7 +70,10 @@ extension HandlerRunner {
         // Counted also when nothing expires, once in a while, or what passes would be forgotten.
         let uncounted = try transaction.uncountedLiveTime(of: scope)
         var live = try transaction.liveTime(of: scope)
-        if next <= live || uncounted >= Self.smallTick { live = try transaction.countLiveTime(of: scope) }
+        if next <= live || uncounted >= Self.smallTick {
+            let tick = liveTimeTick(left: next - live)
+            live = try transaction.countLiveTime(of: scope, atMost: tick + Transaction.liveTimeSlack)
+        }
         return next <= live
             ? try transaction.dueByLiveTime(in: scope, live, limit: Self.batchLimit) : []
     }
@@ -84,9 +88,15 @@ extension HandlerRunner {
         }
         if state.withLock({ $0.living.contains(scope) }), let next = try transaction.nextLiveDue(in: scope) {
             let live = try transaction.liveTime(of: scope)
-            rest = least(rest, min(max(0, next - live), Transaction.liveTimeTick))
+            rest = least(rest, min(max(0, next - live), liveTimeTick(left: next - live)))
         }
         return rest
+    }
+
+    /// How often live time is counted: less often while the next deadline is far, so that an idle process can rest.
+    private func liveTimeTick(left: Int64) -> Int64 {
+        let longest = state.withLock { $0.longestRest }
+        return left / 2 > longest ? longest : Transaction.liveTimeTick
     }
 
     private func least(_ a: Int64?, _ b: Int64?) -> Int64? {

@@ -25,6 +25,8 @@ public final class HandlerRunner: Sendable {
     static let failurePause: Int64 = 1000
     /// How often it looks for old endings, and at the wall clock, which may have been set, in milliseconds.
     static let longestWait: Int64 = 60_000
+    /// How often it looks for old endings while nothing waits for the clock, in milliseconds.
+    static let housekeepingWait: Int64 = 3_600_000
 
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
@@ -46,6 +48,10 @@ public final class HandlerRunner: Sendable {
         var isIdle = false
         /// Why the last pass failed.
         var failure: (any Error)?
+        /// How long it rests at most while something waits for the clock, in milliseconds.
+        var longestRest = longestWait
+        /// Whether something does.
+        var isWaitingForClock = false
         var isClosed = false
     }
 
@@ -288,8 +294,28 @@ public final class HandlerRunner: Sendable {
         }
     }
 
+    /// How long it rests at most while something waits for the clock: a process that wakes by itself now and then calls
+    /// ``look()`` then, so that it need not wake for this as well.
+    ///
+    /// - Parameter milliseconds: At least ``longestWait``; nil for that.
+    package func rest(atMost milliseconds: Int64?) {
+        let isTooLong = state.withLock { state in
+            let before = state.longestRest
+            state.longestRest = max(Self.longestWait, milliseconds ?? 0)
+            return state.longestRest < before && state.isWaitingForClock
+        }
+        if isTooLong { signal.raise() }
+    }
+
+    /// Looks at the wall clock, if something waits for that.
+    package func look() { if state.withLock({ $0.isWaitingForClock }) { signal.raise() } }
+
     private func rested(_ rest: Int64?, isFailed: Bool) {
-        let rest = min(rest ?? Self.longestWait, Self.longestWait)
+        let longest = state.withLock { state in
+            state.isWaitingForClock = rest != nil
+            return rest == nil ? Self.housekeepingWait : state.longestRest
+        }
+        let rest = min(rest ?? longest, longest)
         // A clock that is turned by hand says when it was; its time does not pass while this waits.
         let isTurned = store.time.onTurn != nil && rest > 0 && !isFailed
         signal.wait(milliseconds: isTurned ? nil : rest)

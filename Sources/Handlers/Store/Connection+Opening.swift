@@ -12,6 +12,7 @@ extension Connection {
         path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32
     ) throws(HandlerError) {
         try Self.createPrivately(path)
+        try Self.checkNamesBeside(FileNumber.resolved(path))
         var database: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         // SQLite gives names such as ":memory:" and "file:…" a meaning of their own; a path with a slash is a file.
@@ -39,9 +40,14 @@ extension Connection {
         throw cannotOpen(path, errno: errno)
     }
 
+    /// SQLite itself follows no link here (3.31), but would write to a file that has a second name, or another owner.
+    private static func checkNamesBeside(_ file: String) throws(HandlerError) {
+        for suffix in ["-wal", "-shm", "-journal"] { try PrivateFile.checkName(file + suffix, beside: file) }
+    }
+
     private func configure(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
         _ = try isOwn()
-        makePrivate()
+        wasNarrowed = makePrivate()
         // WAL lets a reader such as `inspect` look without stopping the writer; FULL makes a commit survive a
         // loss of power, so nothing that was acknowledged to a server can roll back.
         let mode = try firstOnce("PRAGMA journal_mode = WAL") { $0.text(0) }
@@ -95,9 +101,11 @@ extension Connection {
     }
 
     /// Closes a file that others may read, before SQLite gives its mode to -wal and -shm.
-    private func makePrivate() {
+    ///
+    /// - Returns: Whether others had access until now.
+    private func makePrivate() -> Bool {
         var status = stat()
-        if stat(path, &status) == 0, status.st_mode & 0o077 != 0 { chmod(path, 0o600) }
+        return stat(path, &status) == 0 && status.st_mode & 0o077 != 0 && chmod(path, 0o600) == 0
     }
 
     /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections

@@ -12,8 +12,12 @@ final class Connection {
     let database: OpaquePointer
     let path: String
     private let control: TransactionControl
+    /// Whether others had access to the file until it was opened.
+    var wasNarrowed = false
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
+    /// How many calls of each handler were kept since the store was opened, and whether too many waited at the last count.
+    var keptCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// Why the open transaction can no longer commit: the storage failed in it.
     private(set) var failure: HandlerError?
 

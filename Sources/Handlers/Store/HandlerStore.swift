@@ -58,6 +58,8 @@ public final class HandlerStore: Sendable {
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// What those wait for who listen to events.
     let news = News()
+    /// Files that others had access to until this store was opened: the database, and what stands beside it.
+    package let narrowedFiles: [String]
     /// Tells of what other processes commit; nil until somebody waits for that.
     private let watcher = Mutex<ChangeWatcher?>(nil)
     /// Tells of the end of other processes, of which some commits may not have been told.
@@ -97,6 +99,8 @@ public final class HandlerStore: Sendable {
         slot = try ProcessSlot(path: filePath) { (seat, mark) throws(HandlerError) in
             try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
         }
+        let narrowed = [(connection.wasNarrowed, filePath), (slot.file.wasNarrowed, slot.file.path)]
+        narrowedFiles = narrowed.filter(\.0).map(\.1)
         neighbors = NeighborWatch(slot)
         try recoverDead()
         try takePlace()

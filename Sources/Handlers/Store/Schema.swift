@@ -92,6 +92,17 @@ public struct Schema: Sendable {
                 WHERE due IS NOT NULL AND period IS NULL AND state = 0 AND call IS NOT NULL
                     AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL);
             """,
+            """
+            -- How many bytes are kept of a call of a standing handler; NULL in the rows of handlers themselves.
+            ALTER TABLE handler ADD COLUMN size INTEGER;
+            CREATE INDEX handler_kept ON handler(name, state, id, size) WHERE size IS NOT NULL;
+            -- Quarantined calls that made way for newer ones, by the handler's name.
+            CREATE TABLE dropped_call(
+                name TEXT PRIMARY KEY,
+                calls INTEGER NOT NULL,
+                bytes INTEGER NOT NULL,
+                last_at INTEGER NOT NULL) WITHOUT ROWID;
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.
@@ -109,12 +120,19 @@ public struct Schema: Sendable {
 
     /// The version of this module's tables; 0 when there are none.
     ///
-    /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version.
+    /// - Throws: ``HandlerError`` with code `databaseNewer` when this program does not know that version, `databaseCorrupt` for
+    ///   one that cannot be.
     func version(in connection: Connection) throws(HandlerError) -> Int {
         let found =
             try connection.firstOnce("SELECT version FROM module_schema WHERE module = ?", [module]) {
                 (row) throws(HandlerError) in Int(row.integer(0))
             } ?? 0
+        guard found >= 0 else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the database \(connection.path) says that the tables of module '\(module)' have version \(found), which there is not; put a backup back"
+            )
+        }
         guard found <= migrations.count else {
             throw HandlerError(
                 .databaseNewer,

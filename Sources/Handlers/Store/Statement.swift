@@ -152,6 +152,19 @@ public struct Row: ~Copyable {
     /// - Returns: The value; 0 for NULL.
     public func integer(_ column: Int) -> Int64 { sqlite3_column_int64(statement, Int32(column)) }
 
+    /// A time, a length of time or a count that the library stored.
+    ///
+    /// A database may be damaged, or altered by hand. No value that is read so can make a sum, a difference or a thousandfold
+    /// overflow; what lies beyond ±2^52 (142 000 years in milliseconds) is brought to that.
+    package func quantity(_ column: Int) -> Int64 {
+        min(max(integer(column), -Self.largestQuantity), Self.largestQuantity)
+    }
+
+    /// The same, or nil for NULL.
+    package func optionalQuantity(_ column: Int) -> Int64? { isNull(column) ? nil : quantity(column) }
+
+    private static var largestQuantity: Int64 { 1 << 52 }
+
     /// A column as a number.
     ///
     /// - Parameter column: The column, from 0.

@@ -15,7 +15,7 @@ public struct StoreProcess: Hashable, Sendable {
 
     /// Those whose seats are locked. Asking about a lock neither takes it nor waits for it.
     static func all(of path: String) -> [StoreProcess] {
-        let descriptor = open(FileNumber.resolved(path) + "-processes", O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        let descriptor = PrivateFile.openToRead(FileNumber.resolved(path) + "-processes")
         guard descriptor >= 0 else { return [] }
         defer { close(descriptor) }
         guard SeatFileHeader.stored(in: descriptor) == .current() else { return [] }

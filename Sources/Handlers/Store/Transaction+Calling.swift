@@ -51,7 +51,7 @@ extension Transaction {
                 try invoke(stored, overrides: overrides, context: context, input: &input)
                 try Failpoint.afterHandler.hit()
             },
-            setAside: { stored, aside in try keepCall(of: stored, aside) })
+            setAside: { stored, aside in try keepCall(of: stored, &aside) })
     }
 
     /// Runs a handler inside the one that runs now, in its savepoint.
@@ -137,7 +137,7 @@ extension Transaction {
     func attempt(
         _ call: StoredCall, _ given: (any Sendable)?, take: () throws -> StoredHandler,
         run: (StoredHandler, inout (any Sendable)?) throws -> Void,
-        setAside: (StoredHandler, SetAside) throws -> Void
+        setAside: (StoredHandler, inout SetAside) throws -> Void
     ) throws -> Disposition {
         var taken: StoredHandler?
         var context = given
@@ -150,11 +150,11 @@ extension Transaction {
             return .ended
         } catch let error {
             guard let taken, connection.isUsable else { throw error }
-            let aside = SetAside(
+            var aside = SetAside(
                 error, taken, call, context: context, isKept: given == nil,
                 retry: failedRetry ?? registry.definition(named: taken.name)?.retry, now: now)
             try Failpoint.beforeSetAside.hit()
-            try setAside(taken, aside)
+            try setAside(taken, &aside)
             hasNewDue = hasNewDue || aside.due != nil
             return aside.disposition
         }
@@ -190,9 +190,9 @@ extension Transaction {
     func read(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
             StoredHandler(
-                id: id, name: row.text(0), version: Int(row.integer(1)), arguments: row.blob(2),
-                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.integer(4)),
-                deaths: Int(row.integer(5)), culprit: row.optionalInteger(6),
+                id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
+                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
+                deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(HandlerID.init(rawValue:)))
         }
         guard let stored else { throw try noSuchHandler(id) }

@@ -27,7 +27,7 @@ extension Transaction {
             "SELECT id, due FROM handler WHERE scope IS ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?",
             [scope?.rawValue, lane.rawValue, now, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: HandlerID(rawValue: row.integer(0)), time: row.integer(1), clock: .wall)
+            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .wall)
         }
     }
 
@@ -37,7 +37,7 @@ extension Transaction {
             "SELECT id, live_due FROM handler WHERE scope IS ? AND live_due <= ? ORDER BY live_due, id LIMIT ?",
             [scope?.rawValue, live, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: HandlerID(rawValue: row.integer(0)), time: row.integer(1), clock: .live)
+            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .live)
         }
     }
 
@@ -49,8 +49,8 @@ extension Transaction {
             [due.id, due.clock == .wall ? now : due.time]
         ) { (row) throws(HandlerError) in
             DueRow(
-                id: due.id, name: row.text(0), due: row.optionalInteger(1), lane: row.integer(2),
-                period: row.optionalInteger(3), call: row.isNull(4) ? nil : row.blob(4),
+                id: due.id, name: row.text(0), due: row.optionalQuantity(1), lane: row.integer(2),
+                period: row.optionalQuantity(3), call: row.isNull(4) ? nil : row.blob(4),
                 input: row.isNull(5) ? nil : row.blob(5))
         }
     }
@@ -60,7 +60,7 @@ extension Transaction {
         try connection.first(
             "SELECT due FROM handler WHERE scope IS ? AND lane = ? AND due IS NOT NULL ORDER BY due LIMIT 1",
             [scope?.rawValue, lane.rawValue]
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     /// When the next row of a scope is due, in its live time.
@@ -68,7 +68,7 @@ extension Transaction {
         try connection.first(
             "SELECT live_due FROM handler WHERE scope IS ? AND live_due IS NOT NULL ORDER BY live_due LIMIT 1",
             [scope?.rawValue]
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     /// Calls a row that is due, or expires one that nobody called in time.
@@ -130,7 +130,8 @@ extension Transaction {
         _ row: DueRow, every period: Int64, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         let due = row.due ?? now
-        let missed = max(0, now - due) / max(1, period)
+        let period = max(1, period)
+        let missed = max(0, now - due) / period
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(TimerFired(due: due, missed: missed, environment: environment)))
@@ -170,5 +171,6 @@ extension Transaction {
         try connection.execute(
             "UPDATE handler SET state = 2, due = NULL, live_due = NULL, lease = NULL, reason = ? WHERE id = ?",
             [reason, id])
+        try trimQuarantine(after: id)
     }
 }

@@ -52,7 +52,10 @@ extension Transaction {
         } ?? nil
     }
 
-    /// Forgets endings from before `time`, among the `limit` that follow the handler `start`.
+    /// How many endings are kept, however young they are: a stranger's message may end a handler.
+    static let maximumEndings = 1_000_000
+
+    /// Forgets endings from before `time`, and those that are too many, among the `limit` that follow the handler `start`.
     ///
     /// - Returns: Where to go on; nil at the end of the table.
     func pruneEndings(before time: Int64, after start: HandlerID, limit: Int) throws(HandlerError)
@@ -66,7 +69,10 @@ extension Transaction {
         ) { (row) throws(HandlerError) in (row.optionalInteger(0), row.integer(1)) }
         guard let last, let handler = last.0 else { return nil }
         try connection.execute(
-            "DELETE FROM ending WHERE handler > ? AND handler <= ? AND ended_at < ?", [start, handler, time])
+            """
+            DELETE FROM ending WHERE handler > ? AND handler <= ?
+                AND (ended_at < ? OR handler <= (SELECT max(handler) FROM ending) - ?)
+            """, [start, handler, time, Self.maximumEndings])
         return last.1 < limit ? nil : HandlerID(rawValue: handler)
     }
 }

@@ -11,7 +11,7 @@ struct SetAside {
     var due: Int64?
     var lane = Lane.inStep
     let attempts: Int
-    let reason: String
+    private(set) var reason: String
     /// The call and what it was made with; nil when that cannot be kept, and then somebody else must call again.
     var call: [UInt8]?
     var input: [UInt8]?
@@ -26,7 +26,11 @@ struct SetAside {
     ) {
         let isPostponed = error is Postponed
         attempts = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
-        reason = isPostponed ? "waits for a runner" : plainReason(error)
+        reason =
+            isPostponed
+            ? "waits for a runner"
+            // What is wrong may be worded by a peer.
+            : String(decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
         (state, due) = (.quarantined, nil)
         keep(call, context: context)
         let isKept = isKept || self.call != nil
@@ -44,6 +48,21 @@ struct SetAside {
             let delay = retry.delay(after: attempts, seed: seed)
             (state, due) = (.pending, TimeSource.sum(now, delay))
         }
+    }
+
+    /// How many bytes are kept of the call.
+    var size: Int { (call?.count ?? 0) + (input?.count ?? 0) }
+
+    /// Quarantines a call that would wait, because too many do.
+    mutating func refuseToWait() {
+        reason = "too many calls wait already; \(reason)"
+        (state, due) = (.quarantined, nil)
+    }
+
+    /// Tells with the reason that older calls made way.
+    mutating func note(dropped: Int) {
+        guard dropped > 0 else { return }
+        reason += "; \(dropped) older quarantined calls of the handler were dropped"
     }
 
     private mutating func keep(_ call: StoredCall, context: (any Sendable)?) {
@@ -102,22 +121,25 @@ extension Transaction {
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
+        if aside.state == .quarantined { try trimQuarantine(after: id) }
     }
 
     /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
-    func keepCall(of stored: StoredHandler, _ aside: SetAside) throws(HandlerError) {
+    func keepCall(of stored: StoredHandler, _ aside: inout SetAside) throws(HandlerError) {
+        if aside.state != .quarantined, try isCrowded(stored.name) { aside.refuseToWait() }
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
-                attempts, call, input, reason)
-            VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                attempts, call, input, reason, size)
+            VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 stored.name, stored.version, stored.arguments, aside.state.rawValue, now, stored.root,
                 aside.scope?.rawValue, aside.lane.rawValue, aside.due, aside.attempts, aside.call,
                 aside.input,
-                aside.reason,
+                aside.reason, stored.arguments.count + aside.size,
             ])
+        if aside.state == .quarantined { aside.note(dropped: try trimQuarantine(of: stored.name)) }
         if stored.deaths > 0, let id = stored.id {
             try connection.execute("UPDATE handler SET deaths = 0, culprit = NULL WHERE id = ?", [id])
         }

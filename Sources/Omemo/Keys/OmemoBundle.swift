@@ -65,7 +65,10 @@ extension OmemoBundle {
     var element: Element {
         let names = Names(version)
         let namespace = version.namespace
-        func make(_ name: String, _ bytes: [UInt8], _ attributes: KeyValuePairs<String, String?> = [:])
+        func make(
+            _ name: String, _ bytes: [UInt8],
+            _ attributes: KeyValuePairs<String, (any TextConvertible)?> = [:]
+        )
             -> Element
         {
             Element(name, namespace: namespace, attributes: attributes, text: Base64.encode(bytes))

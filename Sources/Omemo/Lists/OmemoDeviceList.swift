@@ -22,7 +22,7 @@ public struct OmemoDeviceID:
     /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
     ///
     /// - Parameter text: What stands in an attribute; nil when there is none.
-    public init?(_ text: String?) {
+    public init?(_ text: ForeignText?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)
         else { return nil }
@@ -51,19 +51,19 @@ public struct OmemoDeviceList: Hashable, Sendable {
     /// let name = device.label?.text ?? "device \(device.id)"
     /// ```
     public struct Label: Hashable, Sendable {
-        /// The name, up to ``OmemoDeviceList/maximumLabelLength`` Unicode scalars.
-        public let text: String
+        /// The name, up to ``OmemoDeviceList/maximumLabelLength`` bytes of UTF-8.
+        public let text: ForeignText
         /// The signature of the name, in Base64 as it came.
-        public let signature: String
+        public let signature: ForeignText
 
         /// Takes a name with its signature; neither is verified.
         ///
         /// - Parameters:
         ///   - text: The name.
         ///   - signature: The signature, in Base64.
-        public init(_ text: String, signature: String) {
-            self.text = text
-            self.signature = signature
+        public init(_ text: some TextConvertible, signature: some TextConvertible) {
+            self.text = text.foreignText
+            self.signature = signature.foreignText
         }
     }
 
@@ -90,9 +90,11 @@ public struct OmemoDeviceList: Hashable, Sendable {
     }
 
     /// How many devices a list may have to be believed.
-    public static let maximumDevices = 1000
-    /// The longest label that is kept, in Unicode scalars; XEP-0384 recommends fewer than 53.
+    public static let maximumDevices = 256
+    /// The longest label that is kept, in bytes of UTF-8; XEP-0384 recommends fewer than 53 characters.
     public static let maximumLabelLength = 256
+    /// The longest signature of a label that is kept, in bytes of Base64; one has 88.
+    static let maximumSignatureLength = 256
 
     /// Whose form the list has.
     public let version: OmemoVersion
@@ -141,7 +143,8 @@ extension OmemoDeviceList.Device {
         guard let id = OmemoDeviceID(element["id"]) else { return nil }
         // "The label attribute MUST be ignored if no labelsig attribute is present" (section 5.3.1).
         guard version == .omemo2, let text = element["label"], let signature = element["labelsig"],
-            text.unicodeScalars.count <= OmemoDeviceList.maximumLabelLength
+            text.utf8.count <= OmemoDeviceList.maximumLabelLength,
+            signature.utf8.count <= OmemoDeviceList.maximumSignatureLength
         else {
             self.init(id)
             return

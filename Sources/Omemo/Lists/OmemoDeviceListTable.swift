@@ -3,8 +3,8 @@ public import XMPPCore
 
 /// The device lists that an account knows, its own and those of others.
 ///
-/// A device that leaves its list is marked and not deleted: messages of its may still arrive, and trust in it must
-/// not begin anew when it comes back. Every operation works inside a step, so that what a list changes commits
+/// A device that leaves its list is marked and not deleted: messages of its may still arrive. Of those that left,
+/// ``maximumRemoved`` are remembered, because anybody can invent devices. Every operation works inside a step, so that what a list changes commits
 /// together with the answer that brought it.
 ///
 /// ```swift
@@ -40,6 +40,7 @@ public struct OmemoDeviceListTable: Sendable {
             """,
             OmemoTables.sessions,
             OmemoTables.copies,
+            OmemoTables.bounds,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.
@@ -81,6 +82,12 @@ public struct OmemoDeviceListTable: Sendable {
         }
     }
 
+    /// How many devices are remembered that have left one list; those that left first are forgotten.
+    public static let maximumRemoved = 100
+    /// How many lists an account knows; of more, those that were learned longest ago are forgotten, except the lists of
+    /// users with whom there is a session. A forgotten list is asked for when it is needed.
+    public static let maximumLists = 5000
+
     /// The account's row in the store.
     let account: Int64
 
@@ -119,7 +126,7 @@ public struct OmemoDeviceListTable: Sendable {
         try step.first(
             "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
             account, jid.bare.description, version.namespace
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> KnownDevice {
@@ -134,8 +141,8 @@ public struct OmemoDeviceListTable: Sendable {
             label = OmemoDeviceList.Label(text, signature: signature)
         }
         return KnownDevice(
-            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.integer(3),
-            lastSeen: row.integer(4), removedAt: row.optionalInteger(5))
+            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.quantity(3),
+            lastSeen: row.quantity(4), removedAt: row.optionalQuantity(5))
     }
 
     // MARK: Writing
@@ -153,7 +160,8 @@ public struct OmemoDeviceListTable: Sendable {
     public func merge(
         _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step
     ) throws(HandlerError) -> Change {
-        let known = try devices(of: jid, list.version, in: step) ?? []
+        let isNew = try learnedAt(jid, list.version, in: step) == nil
+        let known = isNew ? [] : try devices(of: jid, list.version, in: step) ?? []
         try step.execute(
             """
             INSERT INTO omemo_device_list(account, jid, namespace, learned_at) VALUES (?, ?, ?, ?)
@@ -168,7 +176,42 @@ public struct OmemoDeviceListTable: Sendable {
                 WHERE account = ? AND jid = ? AND namespace = ? AND device = ?
                 """, step.now, account, jid.bare.description, list.version.namespace, device.rawValue)
         }
+        if known.count + change.added.count > Self.maximumRemoved {
+            try forgetRemoved(of: jid, list.version, in: step)
+        }
+        if isNew { try forgetLists(in: step) }
         return change
+    }
+
+    private func forgetRemoved(
+        of jid: JID, _ version: OmemoVersion, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            DELETE FROM omemo_device WHERE account = ?1 AND jid = ?2 AND namespace = ?3 AND device IN (
+                SELECT device FROM omemo_device
+                WHERE account = ?1 AND jid = ?2 AND namespace = ?3 AND removed_at IS NOT NULL
+                ORDER BY removed_at DESC, device LIMIT -1 OFFSET ?4)
+            """, account, jid.bare.description, version.namespace, Self.maximumRemoved)
+    }
+
+    private func forgetLists(in step: borrowing Step) throws(HandlerError) {
+        let lists = try step.all(
+            """
+            SELECT jid, namespace FROM omemo_device_list l
+            WHERE account = ?1 AND jid <> (SELECT jid FROM account WHERE id = ?1)
+                AND NOT EXISTS (SELECT 1 FROM omemo_session s WHERE s.account = l.account AND s.jid = l.jid)
+            ORDER BY learned_at
+            LIMIT max(0, (SELECT count(*) FROM omemo_device_list WHERE account = ?1) - ?2)
+            """, account, Self.maximumLists
+        ) { (row) throws(HandlerError) in (jid: row.text(0), namespace: row.text(1)) }
+        for list in lists {
+            for table in ["omemo_device", "omemo_device_list"] {
+                try step.execute(
+                    "DELETE FROM \(table) WHERE account = ? AND jid = ? AND namespace = ?", account,
+                    list.jid, list.namespace)
+            }
+        }
     }
 
     private func note(

@@ -36,7 +36,7 @@ struct OmemoArrival {
     /// and the program is told.
     func take(in step: borrowing Step) throws {
         let elements = message.element.elements.filter { element in
-            element.name == "encrypted" && OmemoVersion(rawValue: element.namespace) != nil
+            element.name == "encrypted" && OmemoVersion(element.namespace) != nil
         }
         guard !elements.isEmpty, let own = try service.ownDevice.own(in: step) else { return }
         var encrypted: [OmemoEncrypted] = []
@@ -167,13 +167,21 @@ struct OmemoArrival {
                 memory.signedPreKeys[exchange.signedPreKey] = try service.ownDevice.signedPreKey(
                     exchange.signedPreKey, in: step)
             }
-            let decrypted = try session.decrypt(key.bytes, isKeyExchange: key.isKeyExchange)
+            var decrypted = try session.decrypt(key.bytes, isKeyExchange: key.isKeyExchange)
+            do throws(SignalFailure) {
+                try memory.trim()
+            } catch {
+                decrypted.plaintext.wipe()
+                throw error
+            }
             // A new session without content replaces one that the other side could not use, maybe ours.
             let isRepair = isEmpty && !memory.usedPreKeys.isEmpty
             let identity = try store(memory, isRepair ? nil : old?.beganAt, from: peer, in: step)
             OmemoFailpoint.decrypted.hit()
             try note(decrypted, memory, old, from: peer, in: step)
             let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
+            try service.sessions.noteUsed(old, with: peer, in: step)
+            if decrypted.isKeyExchange { try service.sessions.trim(peer.jid, in: step) }
             return .success(Opened(keyMaterial: decrypted.plaintext, identity: identity, trust: trust))
         } catch let failure as SignalFailure {
             return .failure(failure)

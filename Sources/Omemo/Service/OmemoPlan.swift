@@ -64,7 +64,7 @@ struct OmemoPlan {
     }
 
     private mutating func noteNoDevices(of user: User, _ preference: [OmemoVersion]) {
-        let unknown = preference.lazy.compactMap { version -> String? in
+        let unknown = preference.lazy.compactMap { version -> ForeignText? in
             guard user.lists[version] == nil else { return nil }
             return user.fetches[.init(jid: user.jid, version: version, device: nil)]?.failure
         }.first
@@ -82,7 +82,7 @@ struct OmemoPlan {
         guard !usable.isEmpty else { return fail(.unsupportedContent) }
         // In the order of preference, whether there is a session or not: a client that speaks both versions looks at the
         // preferred one first, and the message may be in both.
-        var reason = "none is published"
+        var reason: ForeignText = "none is published"
         for form in usable {
             if let session = form.session {
                 switch session.trust {

@@ -27,26 +27,26 @@ public struct OmemoSending: Sendable {
         /// The user has no device that speaks a version of ours.
         case noDevices
         /// The device list could not be fetched; the reason in words.
-        case listUnknown(String)
+        case listUnknown(ForeignText)
         /// There is no session and no usable bundle; the reason in words.
-        case noBundle(String)
+        case noBundle(ForeignText)
         /// Nobody has decided about its identity key, which is new.
         case undecided(IdentityKey)
         /// The user refused its identity key.
         case untrusted(IdentityKey)
         /// The session could not be used; the reason in words.
-        case broken(String)
+        case broken(ForeignText)
         /// Its version of OMEMO cannot carry this content.
         case unsupportedContent
 
         public var description: String {
             switch self {
             case .noDevices: "the user has no OMEMO device"
-            case .listUnknown(let reason): "the device list is not known: \(reason)"
-            case .noBundle(let reason): "the device's keys are not known: \(reason)"
+            case .listUnknown(let reason): "the device list is not known: \(VisibleText(reason))"
+            case .noBundle(let reason): "the device's keys are not known: \(VisibleText(reason))"
             case .undecided: "nobody has decided yet whether to trust the device's key"
             case .untrusted: "the device's key is not trusted"
-            case .broken(let reason): "the session with the device is broken: \(reason)"
+            case .broken(let reason): "the session with the device is broken: \(VisibleText(reason))"
             case .unsupportedContent: "the device's version of OMEMO carries text only"
             }
         }

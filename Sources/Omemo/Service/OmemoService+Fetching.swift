@@ -23,7 +23,7 @@ extension OmemoService {
                 in: step)
         case .omemo2:
             try account.pubsub.fetch(
-                subject.version.bundleNode(device), from: subject.jid, .ids([device.description]), then: then,
+                subject.version.bundleNode(device), from: subject.jid, .ids(["\(device)"]), then: then,
                 orElse: orElse, in: step)
         }
     }
@@ -35,6 +35,7 @@ extension OmemoService {
         _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step
     ) throws(HandlerError) -> OmemoDeviceListTable.Change {
         let change = try deviceLists.merge(list, of: jid, in: step)
+        if !change.removed.isEmpty { try sessions.trim(jid.bare, in: step) }
         try step.execute(
             "UPDATE omemo_device_list SET session = ? WHERE account = ? AND jid = ? AND namespace = ?",
             account.sessionNumber(in: step), account.id, jid.bare.description, list.version.namespace)
@@ -119,9 +120,11 @@ extension OmemoService {
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
         let memory = SignalMemory(own: own, session: old)
         try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
+        try memory.trim()
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
             memory.session ?? [], identity: identity, beganAt: step.now, isBegun: true, with: peer, in: step)
+        try sessions.trim(peer.jid, in: step)
         OmemoFailpoint.begun.hit()
     }
 }

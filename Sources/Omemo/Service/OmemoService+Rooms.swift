@@ -14,7 +14,7 @@ extension OmemoService {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 section 5.8.
-    public func setMembers(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws {
+    public func setMembers(_ members: [JID: ForeignText?], of room: JID, in step: borrowing Step) throws {
         try rooms.set(members, of: room, in: step)
         try advance(in: step)
     }
@@ -31,7 +31,7 @@ extension OmemoService {
     ///
     /// Source: XEP-0045 sections 9.5, 10.5 and 10.8; XEP-0384 section 5.8.
     public func updateMembers(of room: JID) async throws {
-        var members: [JID: String?] = [:]
+        var members: [JID: ForeignText?] = [:]
         for affiliation in [RoomAffiliation.member, .admin, .owner] {
             for entry in try await account.rooms.users(with: affiliation, in: room) {
                 if let jid = entry.jid { members.updateValue(nil, forKey: jid.bare) }
@@ -59,7 +59,7 @@ extension OmemoService {
     }
 
     /// Who speaks under a name in a room: whom the room shows there now, or else whom the program told.
-    func sender(named nick: String, of room: JID, in step: borrowing Step) throws -> JID? {
+    func sender(named nick: ForeignText, of room: JID, in step: borrowing Step) throws -> JID? {
         let shown = hasRooms ? try account.rooms.occupant(nick, of: room, in: step)?.jid?.bare : nil
         return try shown ?? rooms.member(named: nick, in: room, in: step)
     }

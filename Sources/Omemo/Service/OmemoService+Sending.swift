@@ -199,7 +199,8 @@ private struct Sealing {
                     reached.append(.init(jid: target.jid, device: target.device, failure: nil))
                 } catch let failure as SignalFailure {
                     let words = failure.error.message
-                    failures.append(.init(jid: target.jid, device: target.device, failure: .broken(words)))
+                    failures.append(
+                        .init(jid: target.jid, device: target.device, failure: .broken(ForeignText(words))))
                     try service.owe(.repair, to: target, in: step)
                 }
             }
@@ -243,6 +244,7 @@ extension OmemoService {
         let memory = opened.memory(own, with: peer, record: session.takeRecord())
         let encrypted = try SignalSession(peer.version, memory).encrypt(keyMaterial)
         try sessions.advance(memory.session ?? [], with: peer, in: step)
+        try sessions.noteUsed(session, with: peer, in: step)
         opened.keep(memory, with: peer)
         OmemoFailpoint.encrypted.hit()
         return OmemoEncrypted.Key(

@@ -13,8 +13,12 @@ final class OpenSession {
 final class OpenSessions {
     /// How many are held at most, some 10 kB each.
     static let limit = 128
+    /// How many bytes their records may have together: some have more keys than others.
+    static let byteLimit = 2 << 20
 
     private var used: [OmemoAddress: SignalMemory] = [:]
+    /// How many bytes their records have.
+    private var bytes = 0
     /// How many are held now.
     var count: Int { used.count }
 
@@ -23,6 +27,7 @@ final class OpenSessions {
     /// - Parameter record: The record as it is stored now.
     func memory(_ own: OwnIdentity, with peer: OmemoAddress, record: consuming [UInt8]?) -> SignalMemory {
         let before = used.removeValue(forKey: peer)
+        bytes -= before?.session?.count ?? 0
         let isSame = before?.session == record
         let memory = SignalMemory(own: own, session: record)
         if isSame, let open = before?.open { memory.putBack(open) }
@@ -31,6 +36,9 @@ final class OpenSessions {
 
     /// Keeps what an operation left for the next one in that session.
     func keep(_ memory: SignalMemory, with peer: OmemoAddress) {
-        if used.count < Self.limit { used[peer] = memory }
+        let size = memory.session?.count ?? 0
+        guard used.count < Self.limit, bytes + size <= Self.byteLimit else { return }
+        used[peer] = memory
+        bytes += size
     }
 }

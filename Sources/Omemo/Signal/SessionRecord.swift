@@ -3,13 +3,45 @@ import COmemo
 /// What a stored session with a device says about itself.
 struct SessionRecord: ~Copyable {
     let context: KeyContext
-    private let record: SignalObject
+    fileprivate let record: SignalObject
 
     init(_ bytes: [UInt8]) throws(SignalFailure) {
         let context = try KeyContext()
-        record = SignalObject(
-            try makeSignal { session_record_deserialize($0, bytes, bytes.count, context.global) })
+        record = try Self.soundRecord(bytes, context)
         self.context = context
+    }
+
+    /// Refuses a record that the library reads although it lacks keys, and crashes on when it uses them.
+    private static func soundRecord(
+        _ bytes: [UInt8], _ context: KeyContext
+    ) throws(SignalFailure) -> SignalObject {
+        let record = SignalObject(
+            try makeSignal { session_record_deserialize($0, bytes, bytes.count, context.global) })
+        var isSound = isSound(session_record_get_state(record.pointer))
+        var node = session_record_get_previous_states_head(record.pointer)
+        while let current = node, isSound {
+            isSound = Self.isSound(session_record_get_previous_states_element(current))
+            node = session_record_get_previous_states_next(current)
+        }
+        guard isSound else { throw SignalFailure(code: SG_ERR_INVALID_PROTO_BUF) }
+        return record
+    }
+
+    /// The version is written into four bits of each message.
+    private static let versions: ClosedRange<UInt32> = 2...15
+
+    private static func isSound(_ state: OpaquePointer?) -> Bool {
+        guard let state, versions.contains(session_state_get_session_version(state)),
+            session_state_get_local_identity_key(state) != nil,
+            session_state_get_remote_identity_key(state) != nil, session_state_get_root_key(state) != nil
+        else { return false }
+        if session_state_has_sender_chain(state) == 1 {
+            guard session_state_get_sender_chain_key(state) != nil,
+                session_state_get_sender_ratchet_key_pair(state) != nil
+            else { return false }
+        }
+        return session_state_has_unacknowledged_pre_key_message(state) != 1
+            || session_state_unacknowledged_pre_key_message_get_base_key(state) != nil
     }
 
     var state: OpaquePointer { session_record_get_state(record.pointer) }
@@ -58,5 +90,55 @@ struct SessionRecord: ~Copyable {
         session_record_get_previous_states_remove(record.pointer, node)
         if let kept { try checkSignal(session_record_promote_state(record.pointer, kept.pointer)) }
         return try serialized()
+    }
+}
+
+// A record holds older sessions, so that what was encrypted in them can still be read, and the keys of messages that were
+// skipped. The library keeps 40 older ones with up to 2000 keys in each of their chains; whoever writes to us decides how many.
+extension SessionRecord {
+    /// The size of a record, with its older sessions and the keys of skipped messages, in bytes: some 1400 keys. XEP-0384
+    /// section 4.2 recommends 1000. An ordinary record has 2000 to 10 000 bytes.
+    static let maximumBytes = 128 << 10
+    /// How many older sessions a record keeps. Two are enough for devices that begin at the same time.
+    static let maximumOlder = 8
+
+    /// Removes the oldest sessions until the record keeps within its bounds.
+    ///
+    /// - Parameter size: Its size in bytes.
+    /// - Returns: The record as it is to be stored, wipe it; nil when nothing had to be removed.
+    /// - Throws: ``SignalFailure`` when the session alone is too large: too many messages were skipped.
+    func trimmed(from size: Int) throws(SignalFailure) -> [UInt8]? {
+        var nodes = olderSessions
+        var isTrimmed = false
+        while nodes.count > Self.maximumOlder {
+            removeLast(&nodes)
+            isTrimmed = true
+        }
+        var bytes = isTrimmed ? try serialized() : nil
+        while bytes?.count ?? size > Self.maximumBytes {
+            guard !nodes.isEmpty else { throw .recordTooLarge }
+            removeLast(&nodes)
+            bytes?.wipe()
+            bytes = try serialized()
+        }
+        return bytes
+    }
+
+    /// How many older sessions there are.
+    var olderCount: Int { olderSessions.count }
+
+    /// The older sessions, the newest first.
+    private var olderSessions: [OpaquePointer] {
+        var nodes: [OpaquePointer] = []
+        var next = session_record_get_previous_states_head(record.pointer)
+        while let node = next {
+            nodes.append(node)
+            next = session_record_get_previous_states_next(node)
+        }
+        return nodes
+    }
+
+    private func removeLast(_ nodes: inout [OpaquePointer]) {
+        session_record_get_previous_states_remove(record.pointer, nodes.removeLast())
     }
 }

@@ -30,12 +30,14 @@ enum SignalCrypto {
         }
         EVP_MAC_free(mac)
         var name = Array("SHA256".utf8CString)
-        return name.withUnsafeMutableBufferPointer { name in
-            var parameters = [
-                OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.baseAddress, 0),
-                OSSL_PARAM_construct_end(),
-            ]
-            return EVP_MAC_CTX_set_params(context, &parameters) == 1 ? context : nil
+        // The parameter points to its key, so a String lent for the call alone would not do.
+        return OSSL_MAC_PARAM_DIGEST.withCString { key in
+            name.withUnsafeMutableBufferPointer { name in
+                var parameters = [
+                    OSSL_PARAM_construct_utf8_string(key, name.baseAddress, 0), OSSL_PARAM_construct_end(),
+                ]
+                return EVP_MAC_CTX_set_params(context, &parameters) == 1 ? context : nil
+            }
         }
     }()
 

@@ -72,12 +72,25 @@ final class SignalMemory {
         open = changed
     }
 
+    /// Brings the record within its bounds after an older session or keys of skipped messages came to it.
+    ///
+    /// - Throws: ``SignalFailure`` when that cannot be; the operation must count as failed then.
+    func trim() throws(SignalFailure) {
+        let open = try takeOpen()
+        if let bytes = try open.record.trimmed(from: session?.count ?? 0) {
+            session?.wipe()
+            session = bytes
+        }
+        putBack(open)
+    }
+
     // MARK: What C calls
 
     private static var sessionStore: signal_protocol_session_store {
         signal_protocol_session_store(
             load_session_func: { record, _, _, user in
                 guard let session = memory(user).session else { return 0 }
+                do throws(SignalFailure) { _ = try SessionRecord(session) } catch { return error.code }
                 return hand(session, record) ? 1 : SG_ERR_NOMEM
             },
             get_sub_device_sessions_func: { _, _, _, _ in SG_ERR_INVAL },

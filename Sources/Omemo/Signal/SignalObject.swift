@@ -48,6 +48,9 @@ func checkSignal(_ code: Int32) throws(SignalFailure) {
 struct SignalFailure: Error, Hashable {
     let code: Int32
 
+    /// A session has so many keys of skipped messages that its record would be too large. The code is none of the library's.
+    static let recordTooLarge = SignalFailure(code: -20_000)
+
     var error: OmemoError {
         switch code {
         case SG_ERR_DUPLICATE_MESSAGE: OmemoError(.duplicate, "the message was decrypted before")

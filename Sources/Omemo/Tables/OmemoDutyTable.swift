@@ -23,9 +23,11 @@ struct OmemoDutyTable {
     /// purpose, and each repair costs the other side a prekey.
     static let repairPause: Int64 = 60 * 60 * 1000
 
-    /// How many repairs one user's devices may be owed or have had in that time: the numbers of devices are anybody's to
-    /// make up.
-    static let maximumRepairs = 100
+    /// How many messages of a kind one user's devices may be owed, or repairs have had in that time: the numbers of devices
+    /// are anybody's to make up.
+    static let maximumEach = 100
+    /// How many messages may be owed to all users.
+    static let maximum = 5000
 
     /// Adds a duty.
     ///
@@ -34,11 +36,14 @@ struct OmemoDutyTable {
         try step.execute(
             """
             INSERT INTO omemo_duty(account, jid, device, namespace, kind, since) SELECT ?1, ?2, ?3, ?4, ?5, ?6
-            WHERE ?5 <> 2 OR (SELECT count(*) FROM omemo_duty WHERE account = ?1 AND jid = ?2 AND kind = 2) < ?8
+            WHERE EXISTS (SELECT 1 FROM omemo_duty
+                    WHERE account = ?1 AND jid = ?2 AND device = ?3 AND namespace = ?4 AND kind = ?5)
+                OR ((SELECT count(*) FROM omemo_duty WHERE account = ?1 AND jid = ?2 AND kind = ?5) < ?8
+                AND (SELECT count(*) FROM (SELECT 1 FROM omemo_duty WHERE account = ?1 LIMIT ?9)) < ?9)
             ON CONFLICT(account, jid, device, namespace, kind) DO UPDATE SET since = ?6, done_at = NULL
             WHERE done_at <= ?6 - ?7
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue,
-            step.now, Self.repairPause, Self.maximumRepairs) > 0
+            step.now, Self.repairPause, Self.maximumEach, Self.maximum) > 0
     }
 
     /// Forgets repairs after which another may follow.

@@ -1,4 +1,5 @@
 import Handlers
+import XMPPAccount
 import XMPPCore
 
 /// Which device lists and bundles were asked for, and which could not be had.
@@ -19,7 +20,7 @@ struct OmemoFetchTable {
         let isRunning: Bool
         let failedAt: Int64?
         let failedSession: Int64?
-        let failure: String?
+        let failure: ForeignText?
     }
 
     /// Everything about one user.
@@ -34,8 +35,8 @@ struct OmemoFetchTable {
             let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1)))
             return State(
                 subject: Subject(jid: jid, version: version, device: device), isRunning: row.integer(2) != 0,
-                failedAt: row.optionalInteger(3), failedSession: row.optionalInteger(4),
-                failure: row.optionalText(5))
+                failedAt: row.optionalQuantity(3), failedSession: row.optionalInteger(4),
+                failure: row.optionalForeignText(5))
         }
         return Dictionary(rows.compactMap { $0 }.map { ($0.subject, $0) }) { first, _ in first }
     }
@@ -76,7 +77,7 @@ struct OmemoFetchTable {
             UPDATE omemo_fetch SET is_running = 0, attempts = attempts + 1
             WHERE account = ? AND jid = ? AND namespace = ? AND device = ? RETURNING attempts
             """, account, subject.jid.description, subject.version.namespace, subject.number
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 1
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 1
     }
 
     /// Notes that it cannot be had now, and why.
@@ -91,8 +92,7 @@ struct OmemoFetchTable {
             ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 0, attempts = 0,
                 failed_at = ?5, failed_session = ?6, failure = ?7
             """, account, subject.jid.description, subject.version.namespace, subject.number, step.now,
-            session,
-            reason)
+            session, ForeignText(reason).prefix(bytes: ForeignBounds.condition))
     }
 
     /// Forgets failures that stop nothing any more: of bundles after their pause, of lists in another session.

@@ -80,7 +80,7 @@ struct OmemoIdentityTable {
         ) { (row) throws(HandlerError) in
             (
                 key: row.blob(0), trust: OmemoTrust(rawValue: row.integer(1)) ?? .undecided,
-                seen: row.integer(2),
+                seen: row.quantity(2),
                 device: row.optionalInteger(3).flatMap { OmemoDeviceID(rawValue: UInt32(clamping: $0)) }
             )
         }

@@ -31,10 +31,10 @@ struct OmemoPublicationTable {
             """, account, version.namespace
         ) { (row) throws(HandlerError) in
             State(
-                revision: row.integer(0), published: row.integer(1), sending: row.optionalInteger(2),
+                revision: row.quantity(0), published: row.quantity(1), sending: row.optionalQuantity(2),
                 isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
-                announcedAt: row.integer(5),
-                announcements: row.integer(6), hasFailed: row.integer(7) != 0)
+                announcedAt: row.quantity(5),
+                announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
         }
     }
 

@@ -12,14 +12,14 @@ struct OmemoRoomTable {
         ) { (row) throws(HandlerError) in try? JID(row.text(0)) }.compactMap(\.self)
     }
 
-    func member(named nick: String, in room: JID, in step: borrowing Step) throws(HandlerError) -> JID? {
+    func member(named nick: ForeignText, in room: JID, in step: borrowing Step) throws(HandlerError) -> JID? {
         try step.first(
             "SELECT jid FROM omemo_room_member WHERE account = ? AND room = ? AND nick = ?", account,
             room.bare.description, nick
         ) { (row) throws(HandlerError) in try? JID(row.text(0)) } ?? nil
     }
 
-    func set(_ members: [JID: String?], of room: JID, in step: borrowing Step) throws(HandlerError) {
+    func set(_ members: [JID: ForeignText?], of room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM omemo_room_member WHERE account = ? AND room = ?", account, room.bare.description)
         for (jid, nick) in members {

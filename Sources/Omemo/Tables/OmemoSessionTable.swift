@@ -20,6 +20,8 @@ struct OmemoSessionTable {
         var heartbeat: [UInt8]?
         /// Whether it is good for reading only.
         var isOld: Bool
+        /// When it was used last, within an hour.
+        let usedAt: Int64
 
         /// Hands the record on without keeping it: a second reference would keep its bytes from being wiped.
         mutating func takeRecord() -> [UInt8] {
@@ -32,13 +34,14 @@ struct OmemoSessionTable {
     func session(with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Session? {
         try step.first(
             """
-            SELECT record, began_at, heartbeat, is_old FROM omemo_session
+            SELECT record, began_at, heartbeat, is_old, used_at FROM omemo_session
             WHERE account = ? AND jid = ? AND device = ? AND namespace = ?
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
         ) { (row) throws(HandlerError) in
             Session(
-                record: row.blob(0), beganAt: row.optionalInteger(1),
-                heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0)
+                record: row.blob(0), beganAt: row.optionalQuantity(1),
+                heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0,
+                usedAt: row.quantity(4))
         }
     }
 
@@ -49,13 +52,13 @@ struct OmemoSessionTable {
     ) throws(HandlerError) {
         try step.execute(
             """
-            INSERT INTO omemo_session(account, jid, device, namespace, record, identity, began_at)
-            VALUES (?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO omemo_session(account, jid, device, namespace, record, identity, began_at, used_at)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(account, jid, device, namespace) DO UPDATE SET
                 record = excluded.record, identity = excluded.identity, began_at = excluded.began_at,
                 is_old = is_old AND NOT ?
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, record,
-            identity.bytes, beganAt, isBegun)
+            identity.bytes, beganAt, step.now, isBegun)
     }
 
     /// Nothing is sent any more in the sessions that there are; they stay readable until others take their place.
@@ -83,5 +86,84 @@ struct OmemoSessionTable {
             "DELETE FROM omemo_session WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
             account,
             peer.jid.description, peer.device.rawValue, peer.version.namespace)
+    }
+}
+
+// Anybody can begin a session, with devices and keys that are made up. So there are bounds, and what was not used for longest
+// makes way: whoever writes in it again is offered a new one.
+extension OmemoSessionTable {
+    /// How many sessions an account keeps.
+    static let maximum = 4096
+    /// How many sessions are kept with devices of one user that are not on the user's list.
+    static let maximumUnlisted = 32
+    /// How many keys of one user are kept that no device has any more and the program has not decided about.
+    static let maximumUnusedKeys = 100
+    /// How long the time of use may be behind, in milliseconds: it is not written with every message.
+    private static let usedEvery: Int64 = 3_600_000
+
+    /// Notes that a session was used.
+    func noteUsed(_ session: Session?, with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
+    {
+        guard let session, step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt else {
+            return
+        }
+        try step.execute(
+            "UPDATE omemo_session SET used_at = ? WHERE account = ? AND jid = ? AND device = ? AND namespace = ?",
+            step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
+    }
+
+    /// Makes room after a session was begun, or a list has changed.
+    func trim(_ user: JID, in step: borrowing Step) throws(HandlerError) {
+        let unlisted = try step.all(
+            """
+            SELECT id, jid, device FROM omemo_session s WHERE account = ?1 AND jid = ?2 AND NOT EXISTS (
+                SELECT 1 FROM omemo_device d WHERE d.account = s.account AND d.jid = s.jid
+                    AND d.namespace = s.namespace AND d.device = s.device AND d.removed_at IS NULL)
+            ORDER BY used_at DESC, id DESC LIMIT -1 OFFSET ?3
+            """, account, user.description, Self.maximumUnlisted, read: Self.readSurplus)
+        let surplus = try step.all(
+            """
+            SELECT id, jid, device FROM omemo_session WHERE account = ?1 ORDER BY used_at, id
+            LIMIT max(0, (SELECT count(*) FROM omemo_session WHERE account = ?1) - ?2)
+            """, account, Self.maximum + unlisted.count, read: Self.readSurplus)
+        for session in unlisted + surplus { try remove(session, in: step) }
+        for user in Set(surplus.map(\.user) + [user.description]) { try trimKeys(of: user, in: step) }
+    }
+
+    private struct Surplus {
+        let id: Int64
+        let user: String
+        let device: Int64
+    }
+
+    private static func readSurplus(_ row: borrowing Row) throws(HandlerError) -> Surplus {
+        Surplus(id: row.integer(0), user: row.text(1), device: row.integer(2))
+    }
+
+    /// Removes a session, and with the last one of a device what is owed to it and which key it had.
+    private func remove(_ session: Surplus, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM omemo_session WHERE id = ?", session.id)
+        for table in ["omemo_duty", "omemo_device_identity"] {
+            try step.execute(
+                """
+                DELETE FROM \(table) WHERE account = ?1 AND jid = ?2 AND device = ?3 AND NOT EXISTS
+                    (SELECT 1 FROM omemo_session WHERE account = ?1 AND jid = ?2 AND device = ?3)
+                """, account, session.user, session.device)
+        }
+    }
+
+    /// Forgets keys that nobody has decided about and no device has, the oldest first; all of them without a session.
+    private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
+        let hasSession = try step.first(
+            "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user
+        ) { (_) throws(HandlerError) in true }
+        try step.execute(
+            """
+            DELETE FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND identity IN (
+                SELECT identity FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND decided_at IS NULL
+                    AND identity NOT IN
+                        (SELECT identity FROM omemo_device_identity WHERE account = ?1 AND jid = ?2)
+                ORDER BY first_seen DESC, identity LIMIT -1 OFFSET ?3)
+            """, account, user, hasSession == nil ? 0 : Self.maximumUnusedKeys)
     }
 }

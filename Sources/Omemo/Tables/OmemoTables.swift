@@ -138,4 +138,21 @@ enum OmemoTables {
         -- Whether the ratchet has been put back, so that the other side has seen its next keys: good for reading only.
         ALTER TABLE omemo_session ADD COLUMN is_old INTEGER NOT NULL DEFAULT 0;
         """
+
+    static let bounds = """
+        -- When a session was used last, within an hour, in milliseconds since 1970: the one that was not used for longest makes
+        -- way. A record that is far beyond its bound would cost too much memory to read; the session is begun anew.
+        ALTER TABLE omemo_session ADD COLUMN used_at INTEGER NOT NULL DEFAULT 0;
+        DELETE FROM omemo_session WHERE length(record) > 1048576;
+        CREATE INDEX omemo_session_used ON omemo_session(account, used_at, id);
+        CREATE INDEX omemo_session_of_user ON omemo_session(account, jid, used_at, device, namespace);
+
+        -- What makes way first: the list that was learned longest ago, the duty that is owed longest.
+        CREATE INDEX omemo_device_list_oldest ON omemo_device_list(account, learned_at);
+        CREATE INDEX omemo_duty_open ON omemo_duty(account, since) WHERE done_at IS NULL;
+
+        -- Labels that are there already get the bounds of new ones.
+        UPDATE omemo_device SET label = NULL, label_signature = NULL
+        WHERE length(CAST(label AS BLOB)) > 256 OR length(CAST(label_signature AS BLOB)) > 256;
+        """
 }

@@ -103,7 +103,7 @@ struct OwnDeviceTable {
     func signedPreKeyMadeAt(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first(
             "SELECT created_at FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     /// Makes a signed prekey; the one before stays readable.

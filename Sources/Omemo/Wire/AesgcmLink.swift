@@ -1,4 +1,5 @@
 import XMPPAccount
+public import XMPPCore
 
 /// A link to an encrypted file: `aesgcm://host/path#IV+key`.
 ///
@@ -16,7 +17,7 @@ import XMPPAccount
 /// Source: XEP-0454 sections 3 and 4.
 public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// Where the encrypted file is: an address that begins with `https://`.
-    public let address: String
+    public let address: ForeignText
     private let iv: [UInt8]
     private let key: [UInt8]
 
@@ -30,30 +31,32 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// write it, 16) in hexadecimal digits, or when it is longer than ``maximumLength``.
     ///
     /// - Parameter text: The link, such as the whole text of a message.
-    public init?(_ text: String) {
+    public init?(_ text: some TextConvertible) {
+        let text = text.foreignText
         guard text.utf8.count <= Self.maximumLength, text.hasPrefix(Self.scheme),
-            let mark = text.firstIndex(of: "#")
+            let mark = text.utf8.firstIndex(of: UInt8(ascii: "#"))
         else { return nil }
-        let place = text[..<mark].dropFirst(Self.scheme.count)
-        guard !place.isEmpty, let secret = Self.bytes(hexadecimal: text[text.index(after: mark)...]),
+        let place = text.utf8[..<mark].dropFirst(Self.scheme.utf8.count)
+        guard !place.isEmpty, let secret = Self.bytes(hexadecimal: text.utf8[mark...].dropFirst()),
             secret.count == Self.keySize + 12 || secret.count == Self.keySize + 16
         else { return nil }
-        address = "https://" + place
+        address = "https://\(ForeignText(decoding: place))"
         iv = Array(secret.dropLast(Self.keySize))
         key = Array(secret.suffix(Self.keySize))
     }
 
-    private init(address: String, iv: [UInt8], key: [UInt8]) {
+    private init(address: ForeignText, iv: [UInt8], key: [UInt8]) {
         (self.address, self.iv, self.key) = (address, iv, key)
     }
 
     /// The link with its key, to be sent encrypted and never in the clear.
     public var text: String {
-        Self.scheme + address.dropFirst("https://".count) + "#" + Self.hexadecimal(iv) + Self.hexadecimal(key)
+        Self.scheme + address.string.dropFirst("https://".count) + "#" + Self.hexadecimal(iv)
+            + Self.hexadecimal(key)
     }
 
     /// The address alone: links appear in logs, keys must not.
-    public var description: String { address + "#•••" }
+    public var description: String { "\(address)#•••" }
 
     // MARK: Encrypting and decrypting, piece by piece
 
@@ -80,8 +83,9 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         ///
         /// - Parameter address: Where it will be, beginning with `https://` and without a fragment.
         /// - Throws: ``OmemoError`` `malformed` for another address, `cryptoFailed`.
-        public init(to address: String) throws(OmemoError) {
-            guard address.hasPrefix("https://"), !address.contains("#"),
+        public init(to address: some TextConvertible) throws(OmemoError) {
+            let address = address.foreignText
+            guard address.hasPrefix("https://"), !address.utf8.contains(UInt8(ascii: "#")),
                 address.utf8.count > "https://".utf8.count
             else {
                 throw OmemoError(
@@ -152,8 +156,8 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 
-    private static func bytes(hexadecimal text: Substring) -> [UInt8]? {
-        let digits = Array(text.utf8)
+    private static func bytes(hexadecimal text: some Sequence<UInt8>) -> [UInt8]? {
+        let digits = Array(text)
         guard digits.count % 2 == 0, digits.count <= 2 * (keySize + 16) else { return nil }
         var bytes: [UInt8] = []
         for index in stride(from: 0, to: digits.count, by: 2) {

@@ -1,4 +1,5 @@
 import COpenSSL
+import XMPPCore
 
 /// Base64 (RFC 4648 section 4) on OpenSSL, for keys and payloads.
 enum Base64 {
@@ -11,7 +12,7 @@ enum Base64 {
 
     /// Decodes; white space is allowed anywhere, because some clients break lines. Nil for anything else that is not
     /// Base64, and for more than 2^30 characters.
-    static func decode(_ text: String) -> [UInt8]? {
+    static func decode(_ text: ForeignText) -> [UInt8]? {
         let characters = text.utf8.filter { $0 > 0x20 }
         guard characters.count % 4 == 0, characters.count < 1 << 30 else { return nil }
         if characters.isEmpty { return [] }

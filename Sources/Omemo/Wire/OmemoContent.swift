@@ -8,7 +8,7 @@ public import XMPPCore
 /// ```
 public struct OmemoContent: Hashable, Sendable {
     /// The text; nil when there is none.
-    public var body: String?
+    public var body: ForeignText?
     /// Other elements, such as a reply or a reaction. The legacy version cannot carry them.
     public var elements: [Element]
 
@@ -17,8 +17,8 @@ public struct OmemoContent: Hashable, Sendable {
     /// - Parameters:
     ///   - body: The text; nil for none.
     ///   - elements: Other elements; a device that speaks the legacy version only cannot read content that has them.
-    public init(body: String?, elements: [Element] = []) {
-        self.body = body
+    public init(body: (any TextConvertible)?, elements: [Element] = []) {
+        self.body = body?.foreignText
         self.elements = elements
     }
 
@@ -92,7 +92,7 @@ enum OmemoEnvelope {
 
     /// Leaves out what only servers may say, or what must stand in the open (XEP-0420 section 9).
     private static func isPermitted(_ element: Element) -> Bool {
-        let barred: Set<String> = [
+        let barred: [String] = [
             "urn:xmpp:hints", Namespaces.sid, "http://jabber.org/protocol/address", "urn:xmpp:eme:0",
             Namespaces.delay,
             OmemoVersion.legacy.namespace, OmemoVersion.omemo2.namespace,

@@ -29,7 +29,7 @@ extension PubSubEvent.Change {
         var changes: [PubSubEvent.Change] = []
         // A run is gathered here and not in its case: there each further item would copy all before it.
         var items: [PubSubEvent.Item] = []
-        var retracted: [String] = []
+        var retracted: [ForeignText] = []
         func endRun() {
             if !items.isEmpty { changes.append(.items(items)) }
             if !retracted.isEmpty { changes.append(.retracted(retracted)) }
@@ -60,7 +60,7 @@ extension PubSubEvent.Change {
     }
 
     /// The change as a child of `<event/>`, as it is stored.
-    func element(node: String) -> Element {
+    func element(node: ForeignText) -> Element {
         switch self {
         case .items(let items): Self.make(EventWire.items, node, items.map(\.element))
         case .retracted(let ids):
@@ -88,12 +88,14 @@ extension PubSubEvent.Change {
         }
     }
 
-    private static func make(_ name: String, _ node: String, _ children: [Element] = []) -> Element {
+    private static func make(_ name: String, _ node: ForeignText, _ children: [Element] = []) -> Element {
         Element(
             name, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: node], children: children)
     }
 
-    private static func make(_ name: String, _ node: String, _ member: String, _ what: String) -> Element {
+    private static func make(
+        _ name: String, _ node: ForeignText, _ member: ForeignText, _ what: any TextConvertible
+    ) -> Element {
         make(
             name, node,
             [Element(what, namespace: Namespaces.pubsubEvent, attributes: [EventWire.node: member])])
@@ -125,7 +127,7 @@ extension PubSubEvent.Subscription {
             expiry: element[EventWire.expiry].flatMap { DateTime.milliseconds($0) })
     }
 
-    func element(node: String) -> Element {
+    func element(node: ForeignText) -> Element {
         Element(
             EventWire.subscription, namespace: Namespaces.pubsubEvent,
             attributes: [

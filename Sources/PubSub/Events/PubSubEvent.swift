@@ -28,25 +28,25 @@ public struct PubSubEvent: Sendable {
         /// Items were published, in this order. None: something happened at a node whose events carry nothing (4.3).
         case items([Item])
         /// The items with these ids are gone (7.2.2.1).
-        case retracted([String])
+        case retracted([ForeignText])
         /// All items are gone; the node is still there (8.5.2).
         case purged
         /// The node is gone; the address, a URI, says where its successor is (8.4.2).
-        case deleted(redirect: String?)
+        case deleted(redirect: ForeignText?)
         /// The node is configured otherwise now; the form says how, where the service tells (8.2.5.3).
         case configured(DataForm?)
         /// An own subscription has changed, or is about to end (8.8.4, 13.19).
         case subscription(Subscription)
         /// A node was put into this collection (XEP-0248).
-        case associated(node: String)
+        case associated(node: ForeignText)
         /// A node was taken out of this collection (XEP-0248).
-        case disassociated(node: String)
+        case disassociated(node: ForeignText)
     }
 
     /// One item that was published.
     public struct Item: Hashable, Sendable {
         /// The id, unique in the node; nil where items are not kept.
-        public var id: String?
+        public var id: ForeignText?
         /// What the item holds; nil when the service tells only that there is one.
         public var payload: Element?
         /// Who published it, as the service says; nil where it does not (7.1.2.3). Whose node it is says
@@ -59,8 +59,8 @@ public struct PubSubEvent: Sendable {
         ///   - id: The id; nil where items are not kept.
         ///   - payload: What the item holds; nil when only its being there is told.
         ///   - publisher: Who published it; nil where the service does not say.
-        public init(id: String? = nil, payload: Element? = nil, publisher: JID? = nil) {
-            (self.id, self.payload, self.publisher) = (id, payload, publisher)
+        public init(id: (any TextConvertible)? = nil, payload: Element? = nil, publisher: JID? = nil) {
+            (self.id, self.payload, self.publisher) = (id?.foreignText, payload, publisher)
         }
     }
 
@@ -71,7 +71,7 @@ public struct PubSubEvent: Sendable {
         /// How far it has come; nil when the event does not say.
         public var state: PubSubSubscription.State?
         /// What tells it from other subscriptions of the same address.
-        public var id: String?
+        public var id: ForeignText?
         /// When it ends, in milliseconds since 1970; nil for never, or unknown.
         public var expiry: Int64?
 
@@ -82,8 +82,10 @@ public struct PubSubEvent: Sendable {
         ///   - state: How far it has come; nil when the event does not say.
         ///   - id: What tells it from others of the same address; nil for none.
         ///   - expiry: When it ends, in milliseconds since 1970; nil for never.
-        public init(jid: JID, state: PubSubSubscription.State?, id: String? = nil, expiry: Int64? = nil) {
-            (self.jid, self.state, self.id, self.expiry) = (jid, state, id, expiry)
+        public init(
+            jid: JID, state: PubSubSubscription.State?, id: (any TextConvertible)? = nil, expiry: Int64? = nil
+        ) {
+            (self.jid, self.state, self.id, self.expiry) = (jid, state, id?.foreignText, expiry)
         }
     }
 
@@ -93,7 +95,7 @@ public struct PubSubEvent: Sendable {
     /// itself.
     public let service: JID
     /// The node's name.
-    public let node: String
+    public let node: ForeignText
     /// What happened: switch over it.
     public let change: Change
     /// Whether the node is the account's own.
@@ -102,7 +104,7 @@ public struct PubSubEvent: Sendable {
     /// own server says; nil for what happens now.
     public let sentAt: Int64?
     /// The subscriptions that brought it, where the service names them (13.16).
-    public let subscriptionIDs: [String]
+    public let subscriptionIDs: [ForeignText]
 
     /// Whether it was held up on the way, or is shown again.
     public var isDelayed: Bool { sentAt != nil }
@@ -111,10 +113,10 @@ public struct PubSubEvent: Sendable {
 extension PubSubEvent: RestorableContext {
     private struct Stored: Codable {
         var service: JID
-        var node: String
+        var node: ForeignText
         var isOwn: Bool
         var sentAt: Int64?
-        var subscriptionIDs: [String]
+        var subscriptionIDs: [ForeignText]
         var change: String
     }
 

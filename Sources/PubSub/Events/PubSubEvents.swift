@@ -80,7 +80,7 @@ public struct PubSubEvents: AccountModule {
         return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
     }
 
-    private static func subscriptionIDs(_ message: Message) -> [String] {
+    private static func subscriptionIDs(_ message: Message) -> [ForeignText] {
         let headers = message.element.child("headers", EventWire.headers)
         return headers?.children("header", EventWire.headers).filter {
             $0["name"] == EventWire.subscriptionHeader
@@ -94,7 +94,7 @@ private struct EventArrival {
     let service: JID
     let isOwn: Bool
     let sentAt: Int64?
-    let subscriptionIDs: [String]
+    let subscriptionIDs: [ForeignText]
 
     /// - Returns: Whether there was a standing handler for any of it.
     func take(_ event: Element, in step: borrowing Step) throws -> Bool {
@@ -121,7 +121,7 @@ private struct EventArrival {
     }
 
     private func call(
-        _ handler: HandlerID, of node: String, _ change: PubSubEvent.Change, in step: borrowing Step
+        _ handler: HandlerID, of node: ForeignText, _ change: PubSubEvent.Change, in step: borrowing Step
     ) throws {
         guard let news = try news(in: change, for: SeenItemTable(handler: handler), in: step) else { return }
         let event = PubSubEvent(

@@ -10,7 +10,7 @@ struct PubSubListeners {
 
     private static let prefix = "pubsub "
 
-    private static func event(_ node: String) -> String { prefix + node }
+    private static func event(_ node: ForeignText) -> String { "\(prefix)\(node)" }
 
     private static func key(_ publisher: JID?, _ key: String) -> String {
         (publisher?.description ?? "") + " " + key
@@ -28,10 +28,10 @@ struct PubSubListeners {
     ///
     /// - Parameter isKnown: Whether handlers of everybody's nodes may be called for this service.
     func handlers(
-        of node: String, at service: JID, isKnown: Bool, in step: borrowing Step
+        of node: ForeignText, at service: JID, isKnown: Bool, in step: borrowing Step
     ) throws(HandlerError) -> [HandlerID] {
         try account.listeners.listeners(of: Self.event(node), in: step).filter { listener in
-            Self.publisher(listener.key).map { $0 == service.description } ?? isKnown
+            Self.publisher(listener.key).map { ForeignText($0) == service.foreignText } ?? isKnown
         }.map(\.handler)
     }
 
@@ -51,7 +51,7 @@ struct PubSubListeners {
 
     /// Puts a handler in the place of the one with that key. The same one stays, with what it has seen.
     func set<Context>(
-        _ node: String, of publisher: JID?, key: String, to handler: Durable<Context>,
+        _ node: ForeignText, of publisher: JID?, key: String, to handler: Durable<Context>,
         in step: borrowing Step
     ) throws {
         let (event, key) = (Self.event(node), Self.key(publisher, key))
@@ -64,7 +64,8 @@ struct PubSubListeners {
     }
 
     /// - Returns: False when there was none.
-    func remove(_ node: String, of publisher: JID?, key: String, in step: borrowing Step) throws -> Bool {
+    func remove(_ node: ForeignText, of publisher: JID?, key: String, in step: borrowing Step) throws -> Bool
+    {
         let (event, key) = (Self.event(node), Self.key(publisher, key))
         guard let old = try find(event, key, in: step) else { return false }
         let nodes = try notifiedNodes(in: step)

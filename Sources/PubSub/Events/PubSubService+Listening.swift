@@ -26,7 +26,8 @@ extension PubSubService {
     ///   node or a publisher with a resource, `invalidConfiguration` when the store lacks ``PubSubEvents/schemas``,
     ///   `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
-        to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>
+        to node: any TextConvertible, of publisher: JID? = nil, as key: String,
+        _ handler: Durable<PubSubEvent>
     ) async throws {
         try await account.perform { step in
             try self.listen(to: node, of: publisher, as: key, handler, in: step)
@@ -43,11 +44,12 @@ extension PubSubService {
     ///   - step: The step that it commits with.
     /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     public func listen(
-        to node: String, of publisher: JID? = nil, as key: String, _ handler: Durable<PubSubEvent>,
+        to node: any TextConvertible, of publisher: JID? = nil, as key: String,
+        _ handler: Durable<PubSubEvent>,
         in step: borrowing Step
     ) throws {
         try listeners(of: node, publisher, in: step).set(
-            node, of: publisher, key: key, to: handler, in: step)
+            node.foreignText, of: publisher, key: key, to: handler, in: step)
     }
 
     /// Ends what ``listen(to:of:as:_:)-(String,_,_,_)`` began. What was set aside for the handler stays.
@@ -60,7 +62,7 @@ extension PubSubService {
     /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     @discardableResult
     public func stopListening(
-        to node: String, of publisher: JID? = nil, as key: String
+        to node: any TextConvertible, of publisher: JID? = nil, as key: String
     ) async throws -> Bool {
         try await account.perform { step in
             try self.stopListening(to: node, of: publisher, as: key, in: step)
@@ -78,14 +80,15 @@ extension PubSubService {
     /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
     @discardableResult
     public func stopListening(
-        to node: String, of publisher: JID? = nil, as key: String, in step: borrowing Step
+        to node: any TextConvertible, of publisher: JID? = nil, as key: String, in step: borrowing Step
     ) throws -> Bool {
-        try listeners(of: node, publisher, in: step).remove(node, of: publisher, key: key, in: step)
+        try listeners(of: node, publisher, in: step).remove(
+            node.foreignText, of: publisher, key: key, in: step)
     }
 
     /// What cannot work is told where the program can be corrected.
     func listeners(
-        of node: String, _ publisher: JID?, in step: borrowing Step
+        of node: any TextConvertible, _ publisher: JID?, in step: borrowing Step
     ) throws -> PubSubListeners {
         _ = try account.module(PubSubEvents.self)
         try PubSubRequest.check(node: node)

@@ -16,23 +16,23 @@ public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
     /// Where the node is: the address that the request came from.
     public let service: JID
     /// The node's name.
-    public let node: String
+    public let node: ForeignText
     /// Who wants to subscribe, as the service says.
     public let subscriber: JID
     /// What tells the subscription from others of the same address.
-    public let subscriptionID: String?
+    public let subscriptionID: ForeignText?
     /// The id of the service's message, which the answer repeats.
-    let messageID: String?
+    let messageID: ForeignText?
     /// The form as it came: the answer is the form.
     let fields: [Field]
 
     struct Field: Codable, Hashable, Sendable {
-        var name: String
-        var values: [String]
+        var name: ForeignText
+        var values: [ForeignText]
     }
 
     /// Reads what a service asks; nil when it does not say who wants to subscribe to what.
-    init?(_ form: DataForm, service: JID, messageID: String?) {
+    init?(_ form: DataForm, service: JID, messageID: ForeignText?) {
         guard let node = form[SubscriptionForm.node], !node.isEmpty,
             let subscriber = form[SubscriptionForm.subscriber].flatMap({ try? JID($0) })
         else { return nil }

@@ -1,4 +1,5 @@
 import Handlers
+import XMPPAccount
 import XMPPCore
 
 /// The items that standing handlers were called with last, to recognize those that a service shows again.
@@ -17,7 +18,11 @@ struct SeenItemTable {
                 item TEXT NOT NULL,
                 digest INTEGER NOT NULL,
                 UNIQUE(handler, service, item));
+            """,
             """
+            -- A digest stands for a long id from now on, see `key`; an item with one counts as new once.
+            DELETE FROM pubsub_seen_item WHERE length(CAST(item AS BLOB)) > 128;
+            """,
         ])
 
     let handler: HandlerID
@@ -26,6 +31,15 @@ struct SeenItemTable {
     static let itemsPerNode = 64
     /// How many items are kept for one handler over the nodes of all services: one node for each contact.
     static let items = 10_000
+    /// The longest id that is kept as it is, in bytes; of longer ones a digest is kept.
+    static let longestID = 128
+
+    /// What stands for an id in the table. No id that is kept as it is has this length.
+    static func key(_ id: ForeignText) -> ForeignText {
+        guard id.utf8.count > longestID else { return id }
+        let digest = Crypto.base64(Crypto.digest(.sha256, id.utf8))
+        return "\(digest)\(String(repeating: "=", count: longestID + 1 - digest.utf8.count))"
+    }
 
     /// Those of the items that are new or have other content than before; they are noted.
     ///
@@ -34,13 +48,13 @@ struct SeenItemTable {
         _ items: [PubSubEvent.Item], at service: JID, in step: borrowing Step
     ) throws(HandlerError) -> [PubSubEvent.Item] {
         var known = try known(at: service, in: step)
-        var changed: [String] = []
+        var changed: [ForeignText] = []
         let news = items.filter { item in
             guard let id = item.id, let payload = item.payload else { return true }
-            let digest = Self.digest(of: payload)
-            guard known[id] != digest else { return false }
-            known[id] = digest
-            changed.append(id)
+            let (key, digest) = (Self.key(id), Self.digest(of: payload))
+            guard known[key] != digest else { return false }
+            known[key] = digest
+            changed.append(key)
             return true
         }
         // What would go again at once is not written: an event may hold thousands of items.
@@ -51,16 +65,16 @@ struct SeenItemTable {
 
     private func known(
         at service: JID, in step: borrowing Step
-    ) throws(HandlerError) -> [String: Int64] {
+    ) throws(HandlerError) -> [ForeignText: Int64] {
         let rows = try step.all(
             "SELECT item, digest FROM pubsub_seen_item WHERE handler = ? AND service = ?", handler,
             service.description
-        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        ) { (row) throws(HandlerError) in (row.foreignText(0), row.integer(1)) }
         return Dictionary(rows) { _, newer in newer }
     }
 
     private func note(
-        _ items: [(id: String, digest: Int64?)], at service: JID, in step: borrowing Step
+        _ items: [(id: ForeignText, digest: Int64?)], at service: JID, in step: borrowing Step
     ) throws(HandlerError) {
         guard !items.isEmpty else { return }
         var isTimeToLook = false
@@ -97,11 +111,11 @@ struct SeenItemTable {
     }
 
     /// Items that are gone: published again, they are new.
-    func forget(_ ids: [String], at service: JID, in step: borrowing Step) throws(HandlerError) {
+    func forget(_ ids: [ForeignText], at service: JID, in step: borrowing Step) throws(HandlerError) {
         for id in ids {
             try step.execute(
                 "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ?", handler,
-                service.description, id)
+                service.description, Self.key(id))
         }
     }
 

@@ -14,17 +14,17 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
     /// One form of the picture.
     public struct Info: Hashable, Sendable {
         /// The SHA-1 of the data, in hexadecimal digits: under this id they are on the node `urn:xmpp:avatar:data`.
-        public var id: String
+        public var id: ForeignText
         /// How many bytes it has.
         public var bytes: Int
         /// Its media type. One form must be `image/png`.
-        public var type: String
+        public var type: ForeignText
         /// In pixels.
         public var width: Int?
         /// In pixels.
         public var height: Int?
         /// Where it is on the web; nil for the data node.
-        public var url: String?
+        public var url: ForeignText?
 
         /// Describes one form of the picture.
         ///
@@ -36,11 +36,12 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         ///   - height: In pixels; nil when that is not known.
         ///   - url: Where it is on the web; nil for the data node.
         public init(
-            id: String, bytes: Int, type: String = "image/png", width: Int? = nil, height: Int? = nil,
-            url: String? = nil
+            id: any TextConvertible, bytes: Int, type: any TextConvertible = "image/png", width: Int? = nil,
+            height: Int? = nil,
+            url: (any TextConvertible)? = nil
         ) {
-            (self.id, self.bytes, self.type) = (id, bytes, type)
-            (self.width, self.height, self.url) = (width, height, url)
+            (self.id, self.bytes, self.type) = (id.foreignText, bytes, type.foreignText)
+            (self.width, self.height, self.url) = (width, height, url?.foreignText)
         }
     }
 
@@ -53,7 +54,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
     public init(_ infos: [Info]) { self.infos = infos }
 
     /// The id of the picture's first form, as XEP-0084 section 3.2 shows it.
-    public var itemID: String? { infos.first?.id ?? "current" }
+    public var itemID: String? { infos.first?.id.string ?? "current" }
 
     /// Forms that lack what they must have are left out.
     ///
@@ -61,7 +62,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
     ///   - element: What the item holds.
     ///   - itemID: The item's id, which is not looked at.
     /// - Throws: ``PubSubPayloadError`` `unreadable` when it holds something else.
-    public init(_ element: Element, itemID: String?) throws {
+    public init(_ element: Element, itemID: ForeignText?) throws {
         guard element.has(name: "metadata", namespace: Self.node) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }

@@ -18,19 +18,19 @@ extension PubSubEvent {
             /// Values were published, in this order; what is no such value is in ``PubSubEvent/Of/unreadable``.
             case items([PubSubValue<Payload>])
             /// The items with these ids are gone.
-            case retracted([String])
+            case retracted([ForeignText])
             /// All items are gone; the node is still there.
             case purged
             /// The node is gone; the address, a URI, says where its successor is.
-            case deleted(redirect: String?)
+            case deleted(redirect: ForeignText?)
             /// The node is configured otherwise now.
             case configured(DataForm?)
             /// An own subscription has changed, or is about to end.
             case subscription(Subscription)
             /// A node was put into this collection.
-            case associated(node: String)
+            case associated(node: ForeignText)
             /// A node was taken out of this collection.
-            case disassociated(node: String)
+            case disassociated(node: ForeignText)
         }
 
         /// The event as it came.
@@ -87,14 +87,14 @@ extension PubSubEvent {
 /// ```
 public struct PubSubValue<Payload: PubSubPayload>: Sendable {
     /// The item's id; nil where items are not kept.
-    public let id: String?
+    public let id: ForeignText?
     /// What the item holds.
     public let value: Payload
     /// Who published it, as the service says; nil where it does not.
     public let publisher: JID?
 
     /// Nil when the item holds no such value.
-    init?(id: String?, payload: Element?, publisher: JID? = nil) {
+    init?(id: ForeignText?, payload: Element?, publisher: JID? = nil) {
         guard let payload, let value = try? Payload(payload, itemID: id) else { return nil }
         (self.id, self.value, self.publisher) = (id, value, publisher)
     }

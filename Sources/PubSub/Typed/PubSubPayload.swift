@@ -39,7 +39,7 @@ public protocol PubSubPayload: Sendable {
     ///   - element: What the item holds. Anybody may publish anything: check it.
     ///   - itemID: The item's id; nil where items are not kept.
     /// - Throws: ``PubSubPayloadError`` or any other error when it is none.
-    init(_ element: Element, itemID: String?) throws
+    init(_ element: Element, itemID: ForeignText?) throws
 }
 
 extension PubSubPayload {
@@ -73,7 +73,7 @@ extension PubSubPayload where Self: Codable {
     ///   - element: What the item holds.
     ///   - itemID: The item's id, which is not looked at.
     /// - Throws: ``PubSubPayloadError`` `unreadable` when it holds something else, or other JSON.
-    public init(_ element: Element, itemID: String?) throws {
+    public init(_ element: Element, itemID: ForeignText?) throws {
         guard element.has(name: JSONContainer.name, namespace: JSONContainer.namespace) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }
@@ -130,7 +130,7 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
         self.message = message
     }
 
-    public var description: String { message }
+    public var description: String { VisibleText(message).description }
 
     /// An item that holds something else than its node is for.
     ///

@@ -71,7 +71,7 @@ extension PubSubService {
     @discardableResult
     public func publish<Payload: PubSubPayload>(
         _ value: Payload, at service: JID? = nil, configuring: Bool = false, timeout: Int64? = nil
-    ) async throws -> String? {
+    ) async throws -> ForeignText? {
         try await request(
             .publish(
                 value.item(), on: Payload.node, requiring: Payload.options, configuring: configuring),

@@ -18,13 +18,13 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     /// The room's address, which is the item's id.
     public var room: JID
     /// What the user calls it.
-    public var name: String?
+    public var name: ForeignText?
     /// Whether clients join it by themselves.
     public var joinsByItself: Bool
     /// The user's name in the room; nil for ``UserNick``.
-    public var nick: String?
+    public var nick: ForeignText?
     /// The room's password; it is stored as it is.
-    public var password: String?
+    public var password: ForeignText?
     /// What other clients have put there and must find again (section 3.4): elements of any kind.
     public var others: [Element]
 
@@ -38,16 +38,17 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     ///   - password: The room's password; nil for none.
     ///   - others: What other clients have put there and must find again.
     public init(
-        _ room: JID, name: String? = nil, joinsByItself: Bool = false, nick: String? = nil,
-        password: String? = nil, others: [Element] = []
+        _ room: JID, name: (any TextConvertible)? = nil, joinsByItself: Bool = false,
+        nick: (any TextConvertible)? = nil,
+        password: (any TextConvertible)? = nil, others: [Element] = []
     ) {
-        (self.room, self.name, self.joinsByItself) = (room.bare, name, joinsByItself)
-        (self.nick, self.password, self.others) = (nick, password, others)
+        (self.room, self.name, self.joinsByItself) = (room.bare, name?.foreignText, joinsByItself)
+        (self.nick, self.password, self.others) = (nick?.foreignText, password?.foreignText, others)
     }
 
     public var itemID: String? { room.description }
 
-    public init(_ element: Element, itemID: String?) throws {
+    public init(_ element: Element, itemID: ForeignText?) throws {
         guard element.has(name: "conference", namespace: Self.node) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }

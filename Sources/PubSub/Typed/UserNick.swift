@@ -11,14 +11,14 @@ public struct UserNick: PubSubPayload, Hashable {
     public static let node = Namespaces.nick
 
     /// The name. It is not unique and proves nothing about its bearer.
-    public var name: String
+    public var name: ForeignText
 
     /// Makes a name.
     ///
     /// - Parameter name: The name, as the user writes it.
-    public init(_ name: String) { self.name = name }
+    public init(_ name: some TextConvertible) { self.name = name.foreignText }
 
-    public init(_ element: Element, itemID: String?) throws {
+    public init(_ element: Element, itemID: ForeignText?) throws {
         guard element.has(name: "nick", namespace: Namespaces.nick) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }

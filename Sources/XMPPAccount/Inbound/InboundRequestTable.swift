@@ -9,6 +9,28 @@ struct InboundRequestTable {
     /// How long a handler may take, in milliseconds of connected time.
     let timeout: Int64
 
+    /// How many requests may be open at once.
+    static let maximum = 1000
+    /// How many of them may be of one bare address, so that nobody keeps a handler from serving others.
+    static let maximumEach = 100
+
+    /// Whether one more request may be opened.
+    func hasRoom(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> Bool {
+        guard iq.id.token != nil else { return false }
+        let (bare, limit) = (iq.from?.bare.description ?? "", Self.maximumEach)
+        // '0' follows '/': between them are the full addresses of that bare one.
+        return try step.first(
+            """
+            SELECT (SELECT count(*) FROM (SELECT 1 FROM inbound_request WHERE account = ?1 LIMIT ?2)) < ?2
+                AND (SELECT count(*) FROM (
+                    SELECT 1 FROM inbound_request WHERE account = ?1 AND peer = ?3
+                    UNION ALL
+                    SELECT 1 FROM inbound_request WHERE account = ?1 AND peer > ?3 || '/' AND peer < ?3 || '0'
+                    LIMIT ?4)) < ?4
+            """, account, Self.maximum, bare, limit
+        ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false
+    }
+
     /// - Returns: False when a request of that sender and id is open already.
     func open(_ iq: IQ, liveTime: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
@@ -38,14 +60,14 @@ struct InboundRequestTable {
         ) { (row) throws(HandlerError) in (peer: row.text(0), id: row.text(1)) }
         return try rows.map { row in
             let peer = row.peer.isEmpty ? nil : try JID(row.peer)
-            return Self.refusal(to: peer, id: row.id, StanzaError(.internalServerError))
+            return Self.refusal(to: peer, id: ForeignText(row.id), StanzaError(.internalServerError))
         }
     }
 
     /// The earliest deadline, or nil when nothing is open.
     func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM inbound_request WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.optionalInteger(0)
+            (row) throws(HandlerError) in row.optionalQuantity(0)
         } ?? nil
     }
 
@@ -55,7 +77,7 @@ struct InboundRequestTable {
     }
 
     /// An error in answer to a request.
-    static func refusal(to peer: JID?, id: String, _ error: StanzaError) -> IQ {
+    static func refusal(to peer: JID?, id: ForeignText, _ error: StanzaError) -> IQ {
         IQ(type: .error, to: peer, id: id, payload: error.element)
     }
 

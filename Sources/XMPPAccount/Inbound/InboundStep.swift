@@ -35,19 +35,19 @@ struct InboundStep {
     mutating func process(
         _ event: StreamParser.Event, isCounted: Bool = true, in step: borrowing Step
     ) throws {
-        guard case .element(let element) = event else {
+        switch event {
+        case .element(let element): try process(element, isCounted: isCounted, in: step)
+        case .refused(let refused): try process(refused, isCounted: isCounted, in: step)
+        case .opened, .closed:
             throw StreamFault(AccountError(.connectionFailed, "the server closed the stream"))
         }
+    }
+
+    private mutating func process(_ element: Element, isCounted: Bool, in step: borrowing Step) throws {
         if Stanza.isStanza(element) {
-            // 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
-            guard isManaged && isCounted else { return try processStanza(element, nil, in: step) }
-            switch management.arrive(now: now) {
-            case .new(let number): try processStanza(element, number, in: step)
-            case .again(let number):
-                _ = try account.sessions.settle(receipt(number), in: step)
-                try processStanza(element, number, in: step)
-            case .copy: break
-            }
+            // 1. Count.
+            let arrival = try arrive(isCounted: isCounted, in: step)
+            if arrival.isDue { try processStanza(element, arrival.number, in: step) }
         } else if element.namespace == Namespaces.sm {
             try processManagement(element, in: step)
         } else if let error = StreamError(element) {
@@ -56,14 +56,21 @@ struct InboundStep {
         }
     }
 
-    /// The stream cannot be read any further.
+    /// 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
     ///
-    /// No stream error is sent: it would end the session. What was damaged comes again intact after resuming; what is
-    /// larger or deeper than anyone may send us would come again for ever, so it is counted and not taken in.
-    mutating func meetEndOfReading(_ error: StreamParserError) -> StreamFault {
-        if error.code == .limitExceeded && isManaged { _ = management.arrive(now: now) }
-        return StreamFault(
-            AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
+    /// - Returns: Whether it is to be taken in now, and its place among all that arrived in this session; nil when they are
+    ///   not counted.
+    mutating func arrive(isCounted: Bool, in step: borrowing Step) throws -> (
+        isDue: Bool, number: HandledCount?
+    ) {
+        guard isManaged && isCounted else { return (true, nil) }
+        switch management.arrive(now: now) {
+        case .new(let number): return (true, number)
+        case .again(let number):
+            _ = try account.sessions.settle(receipt(number), in: step)
+            return (true, number)
+        case .copy: return (false, nil)
+        }
     }
 
     // MARK: Stanzas
@@ -88,10 +95,9 @@ struct InboundStep {
         } catch {
             events.append(.ignored(element, reason: error.description))
             // 4. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
-            if error.code != .malformedAddress, let reply = error.reply(to: element) {
-                try account.reply(reply, in: step)
-            }
-            return
+            guard error.code != .malformedAddress else { return }
+            if let reply = error.reply(to: element) { return try account.reply(reply, in: step) }
+            return try endRequest(element, error.description, in: step)
         }
         switch stanza {
         case .iq(let iq) where iq.type.isRequest: try answer(iq, in: step)
@@ -107,7 +113,7 @@ struct InboundStep {
     }
 
     /// 2. Match an answer to its request, 3. invoke the handler. An answer that matches nothing is never answered.
-    private mutating func match(_ iq: IQ, in step: borrowing Step) throws {
+    mutating func match(_ iq: IQ, in step: borrowing Step) throws {
         guard case .request(let request) = try account.requests.take(answer: iq, own: own, in: step) else {
             return
         }
@@ -220,6 +226,12 @@ struct InboundStep {
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
     private mutating func serve(_ iq: IQ, with handler: HandlerID, in step: borrowing Step) throws {
+        guard try account.inboundRequests.hasRoom(for: iq, in: step) else {
+            if let reply = iq.errorReply(StanzaError(.resourceConstraint)) {
+                try account.reply(reply.element, in: step)
+            }
+            return
+        }
         guard try account.inboundRequests.open(iq, liveTime: account.currentLiveTime(in: step), in: step)
         else {
             // The sender has used the id of a request that is not answered yet: the answers could not be told apart.

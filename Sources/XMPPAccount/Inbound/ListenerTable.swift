@@ -11,7 +11,9 @@ package struct ListenerTable: Sendable {
     static let requests = "iq"
 
     /// The key of a payload.
-    static func key(_ name: String, _ namespace: String) -> String { "{\(namespace)}\(name)" }
+    static func key(_ name: some TextConvertible, _ namespace: some TextConvertible) -> String {
+        "{\(namespace.foreignText)}\(name.foreignText)"
+    }
 
     /// Puts a handler in the place of the one with that key.
     package func set<Context>(

@@ -1,8 +1,9 @@
 import Handlers
+import XMPPCore
 
 // Marks are kept for as long as a copy may come, and then go, a piece at a time:
 //
-//     caught up ──▶ a day since the last time? ──▶ the marks, 1000 in a step ──▶ noted; again in a day
+//     caught up ──▶ a day since the last time? ──▶ the old marks of each sender, 1000 in a step ──▶ noted; again in a day
 //
 // A copy of an old message can come for two reasons. The session broke before the server learned that the message was
 // handled, and nobody connected since: the server sends it again as soon as somebody does, before it answers `<r/>`. Or
@@ -11,30 +12,26 @@ extension SeenTable {
     /// How often marks are looked through, in milliseconds.
     static let forgetsEvery: Int64 = 86_400_000
 
-    /// How many marks one step looks at.
+    /// How many marks one step removes, or senders it looks at.
     private static let piece = 1000
 
     /// How far a look through the marks has come, and which may go.
     struct Walk {
         /// Marks from this time on stay, in milliseconds since 1970.
         fileprivate let limit: Int64
-        /// From when on the marks of a room stay, by its address.
-        fileprivate let rooms: [String: Int64]
-        /// The mark that was looked at last.
-        fileprivate var last = Mark(peer: "", id: "", digest: .min)
-    }
+        /// From when on the marks of a room stay, by the digest of its address.
+        fileprivate let rooms: [[UInt8]: Int64]
+        /// The sender that was looked at last.
+        fileprivate var last: Int64 = 0
 
-    fileprivate struct Mark {
-        var peer: String
-        var id: String
-        var digest: Int64
+        fileprivate func limit(of sender: [UInt8]) -> Int64 { min(limit, rooms[sender] ?? .max) }
     }
 
     /// When marks are to be looked through again, in milliseconds from now; 0 or less when they are now.
     func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Int64 {
         let forgotAt =
             try step.first("SELECT forgot_at FROM account WHERE id = ?", account) {
-                (row) throws(HandlerError) in row.integer(0)
+                (row) throws(HandlerError) in row.quantity(0)
             } ?? 0
         // A clock that was set back does not put it off for longer than usual.
         return min(forgotAt - step.now, 0) + Self.forgetsEvery
@@ -46,48 +43,108 @@ extension SeenTable {
     ///   - age: How old a mark must be to go, in milliseconds.
     ///   - archived: When the last message of the account's archive was sent; nil when there is no archive.
     func beginForgetting(age: Int64, archived: Int64?, in step: borrowing Step) throws(HandlerError) -> Walk {
-        let rooms = try RoomTable(account: account).lastTimes(in: step)
         let overlap = 2 * Room.overlap
+        let rooms = try RoomTable(account: account).lastTimes(in: step).map { room, time in
+            (SeenSenders.digest(of: room), time - overlap)
+        }
         return Walk(
-            limit: min(step.now - age, (archived ?? .max) - overlap), rooms: rooms.mapValues { $0 - overlap })
+            limit: min(step.now - age, (archived ?? .max) - overlap),
+            rooms: Dictionary(rooms, uniquingKeysWith: { min($0, $1) }))
     }
 
-    /// Looks at the next marks and removes those that may go.
+    /// Removes the next marks that may go.
     ///
     /// - Returns: Whether there are more.
     func forget(_ walk: inout Walk, in step: borrowing Step) throws(HandlerError) -> Bool {
-        // Read whole before anything is removed: a cursor on a table that changes may miss rows.
-        let marks = try step.all(
+        let senders = try step.all(
+            "SELECT id, digest, marks FROM seen_sender WHERE account = ? AND id > ? ORDER BY id LIMIT ?",
+            account, walk.last, Self.piece
+        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1), marks: row.integer(2)) }
+        var room = Self.piece
+        for sender in senders {
+            let count = try forget(sender.id, before: walk.limit(of: sender.digest), limit: room, in: step)
+            if count > 0 || sender.marks <= 0 {
+                try reduce(sender.id, to: sender.marks - Int64(count), in: step)
+            }
+            room -= count
+            // There may be more of this one.
+            if room == 0 { return true }
+            walk.last = sender.id
+        }
+        if senders.count == Self.piece { return true }
+        try step.execute("UPDATE account SET forgot_at = ? WHERE id = ?", step.now, account)
+        return false
+    }
+
+    /// What was lost with its session, -1, comes again or never; what is not handled yet stays.
+    private func forget(
+        _ sender: Int64, before time: Int64, limit: Int, in step: borrowing Step
+    ) throws(HandlerError) -> Int {
+        try step.execute(
             """
-            SELECT peer, stanza_id, digest, seen_at < ? AND number IS NULL, seen_at FROM seen
-            WHERE account = ? AND (peer, stanza_id, digest) > (?, ?, ?)
-            ORDER BY peer, stanza_id, digest LIMIT ?
-            """, walk.limit, account, walk.last.peer, walk.last.id, walk.last.digest, Self.piece
-        ) { (row) throws(HandlerError) in
-            (
-                Mark(peer: row.text(0), id: row.text(1), digest: row.integer(2)), row.integer(3) != 0,
-                row.integer(4)
-            )
+            DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) IN (
+                SELECT at, mark FROM seen_mark WHERE sender = ?1 AND at < ?2 AND ifnull(number, -1) < 0
+                ORDER BY at, mark LIMIT ?3)
+            """, sender, time, limit)
+    }
+
+    private func reduce(_ sender: Int64, to marks: Int64, in step: borrowing Step) throws(HandlerError) {
+        if marks > 0 {
+            try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", marks, sender)
+        } else {
+            try senders.remove(sender, in: step)
         }
-        for (mark, isOld, seenAt) in marks where isOld && !walk.keeps(mark.peer, seenAt) {
-            try step.execute(
-                "DELETE FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?", account,
-                mark.peer, mark.id, mark.digest)
-        }
-        guard let last = marks.last, marks.count == Self.piece else {
-            try step.execute("UPDATE account SET forgot_at = ? WHERE id = ?", step.now, account)
-            return false
-        }
-        walk.last = last.0
-        return true
     }
 }
 
-extension SeenTable.Walk {
-    /// Whether it may be the last message of a room, which the room sends again when it is joined.
-    fileprivate func keeps(_ peer: String, _ seenAt: Int64) -> Bool {
-        guard !rooms.isEmpty else { return false }
-        let room = peer.prefix { $0 != "/" }
-        return rooms[String(room)].map { seenAt >= $0 } ?? false
+// Stores of before have marks that hold the ids themselves. They are known where they stand, and are moved a piece at a
+// time, each piece in a step of its own: a process that is killed in between has moved what it has moved.
+extension SeenTable {
+    /// How many marks one step moves.
+    private static let movedMarks = 500
+    /// After how many bytes of ids a step moves no more: one may hold a megabyte.
+    private static let movedBytes = 1 << 20
+
+    /// Moves some marks into the form of today.
+    ///
+    /// - Returns: Whether there are more.
+    func move(in step: borrowing Step) throws(HandlerError) -> Bool {
+        var (count, bytes) = (0, 0)
+        while count < Self.movedMarks, bytes < Self.movedBytes {
+            guard let size = try moveOne(in: step) else { return false }
+            count += 1
+            bytes += size
+        }
+        return true
+    }
+
+    /// - Returns: The size of its id in bytes; nil when there is none.
+    private func moveOne(in step: borrowing Step) throws(HandlerError) -> Int? {
+        let old = try step.first(
+            "SELECT peer, stanza_id, digest, seen_at, number FROM seen WHERE account = ? LIMIT 1", account
+        ) { (row) throws(HandlerError) in
+            (
+                peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.integer(3),
+                number: row.optionalInteger(4)
+            )
+        }
+        guard let old else { return nil }
+        try step.execute(
+            "DELETE FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?", account,
+            old.peer, old.id, old.digest)
+        let isSent = old.digest == 0 && old.id.utf8.starts(with: Mark.sent.utf8)
+        // What cannot be read any more cannot come again either.
+        if let peer = try? JID(old.peer) {
+            var sender = try senders.sender(isSent ? nil : peer.bare, in: step)
+            let mark = Mark.bytes(peer: old.peer, id: ForeignText(old.id), digest: old.digest)
+            let isMoved =
+                try step.execute(
+                    "INSERT OR IGNORE INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, ?, ?)",
+                    sender.id, old.at, mark, account, old.number) == 1
+            if isMoved { sender.noted(at: old.at) }
+            try senders.store(
+                sender, limit: isSent ? SeenSenders.marksSent : SeenSenders.marksEach, in: step)
+        }
+        return old.id.utf8.count
     }
 }

@@ -6,39 +6,54 @@ import XMPPCore
 /// XEP-0198 section 5 lets a server deliver a message again after a lost session, by offline storage or another way.
 /// A copy carries the id its sender gave it and, where the own server stamps one, the same stanza id (XEP-0359).
 /// Because some senders count their ids anew at every start, an id counts only together with the content.
+///
+/// Marks are counted to the bare address that wrote, so that nobody can push out the marks of others; see
+/// ``SeenSenders``.
 struct SeenTable {
     let account: Int64
+
+    var senders: SeenSenders { SeenSenders(account: account) }
 
     /// Notes a message.
     ///
     /// - Returns: False when it was noted before: it is a copy.
     func isNew(_ message: MessageReceived, in step: borrowing Step) throws(HandlerError) -> Bool {
-        for mark in Self.marks(of: message) where try !note(mark, in: step) {
-            return Mutation.forgetCopies.isOn
-        }
-        return true
+        let marks = Self.marks(of: message)
+        guard let last = marks.last else { return true }
+        var sender = try senders.sender((message.message.from ?? last.peer).bare, in: step)
+        var isNew = true
+        for mark in marks where isNew { isNew = try note(mark, of: &sender, in: step) }
+        try senders.store(sender, limit: SeenSenders.marksEach, in: step)
+        return isNew || Mutation.forgetCopies.isOn
     }
 
     // MARK: What was sent from here
 
     /// Notes a message of our own, which archives, rooms and other clients' copies may give back.
-    func noteSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) {
-        try step.execute(
-            "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, 0, ?)",
-            account, own.bare.description, "sent " + id, step.now)
+    func noteSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) {
+        var sender = try senders.sender(nil, in: step)
+        _ = try note(Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0), of: &sender, in: step)
+        try senders.store(sender, limit: SeenSenders.marksSent, in: step)
     }
 
     /// Whether a message with that id was sent from here.
-    func wasSent(_ id: String, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
-            "SELECT 1 FROM seen WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0", account,
-            own.bare.description, "sent " + id
+    func wasSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let mark = Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0)
+        return try step.first(
+            """
+            SELECT 1 FROM seen_mark WHERE account = ?1 AND mark = ?2
+            UNION ALL SELECT 1 FROM seen WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0
+            """, account, mark.bytes, mark.peer.description, mark.id.string
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
+
+    // MARK: Messages that are handled later
 
     /// The message is not handled yet: a copy of it counts as new.
     func postpone(_ message: MessageReceived, number: UInt32, in step: borrowing Step) throws(HandlerError) {
         for mark in Self.marks(of: message) {
+            try step.execute(
+                "UPDATE seen_mark SET number = ? WHERE account = ? AND mark = ?", number, account, mark.bytes)
             try step.execute(
                 "UPDATE seen SET number = ? WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ?",
                 number, account, mark.peer.description, mark.id, mark.digest)
@@ -46,39 +61,65 @@ struct SeenTable {
     }
 
     /// Whether a message out of an archive is not handled yet.
-    func isPostponed(_ id: String, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first(
+    func isPostponed(_ id: ForeignText, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let mark = Mark(peer: archive, id: "\(Mark.archived)\(id)", digest: 0)
+        return try step.first(
             """
-            SELECT 1 FROM seen
-            WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = 0 AND number IS NOT NULL
-            """, account, archive.description, Self.archiveMark(id)
+            SELECT 1 FROM seen_mark WHERE account = ?1 AND mark = ?2 AND number >= 0
+            UNION ALL SELECT 1 FROM seen
+            WHERE account = ?1 AND peer = ?3 AND stanza_id = ?4 AND digest = 0 AND number IS NOT NULL
+            """, account, mark.bytes, archive.description, mark.id
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
     /// The message with that number in the session is handled now.
     func settle(number: UInt32, in step: borrowing Step) throws(HandlerError) {
-        try step.execute("UPDATE seen SET number = NULL WHERE account = ? AND number = ?", account, number)
+        for table in ["seen_mark", "seen"] {
+            try step.execute(
+                "UPDATE \(table) SET number = NULL WHERE account = ? AND number = ?", account, number)
+        }
     }
 
     /// What is not handled comes again in another session, and is then new.
     func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
         try step.execute("DELETE FROM seen WHERE account = ? AND number IS NOT NULL", account)
     }
 
-    /// What a message is recognized by.
-    private struct Mark {
-        let peer: JID
-        let id: String
-        let digest: Int64
-    }
+    // MARK: Marks
 
-    private static func archiveMark(_ id: String) -> String { "stanza-id " + id }
+    /// What a message is recognized by.
+    struct Mark {
+        /// Before the id of a message that was sent from here.
+        static let sent = "sent "
+        /// Before the id under which an archive keeps a message.
+        static let archived = "stanza-id "
+
+        let peer: JID
+        let id: ForeignText
+        let digest: Int64
+
+        /// 16 bytes of SHA-256 over all of it. Nobody can find two messages with the same ones, so nobody can hide the
+        /// message of another sender.
+        var bytes: [UInt8] { Self.bytes(peer: peer.description, id: id, digest: digest) }
+
+        static func bytes(peer: String, id: ForeignText, digest: Int64) -> [UInt8] {
+            var input = Array(peer.utf8)
+            // No address and no id has a zero byte.
+            input.append(0)
+            input.append(contentsOf: id.utf8)
+            input.append(0)
+            withUnsafeBytes(of: digest.littleEndian) { input.append(contentsOf: $0) }
+            return SeenSenders.digest(input)
+        }
+    }
 
     private static func marks(of received: MessageReceived) -> [Mark] {
         let message = received.message
         var marks: [Mark] = []
         if let id = received.archiveID {
-            marks.append(Mark(peer: received.archive, id: archiveMark(id), digest: 0))
+            marks.append(Mark(peer: received.archive, id: "\(Mark.archived)\(id)", digest: 0))
         }
         if let from = message.from, let id = message.id {
             marks.append(Mark(peer: from, id: id, digest: digest(of: message)))
@@ -87,29 +128,40 @@ struct SeenTable {
     }
 
     /// - Returns: Whether it was not noted before, or only for a message that is not handled yet.
-    private func note(_ mark: Mark, in step: borrowing Step) throws(HandlerError) -> Bool {
-        let peer = mark.peer.description
+    private func note(
+        _ mark: Mark, of sender: inout SeenSenders.Sender, in step: borrowing Step
+    ) throws(HandlerError) -> Bool {
+        let (peer, bytes, at) = (mark.peer.description, mark.bytes, sender.time(step.now))
         let isNoted =
             try step.execute(
-                "INSERT OR IGNORE INTO seen(account, peer, stanza_id, digest, seen_at) VALUES (?, ?, ?, ?, ?)",
-                account, peer, mark.id, mark.digest, step.now) == 1
-        if isNoted { return true }
+                """
+                INSERT OR IGNORE INTO seen_mark(sender, at, mark, account) SELECT ?1, ?2, ?3, ?4
+                WHERE NOT EXISTS
+                    (SELECT 1 FROM seen WHERE account = ?4 AND peer = ?5 AND stanza_id = ?6 AND digest = ?7)
+                """, sender.id, at, bytes, account, peer, mark.id, mark.digest) == 1
+        if isNoted {
+            sender.noted(at: at)
+            return true
+        }
         let isPostponed =
             try step.execute(
-                """
-                UPDATE seen SET number = NULL
-                WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ? AND number IS NOT NULL
-                """, account, peer, mark.id, mark.digest) == 1
-        return isPostponed
+                "UPDATE seen_mark SET number = NULL WHERE account = ? AND mark = ? AND number IS NOT NULL",
+                account, bytes) == 1
+        if isPostponed { return true }
+        return try step.execute(
+            """
+            UPDATE seen SET number = NULL
+            WHERE account = ? AND peer = ? AND stanza_id = ? AND digest = ? AND number IS NOT NULL
+            """, account, peer, mark.id, mark.digest) == 1
     }
 
     /// What servers add on the way. The last is what came before stanza ids: ejabberd's archives still add it.
-    private static let addedByServers: Set<String> = [
+    private static let addedByServers: [String] = [
         Namespaces.delay, Namespaces.sid, "urn:xmpp:mam:tmp",
     ]
 
     /// A number made from what the sender wrote: type and content, without what servers add on the way.
-    private static func digest(of message: Message) -> Int64 {
+    static func digest(of message: Message) -> Int64 {
         var bytes = Array(message.type.rawValue.utf8)
         let serializer = Serializer()
         for child in message.element.elements where !addedByServers.contains(child.namespace) {

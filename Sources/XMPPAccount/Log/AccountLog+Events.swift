@@ -1,4 +1,11 @@
 extension AccountConfiguration {
+    /// Tells the log that a listener is so slow that it does not get an event.
+    func noteDropped(_ event: Any) {
+        note(
+            .warning, .handlers,
+            "a listener is \(EventHub.waiting) events behind and misses one: \(type(of: event))")
+    }
+
     /// Tells the log what listeners are told.
     func note(_ event: AccountEvent) {
         switch event {

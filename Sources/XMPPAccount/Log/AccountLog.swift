@@ -74,7 +74,7 @@ public final class AccountLog: Sendable {
         public let module: Module
         /// Whose it is.
         public let account: JID
-        /// What happened; one line without control characters, whatever a peer sent.
+        /// What happened; one line, made visible by ``/XMPPCore/VisibleText``, whatever a peer sent.
         public let message: String
 
         /// Level, module, account and message.
@@ -144,22 +144,8 @@ public final class AccountLog: Sendable {
     }
 
     private func write(_ level: Level, _ module: Module, _ account: JID, _ message: String) {
-        sink(Entry(level: level, module: module, account: account, message: Self.singleLine(message)))
-    }
-
-    /// A peer must not be able to forge a line.
-    private static func singleLine(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isBreaking) else { return text }
-        return text.unicodeScalars.reduce(into: "") { result, scalar in
-            result += isBreaking(scalar) ? scalar.escaped(asASCII: true) : String(scalar)
-        }
-    }
-
-    private static func isBreaking(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.value {
-        case 0..<0x20, 0x7F...0x9F, 0x2028, 0x2029: true
-        default: false
-        }
+        let line = VisibleText(message).description
+        sink(Entry(level: level, module: module, account: account, message: line))
     }
 }
 

@@ -1,9 +1,11 @@
+public import XMPPCore
+
 import FoundationEssentials
 
 /// A stanza of ours that the server has taken responsibility for (XEP-0198 section 4), by the names it was sent under.
 public struct AcknowledgedStanza: Hashable, Sendable {
     /// The element's id; nil when it has none.
-    public let id: String?
+    public let id: ForeignText?
     /// The key under which it was sent, as JSON.
     let storedKey: String?
 

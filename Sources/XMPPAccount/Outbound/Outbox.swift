@@ -30,7 +30,7 @@ struct Outbox {
     }
 
     func append(
-        _ kind: Kind, id: String?, key: String? = nil, xml: [UInt8], session: Int64?,
+        _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
         handler: HandlerID? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -91,7 +91,7 @@ struct Outbox {
     }
 
     /// Removes the stanza of a request that was never written: nobody waits for its answer any more.
-    func withdraw(requestID: String, in step: borrowing Step) throws(HandlerError) {
+    func withdraw(requestID: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM outbox WHERE account = ? AND session IS NULL AND kind = 2 AND stanza_id = ?",
             account, requestID)
@@ -131,7 +131,8 @@ struct Outbox {
             SELECT seq, xml, created_at FROM outbox
             WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = 0 ORDER BY seq LIMIT ?
             """, account, last, limit
-        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.integer(2)) }
+        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.quantity(2))
+        }
         for row in rows {
             let xml = Delay.stamped(row.xml, milliseconds: row.createdAt)
             try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
@@ -165,7 +166,7 @@ struct Outbox {
     private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
         Removed(
             seq: row.integer(0),
-            stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
+            stanza: AcknowledgedStanza(id: row.optionalForeignText(1), storedKey: row.optionalText(3)),
             handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)))
     }
 }
@@ -181,11 +182,11 @@ extension Step {
                 SELECT (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid DESC LIMIT 1)
                     - (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid LIMIT 1)
                 """, account
-            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+            ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
         if span + 1 < limit { return true }
         let count = try first(
             "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE account = ? LIMIT ?)", account, limit
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
         return (count ?? 0) < limit
     }
 }

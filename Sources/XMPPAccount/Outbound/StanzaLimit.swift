@@ -62,9 +62,9 @@ extension Outbox {
             """, account, StanzaLimit.refusals, limit
         ) { (row) throws(HandlerError) in
             Refused(
-                stanza: AcknowledgedStanza(id: row.optionalText(1), storedKey: row.optionalText(3)),
+                stanza: AcknowledgedStanza(id: row.optionalForeignText(1), storedKey: row.optionalText(3)),
                 handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)),
-                isRequest: Kind(rawValue: row.integer(4)) == .request, size: Int(row.integer(5)))
+                isRequest: Kind(rawValue: row.integer(4)) == .request, size: Int(row.quantity(5)))
         }
     }
 

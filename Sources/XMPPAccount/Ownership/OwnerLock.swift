@@ -1,4 +1,5 @@
 import Glibc
+import Handlers
 
 /// A file lock that tells whether an account's owner is alive: the kernel frees it the moment the process dies.
 ///
@@ -7,14 +8,23 @@ import Glibc
 final class OwnerLock {
     private var descriptor: Int32
 
+    /// Whether others had access to the file until it was opened.
+    let wasNarrowed: Bool
+
     /// Opens the lock file without taking the lock.
-    init(path: String) throws(AccountError) {
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else {
-            throw AccountError(
-                .invalidConfiguration,
-                "the lock file \(path) cannot be opened (\(String(cString: strerror(errno)))); check the database's folder"
-            )
+    ///
+    /// - Parameter database: The database file.
+    /// - Throws: ``AccountError`` `invalidConfiguration` when it cannot be opened, or holds what no owner has written.
+    init(path: String, beside database: String) throws(AccountError) {
+        do {
+            (descriptor, wasNarrowed) = try PrivateFile.open(path, beside: database)
+        } catch {
+            throw AccountError(.invalidConfiguration, error.message, cause: error)
+        }
+        guard ToldMark.isValid(descriptor) else {
+            close(descriptor)
+            let error = PrivateFile.foreign(path, "holds what this library has not written")
+            throw AccountError(.invalidConfiguration, error.message, cause: error)
         }
     }
 
@@ -22,7 +32,7 @@ final class OwnerLock {
 
     /// Whether some process holds the lock. Where none does, asking takes it for a moment.
     static func isHeld(_ path: String) -> Bool {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = PrivateFile.openToRead(path)
         guard descriptor >= 0 else { return false }
         defer { close(descriptor) }
         return flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK

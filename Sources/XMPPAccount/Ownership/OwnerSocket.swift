@@ -22,8 +22,15 @@ final class OwnerSocket: Sendable {
     private let path: String
 
     /// Begins to listen, in the place of whoever listened there before.
-    init(path: String) throws(AccountError) {
+    ///
+    /// - Throws: ``AccountError`` `invalidConfiguration` when the socket cannot be made, or something else stands there.
+    init(path: String, beside database: String) throws(AccountError) {
         self.path = path
+        do {
+            try PrivateFile.checkName(path, kind: S_IFSOCK, beside: database)
+        } catch {
+            throw AccountError(.invalidConfiguration, error.message, cause: error)
+        }
         let descriptor = socket(
             AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue), 0)
         unlink(path)
@@ -74,7 +81,7 @@ final class OwnerSocket: Sendable {
             _ = fcntl(client, F_SETFD, FD_CLOEXEC)
             defer { close(client) }
             var byte: UInt8 = 0
-            guard waitReadable(client, milliseconds: 20), recv(client, &byte, 1, 0) == 1,
+            guard isOwnUser(client), waitReadable(client, milliseconds: 20), recv(client, &byte, 1, 0) == 1,
                 let question = OwnerQuestion(rawValue: byte)
             else { continue }
             var answer = decide(question).rawValue
@@ -86,7 +93,9 @@ final class OwnerSocket: Sendable {
     ///
     /// - Parameter milliseconds: How long to wait for the answer.
     /// - Returns: The answer, or nil when the owner is silent or nobody listens.
-    static func ask(_ question: OwnerQuestion, path: String, milliseconds: Int32) -> OwnerAnswer? {
+    static func ask(
+        _ question: OwnerQuestion, path: String, beside database: String, milliseconds: Int32
+    ) -> OwnerAnswer? {
         let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { return nil }
         defer { close(descriptor) }
@@ -95,13 +104,25 @@ final class OwnerSocket: Sendable {
             tv_sec: Int(milliseconds) / 1000, tv_usec: max(1, Int(milliseconds) % 1000 * 1000))
         setsockopt(
             descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
-        guard withSocketAddress(path, { connect(descriptor, $0, $1) }) == 0 else { return nil }
+        // connect(2) follows links, and somebody else may listen: who answers must be this user.
+        guard (try? PrivateFile.checkName(path, kind: S_IFSOCK, beside: database)) != nil,
+            withSocketAddress(path, { connect(descriptor, $0, $1) }) == 0, isOwnUser(descriptor)
+        else { return nil }
         var byte = question.rawValue
         guard send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL)) == 1,
             waitReadable(descriptor, milliseconds: milliseconds), recv(descriptor, &byte, 1, 0) == 1
         else { return nil }
         return OwnerAnswer(rawValue: byte)
     }
+}
+
+/// Whether the process at the other end runs as this user, or as root (unix(7), SO_PEERCRED).
+private func isOwnUser(_ descriptor: Int32) -> Bool {
+    // struct ucred, which Glibc declares for _GNU_SOURCE only: process, user, group.
+    var words = [UInt32](repeating: .max, count: 3)
+    var size = socklen_t(12)
+    let result = getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &words, &size)
+    return result == 0 && size == 12 && (words[1] == geteuid() || words[1] == 0)
 }
 
 private func waitReadable(_ descriptor: Int32, milliseconds: Int32) -> Bool {

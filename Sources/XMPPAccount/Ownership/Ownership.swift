@@ -11,13 +11,18 @@ final class Ownership {
     private let lock: OwnerLock
     /// What the server was told.
     private var told: ToldMark
+    /// The lock file, if others had access to it until now.
+    let narrowedFile: String?
     /// Raised when this process owns the account no longer, so that it answers nobody any more.
     private let stop: WakeSignal
     /// The thread that answers.
     private let thread: WorkerThread
 
-    private init(epoch: Int64, lock: OwnerLock, stop: WakeSignal, thread: WorkerThread) {
+    private init(
+        epoch: Int64, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal, thread: WorkerThread
+    ) {
         self.epoch = epoch
+        self.narrowedFile = narrowedFile
         told = ToldMark(epoch: epoch)
         self.lock = lock
         self.stop = stop
@@ -45,14 +50,15 @@ final class Ownership {
         handOver: @escaping @Sendable () -> Void
     ) throws -> Ownership {
         let base = lockFile(of: table.account, store)
-        let lock = try OwnerLock(path: base)
-        try waitForOwner(lock, socketPath: base + ".sock", role: role, silence: silence)
+        let lock = try OwnerLock(path: base, beside: store.filePath)
+        try waitForOwner(
+            lock, socketPath: base + ".sock", beside: store.filePath, role: role, silence: silence)
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
         let (epoch, socket) = try store.step { step in
             (
                 try table.takeOver(owner: owner, past: lock.told, in: step),
-                try OwnerSocket(path: base + ".sock")
+                try OwnerSocket(path: base + ".sock", beside: store.filePath)
             )
         }
         lock.note(ToldMark(epoch: epoch))
@@ -64,7 +70,8 @@ final class Ownership {
             handOver()
             return .releasing
         }
-        return Ownership(epoch: epoch, lock: lock, stop: stop, thread: thread)
+        return Ownership(
+            epoch: epoch, lock: lock, narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
     }
 
     /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.
@@ -78,7 +85,7 @@ final class Ownership {
 
     /// Returns when the lock is taken or the owner has been silent for too long.
     private static func waitForOwner(
-        _ lock: OwnerLock, socketPath: String, role: AccountRole, silence: Int64
+        _ lock: OwnerLock, socketPath: String, beside database: String, role: AccountRole, silence: Int64
     ) throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
         let end = TimeSource.sum(TimeSource.system.milliseconds(), patience(silence))
@@ -87,7 +94,9 @@ final class Ownership {
             let left = end - TimeSource.system.milliseconds()
             guard left > 0 else { return }
             // Also where the lock was free: an owner that passed a frozen one over may not hold it yet.
-            switch OwnerSocket.ask(question, path: socketPath, milliseconds: Int32(clamping: left)) {
+            switch OwnerSocket.ask(
+                question, path: socketPath, beside: database, milliseconds: Int32(clamping: left))
+            {
             case nil where isTaken: return
             case .keeping:
                 lock.release()

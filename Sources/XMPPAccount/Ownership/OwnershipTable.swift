@@ -26,10 +26,21 @@ struct OwnershipTable {
     }
 
     func epoch(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        } ?? 0
+        let epoch =
+            try step.first("SELECT epoch FROM ownership WHERE account = ?", account) {
+                (row) throws(HandlerError) in row.integer(0)
+            } ?? 0
+        guard Self.epochs.contains(epoch) else {
+            throw HandlerError(
+                .databaseCorrupt,
+                "the database holds the epoch \(epoch) of account \(account), which no program has counted to; put a backup back"
+            )
+        }
+        return epoch
     }
+
+    /// What can be counted to, by ones.
+    static let epochs: Range<Int64> = 0..<(1 << 62)
 
     /// A copy of the database does not know how its session went on: what the server has sent since is gone from it, and
     /// what the server counts is not what is in the outbox. So the session is lost, with all that follows: messages are sent

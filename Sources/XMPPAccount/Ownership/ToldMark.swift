@@ -18,14 +18,42 @@ struct ToldMark: Equatable {
 
     /// - Returns: Nil where nothing was noted, or where it is being written.
     init?(from descriptor: Int32) {
-        var words = [Int64](repeating: 0, count: 5)
-        let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
-        guard count == words.count * 8, words.reduce(0, ^) == 0 else { return nil }
+        guard let words = Self.words(in: descriptor), words.count == Self.wordCount, Self.isSound(words)
+        else {
+            return nil
+        }
         (epoch, written, session, handled) = (words[0], words[1], words[2], words[3])
     }
 
+    private static let wordCount = 5
+
+    /// How often a mark is read again that another process may be writing, and the pause between, in microseconds.
+    private static let (looks, pause) = (20, 500 as UInt32)
+
+    /// Whether a file holds nothing, or what an owner noted.
+    static func isValid(_ descriptor: Int32) -> Bool {
+        for _ in 0..<looks {
+            guard let words = words(in: descriptor) else { return false }
+            if words.isEmpty || isSound(words) { return true }
+            usleep(pause)
+        }
+        return false
+    }
+
+    /// - Returns: None of an empty file; nil of one of another size.
+    private static func words(in descriptor: Int32) -> [Int64]? {
+        var words = [Int64](repeating: 0, count: wordCount + 1)
+        let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        return count == 0 ? [] : count == wordCount * 8 ? Array(words.dropLast()) : nil
+    }
+
+    private static func isSound(_ words: [Int64]) -> Bool {
+        words.reduce(0, ^) == 0 && OwnershipTable.epochs.contains(words[0]) && words[1] >= 0 && words[2] >= 0
+            && UInt32(exactly: words[3]) != nil
+    }
+
     init?(file path: String) {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        let descriptor = PrivateFile.openToRead(path)
         guard descriptor >= 0 else { return nil }
         // Here no lock depends on it: those are of the open file (flock).
         defer { close(descriptor) }

@@ -25,6 +25,10 @@ package struct ChannelBindings: Hashable, Sendable {
     /// The types that the session has data for, the best first.
     package var types: [ChannelBindingType] { ChannelBindingType.byPreference.filter { values[$0] != nil } }
 
+    /// The type to use where the server does not say which it has: `tls-exporter` with TLS 1.3 (RFC 9266 section 3),
+    /// `tls-unique` with TLS 1.2 (RFC 5929, RFC 5801 section 8), and the certificate's where the session has neither.
+    package var defaultType: ChannelBindingType? { types.first }
+
     package var isEmpty: Bool { values.isEmpty }
 }
 

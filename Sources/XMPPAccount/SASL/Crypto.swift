@@ -1,4 +1,5 @@
 import COpenSSL
+package import XMPPCore
 
 /// OpenSSL's hashes and randomness, and base64, as SASL needs them.
 package enum Crypto {
@@ -120,6 +121,8 @@ package enum Crypto {
     package static func bytes(base64 text: some StringProtocol) -> [UInt8]? {
         bytes(base64: Array(text.utf8))
     }
+
+    package static func bytes(base64 text: ForeignText) -> [UInt8]? { bytes(base64: Array(text.utf8)) }
 
     static func bytes(base64 input: some BidirectionalCollection<UInt8>) -> [UInt8]? {
         guard input.count % 4 == 0 else { return nil }

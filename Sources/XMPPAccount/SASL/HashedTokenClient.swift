@@ -1,3 +1,5 @@
+package import XMPPCore
+
 /// One of the mechanisms that log in with a token in one round trip: `HT-SHA-256-EXPR` and its kin (XEP-0484).
 package struct HashedTokenMechanism: Hashable, Sendable {
     package let hash: Crypto.Hash
@@ -24,8 +26,10 @@ package struct HashedTokenMechanism: Hashable, Sendable {
     }
 
     /// The best mechanism to ask a token for: one that binds to the session before one that does not.
-    package static func best(_ offered: [String], bindings: ChannelBindings) -> HashedTokenMechanism? {
-        let known = offered.compactMap { HashedTokenMechanism(name: $0) }.sorted {
+    package static func best(_ offered: [ForeignText], bindings: ChannelBindings) -> HashedTokenMechanism? {
+        let known = offered.filter { $0.utf8.count <= 64 }.compactMap {
+            HashedTokenMechanism(name: $0.string)
+        }.sorted {
             $0.hash.size > $1.hash.size
         }
         for type in bindings.types {

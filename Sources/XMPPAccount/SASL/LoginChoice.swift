@@ -1,3 +1,5 @@
+package import XMPPCore
+
 /// The mechanism to log in with, and what to say about channel binding.
 package struct SCRAMChoice: Hashable, Sendable {
     package let mechanism: SCRAMMechanism
@@ -11,13 +13,13 @@ package struct SCRAMChoice: Hashable, Sendable {
 
 /// What a server offers to log in with: the names in `<mechanisms/>` and the types in `<sasl-channel-binding/>`.
 package struct LoginOffer: Hashable, Sendable {
-    package var mechanisms: [String]
+    package var mechanisms: [ForeignText]
     /// Empty when the server does not say (XEP-0440).
-    package var bindingTypes: [String]
+    package var bindingTypes: [ForeignText]
 
-    package init(mechanisms: [String], bindingTypes: [String] = []) {
-        self.mechanisms = mechanisms
-        self.bindingTypes = bindingTypes
+    package init(mechanisms: [any TextConvertible], bindingTypes: [any TextConvertible] = []) {
+        self.mechanisms = mechanisms.map(\.foreignText)
+        self.bindingTypes = bindingTypes.map(\.foreignText)
     }
 
     /// For the cause of an error.
@@ -82,7 +84,7 @@ package enum LoginChoice: Hashable, Sendable {
     }
 
     private static func only(
-        _ name: String, _ choice: LoginChoice, _ offer: LoginOffer
+        _ name: ForeignText, _ choice: LoginChoice, _ offer: LoginOffer
     ) throws(SASLError) -> LoginChoice {
         guard offer.mechanisms.contains(name) else {
             throw SASLError(
@@ -93,22 +95,23 @@ package enum LoginChoice: Hashable, Sendable {
         return choice
     }
 
+    /// Between this side and the server somebody may have changed the offer, and only the server can notice. So the login
+    /// always says what was seen: with a -PLUS mechanism in the offer it is bound, to the default type where the list of
+    /// types (XEP-0440) is gone or names none that the session has; without one the gs2 flag is `y` (RFC 5802 section 6).
     private static func bestSCRAM(
         _ offer: LoginOffer, _ bindings: ChannelBindings
     ) throws(SASLError) -> SCRAMChoice? {
         let known = SCRAMMechanism.byPreference.filter { offer.mechanisms.contains($0.name) }
-        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
-        if let type = bindings.types.first(where: { offer.bindingTypes.contains($0.rawValue) }),
+        let listed = bindings.types.first { offer.bindingTypes.contains($0.rawValue) }
+        if let plus = known.first(where: \.isPlus), let type = listed ?? bindings.defaultType,
             let data = bindings[type]
         {
-            if let plus = known.first(where: \.isPlus) {
-                return SCRAMChoice(mechanism: plus, binding: .used(type, data))
-            }
-            guard offersPlus || known.isEmpty else { throw contradiction(offer) }
+            return SCRAMChoice(mechanism: plus, binding: .used(type, data))
         }
+        let offersPlus = offer.mechanisms.contains { $0.hasPrefix("SCRAM-") && $0.hasSuffix("-PLUS") }
+        guard listed == nil || offersPlus || known.isEmpty else { throw contradiction(offer) }
         guard let plain = known.first(where: { !$0.isPlus }) else { return nil }
-        let couldBind = !bindings.isEmpty && !offersPlus && offer.bindingTypes.isEmpty
-        return SCRAMChoice(mechanism: plain, binding: couldBind ? .notOffered : .unsupported)
+        return SCRAMChoice(mechanism: plain, binding: bindings.isEmpty ? .unsupported : .notOffered)
     }
 
     private static func nothing(_ offer: LoginOffer) -> SASLError {

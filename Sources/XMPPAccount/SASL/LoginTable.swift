@@ -46,7 +46,7 @@ struct LoginTable {
         ) { (row) throws(HandlerError) in
             KnownLogin(
                 agent: row.text(0), pinned: row.optionalText(1).flatMap { SCRAMMechanism(name: $0) },
-                iterations: Int(row.integer(2)),
+                iterations: Int(row.quantity(2)),
                 offer: row.optionalText(3).flatMap { ServerOffer(stored: $0) },
                 isManaging: row.integer(4) != 0, location: row.optionalText(5))
         }
@@ -59,7 +59,9 @@ struct LoginTable {
         let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
             (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
         }
-        guard let (name, expiry) = row, !FastToken.isOver(expiry, now: DateTime.text(step.now)) else {
+        guard let (name, expiry) = row,
+            !FastToken.isOver(expiry.map { ForeignText($0) }, now: DateTime.text(step.now))
+        else {
             return nil
         }
         return HashedTokenMechanism(name: name)
@@ -87,7 +89,7 @@ struct LoginTable {
     /// How many bytes a stanza may have; 0 when that is not known.
     func stanzaLimit(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT stanza_limit FROM login WHERE account = ?", account) {
-            (row) throws(HandlerError) in Int(row.integer(0))
+            (row) throws(HandlerError) in Int(row.quantity(0))
         } ?? 0
     }
 

@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// Why login did not come about.
 ///
 /// `description` is one sentence that says what to do. Decide on `code`.
@@ -57,5 +59,7 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The message, and the cause in parentheses.
-    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+    public var description: String {
+        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+    }
 }

@@ -64,17 +64,44 @@ final class BlockingStream {
     /// Sends what was written.
     func flush() throws { try connection.flush(until: deadline, interrupt: interrupt) }
 
-    /// The next element, or the error that ended the stream.
+    /// The next element, or the error that ended the stream. What cannot be read ends the attempt: nothing of a login may be
+    /// passed over.
     func element() throws -> Element {
-        switch try next() {
+        switch try arrival() {
+        case .element(let element): return element
+        case .refused(let refused):
+            throw AccountError(
+                .protocolViolation,
+                "the server sent what cannot be read while the stream was being opened: \(refused)",
+                cause: refused.reason)
+        case .opened, .closed:
+            throw AccountError(.protocolViolation, "the server sent a second stream header")
+        }
+    }
+
+    /// The next element, read or left out, or the error that ended the stream.
+    func arrival() throws -> StreamParser.Event {
+        let event = try next()
+        switch event {
         case .element(let element):
             if let error = StreamError(element) {
                 throw AccountError(.streamError, "the server ended the stream: \(error)", cause: error)
             }
-            return element
+            return event
+        case .refused: return event
         case .closed:
             throw AccountError(.connectionFailed, "the server closed the stream while it was being opened")
         case .opened: throw AccountError(.protocolViolation, "the server sent a second stream header")
+        }
+    }
+
+    /// Whether the next element is a stanza, or part of one, that was read or left out.
+    func isStanzaNext() throws -> Bool {
+        while events.isEmpty { try receive() }
+        return switch events.first {
+        case .element(let element): Stanza.isStanza(element)
+        case .refused(let refused): Stanza.isStanza(refused.root)
+        case .opened, .closed, nil: false
         }
     }
 

@@ -108,7 +108,7 @@ struct SASL2Success {
             $0.namespace == Namespaces.bind2 && ["bound", "failed"].contains($0.name)
         }
         token = element.child("token", Namespaces.fast).flatMap { token in
-            token["token"].map { FastToken(secret: Secret($0), expiry: token["expiry"]) }
+            token["token"].map { FastToken(secret: Secret($0.string), expiry: token["expiry"]) }
         }
     }
 }
@@ -117,12 +117,12 @@ struct SASL2Success {
 struct FastToken: Sendable {
     var secret: Secret
     /// When it ends, as the server wrote it (XEP-0082); nil when it did not.
-    var expiry: String?
+    var expiry: ForeignText?
 
     /// Whether the token has surely ended. A date of another form than `2027-01-31T12:00:00Z` says nothing; the server
     /// refuses the token then.
-    static func isOver(_ expiry: String?, now: String) -> Bool {
-        guard let expiry, expiry.hasSuffix("Z"), expiry.utf8.count >= 20 else { return false }
-        return expiry.prefix(19) < now.prefix(19)
+    static func isOver(_ expiry: ForeignText?, now: String) -> Bool {
+        guard let expiry, expiry.utf8.last == UInt8(ascii: "Z"), expiry.utf8.count >= 20 else { return false }
+        return expiry.prefix(bytes: 19) < ForeignText(now).prefix(bytes: 19)
     }
 }

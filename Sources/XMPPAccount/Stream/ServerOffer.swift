@@ -7,11 +7,11 @@ struct ServerOffer: Hashable, Sendable {
     struct Extensible: Hashable, Sendable {
         var login: LoginOffer
         /// The features that Bind 2 can turn on; nil when there is no Bind 2 (XEP-0386).
-        var bindFeatures: Set<String>?
+        var bindFeatures: Set<ForeignText>?
         /// Whether a session can be resumed in the same round trip (XEP-0198 section 9).
         var canResume: Bool
         /// The mechanisms for which tokens are given (XEP-0484).
-        var tokenMechanisms: [String]
+        var tokenMechanisms: [ForeignText]
     }
 
     /// The profile of RFC 6120 section 6.
@@ -32,7 +32,7 @@ struct ServerOffer: Hashable, Sendable {
         }
     }
 
-    private static func extensible(_ offer: Element, bindings: [String]) -> Extensible {
+    private static func extensible(_ offer: Element, bindings: [ForeignText]) -> Extensible {
         let inline = offer.child("inline", Namespaces.sasl2)
         let bind = inline?.child("bind", Namespaces.bind2)
         let features = bind.map { bind in
@@ -48,7 +48,7 @@ struct ServerOffer: Hashable, Sendable {
                 inline?.child("fast", Namespaces.fast), "mechanism", Namespaces.fast))
     }
 
-    private static func texts(_ parent: Element?, _ name: String, _ namespace: String) -> [String] {
+    private static func texts(_ parent: Element?, _ name: String, _ namespace: String) -> [ForeignText] {
         parent?.children(name, namespace).map(\.text) ?? []
     }
 

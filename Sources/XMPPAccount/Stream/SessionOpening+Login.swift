@@ -47,7 +47,8 @@ extension SessionOpening {
             // The count is committed here, before anything is made of it.
             let spent = try opener.login.spendToken(),
             let exchange = HashedTokenClient(
-                spent.mechanism, user: configuration.jid.local ?? "", token: spent.secret, bindings: bindings)
+                spent.mechanism, user: configuration.jid.local?.string ?? "", token: spent.secret,
+                bindings: bindings)
         else { return nil }
         return try begin(exchange, extensible, bindings, spent: spent)
     }
@@ -85,7 +86,7 @@ extension SessionOpening {
     private func exchange(
         _ offer: LoginOffer, _ bindings: ChannelBindings, isAhead: Bool
     ) throws -> any SASLExchange {
-        let user = configuration.jid.local ?? ""
+        let user = configuration.jid.local?.string ?? ""
         let policy = LoginPolicy(
             credentials: configuration.credentials, allowsPlain: configuration.allowsPlain && !isAhead,
             pinned: known.pinned)
@@ -166,7 +167,7 @@ extension SessionOpening {
     }
 
     /// The bytes that a SASL element carries.
-    private static func data(_ text: String) throws -> [UInt8] {
+    private static func data(_ text: ForeignText) throws -> [UInt8] {
         if text.isEmpty || text == "=" { return [] }
         guard let bytes = Crypto.bytes(base64: text) else {
             throw AccountError(.protocolViolation, "the server sent broken base64 during authentication")

@@ -121,12 +121,11 @@ extension SessionOpening {
     }
 
     private mutating func enabled(_ session: BoundSession) throws -> BoundSession {
-        var answer = try stream.element()
         // The resource is bound, so stanzas may come; they count only behind <enabled/> (XEP-0198 section 4).
-        while Stanza.isStanza(answer), uncounted.count < Self.uncountedLimit {
-            uncounted.append(.element(answer))
-            answer = try stream.element()
+        while try stream.isStanzaNext(), uncounted.count < Self.uncountedLimit {
+            uncounted.append(try stream.arrival())
         }
+        let answer = try stream.element()
         if answer.has(name: "failed", namespace: Namespaces.sm) {
             var session = session
             session.refusal = StanzaError(failed: answer) ?? StanzaError(.undefinedCondition)
@@ -144,10 +143,10 @@ extension SessionOpening {
         session.isManaged = true
         // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
         if let flag = enabled["resume"], flag == "true" || flag == "1" {
-            session.resumptionID = enabled["id"]
+            session.resumptionID = enabled["id"]?.string
             session.window = enabled["max"].flatMap { UInt32($0) }.map(Int64.init)
         }
-        session.location = enabled["location"]
+        session.location = enabled["location"]?.string
         return session
     }
 }

@@ -103,7 +103,7 @@ struct SessionOpening {
     private func refusal(_ failure: Element) -> any Error {
         let condition = failure.elements.first { $0.namespace == Namespaces.sasl && $0.name != "text" }?.name
         let text = failure.elements.first { $0.name == "text" }.map { ": \($0.text)" } ?? ""
-        let reason = (condition ?? "failure") + text
+        let reason = "\(condition ?? "failure")\(text)"
         switch condition {
         case "temporary-auth-failure":
             return AccountError(

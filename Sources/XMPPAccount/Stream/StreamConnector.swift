@@ -9,7 +9,7 @@ struct StreamConnector {
     let deadline: Deadline
     let interrupt: Int32
 
-    private var domain: String { configuration.jid.domain }
+    private var domain: String { configuration.jid.domain.string }
 
     /// The least time that one of several hosts gets, however little is left.
     private static let leastShare = Duration.seconds(2)
@@ -41,7 +41,7 @@ struct StreamConnector {
         guard let error = error.cause as? StreamError, error.condition == .seeOtherHost,
             let host = error.otherHost
         else { return nil }
-        return configuration.target(host)
+        return configuration.target(host.string)
     }
 
     // MARK: Host after host

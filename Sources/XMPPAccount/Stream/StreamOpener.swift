@@ -80,7 +80,7 @@ struct StreamOpener: Sendable {
         }
     }
 
-    var domain: String { configuration.jid.domain }
+    var domain: String { configuration.jid.domain.string }
 }
 
 /// What was sent on the strength of an earlier offer was not understood.

@@ -1,3 +1,5 @@
+package import XMPPCore
+
 /// A count of stanzas handled on one side of a stream, modulo 2^32 (XEP-0198 section 4: "in the unlikely case that
 /// the number of stanzas handled exceeds the maximum … the value SHALL be reset from 2^32-1 back to zero").
 package struct HandledCount: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
@@ -5,7 +7,7 @@ package struct HandledCount: RawRepresentable, Hashable, Sendable, CustomStringC
     package init(rawValue: UInt32) { self.rawValue = rawValue }
 
     /// Reads the `h` attribute; nil when it is no unsigned 32-bit number.
-    package init?(_ text: String?) {
+    package init?(_ text: ForeignText?) {
         guard let text, let value = UInt32(text) else { return nil }
         rawValue = value
     }

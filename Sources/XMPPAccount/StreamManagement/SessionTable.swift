@@ -54,12 +54,13 @@ struct SessionTable {
             """, account
         ) { (row) throws(HandlerError) in
             State(
-                number: row.integer(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
+                number: row.quantity(0), isManaged: row.integer(1) != 0, resumptionID: row.optionalText(2),
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
-                liveTime: row.integer(6), wasResumable: row.integer(7) != 0, window: row.optionalInteger(8),
-                aliveAt: row.optionalInteger(9))
+                liveTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
+                window: row.optionalQuantity(8),
+                aliveAt: row.optionalQuantity(9))
         }
         guard var state else {
             throw HandlerError(
@@ -76,7 +77,7 @@ struct SessionTable {
             """
             UPDATE session SET number = number + 1, live = number + 1, managed = ?, resumption_id = ?, location = ?,
                 full_jid = ?, handled = 0, acknowledged = 0, bound_count = bound_count + 1, resumable = ?, max = ?,
-                alive_at = ?
+                alive_at = ?, damage = NULL, damage_at = NULL
             WHERE account = ?
             """, bound.isManaged, bound.resumptionID, bound.location, bound.fullJID.description,
             bound.resumptionID != nil, bound.window, step.now, account)
@@ -112,6 +113,40 @@ struct SessionTable {
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE session SET acknowledged = ? WHERE account = ?", count.rawValue, account)
+    }
+
+    // MARK: What cannot be read
+
+    /// What ended a stream because no end of it was found.
+    struct Damage {
+        /// How many stanzas had arrived in the session before it.
+        let position: HandledCount
+        /// What tells it from other damage.
+        let kind: String
+
+        /// Bytes of the element's name that tell it from others.
+        private static let nameBytes = 64
+
+        init(position: HandledCount, _ error: StreamParserError) {
+            self.position = position
+            let name = error.element?.name ?? ""
+            kind = "\(error.code) \(String(decoding: name.utf8.prefix(Self.nameBytes), as: UTF8.self))"
+        }
+    }
+
+    /// Notes damage.
+    ///
+    /// - Returns: Whether a stream of this session ended with the same damage at the same place before.
+    func meet(_ damage: Damage, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let isKnown = try step.first(
+            "SELECT damage IS ? AND damage_at IS ? FROM session WHERE account = ?", damage.kind,
+            damage.position.rawValue, account
+        ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+        if isKnown == true { return true }
+        try step.execute(
+            "UPDATE session SET damage = ?, damage_at = ? WHERE account = ?", damage.kind,
+            damage.position.rawValue, account)
+        return false
     }
 
     // MARK: Stanzas that are handled later

@@ -18,14 +18,14 @@ package struct StreamManagement: Sendable {
     /// The stanzas that arrived and are not handled yet, in the order of arrival.
     private var deferred: [HandledCount]
     /// The number of the stanza that arrived last on this stream.
-    private var position: HandledCount
+    package private(set) var position: HandledCount
 
     /// How many stanzas were written to this stream and are not acknowledged.
     private var outstanding = 0
     /// How many of them were written since the server was asked last, and when the first of those was.
     private var unasked = 0
     private var unaskedSince: Int64?
-    /// When the oldest question that is not answered was asked, or the server was heard last since then.
+    /// When the oldest ack request that is not answered was sent.
     package private(set) var requestedAt: Int64?
 
     /// What the server was told last, and since when there is more to tell.
@@ -160,9 +160,6 @@ package struct StreamManagement: Sendable {
         requestedAt = requestedAt ?? now
         (unasked, unaskedSince) = (0, nil)
     }
-
-    /// Something arrived: whoever sends is alive, however long its answer takes behind a backlog.
-    package mutating func didHear(now: Int64) { if requestedAt != nil { requestedAt = now } }
 
     /// The server told its count.
     ///

@@ -68,7 +68,7 @@ final class CertificateVerification {
         Unmanaged<CertificateVerification>.fromOpaque(owner).takeUnretainedValue().noted = failure
     }
 
-    private static func subjectNames(of certificate: OpaquePointer) -> [String] {
+    static func subjectNames(of certificate: OpaquePointer) -> [String] {
         guard let extensions = X509_get_ext_d2i(certificate, NID_subject_alt_name, nil, nil) else {
             return []
         }
@@ -83,7 +83,7 @@ final class CertificateVerification {
         }
     }
 
-    private static func text(of time: UnsafePointer<ASN1_TIME>?) -> String {
+    static func text(of time: UnsafePointer<ASN1_TIME>?) -> String {
         var parts = tm()
         guard ASN1_TIME_to_tm(time, &parts) == 1 else { return "an unreadable date" }
         func padded(_ number: Int32) -> String { number < 10 ? "0\(number)" : "\(number)" }

@@ -30,8 +30,8 @@ package final class Connection {
     static let readLimit = 64 * 1024
     /// One read from the socket or from TLS.
     private static let chunkSize = 16 * 1024
-    /// How much is encrypted at a time: several TLS records for one send(2).
-    private static let encryptionLimit = 64 * 1024
+    /// How much is encrypted at a time, plus one TLS record: several records for one send(2).
+    private static let encryptionLimit = 48 * 1024
     /// Output above which ``canTakeMore`` is false.
     package static let outputHighWater = 256 * 1024
 
@@ -40,10 +40,10 @@ package final class Connection {
     package private(set) var tls: TLSSession?
     private var isHandshaking = false
 
-    /// Bytes of the stream that wait to be encrypted (or, before TLS, to be sent).
-    private var output = OutputBuffer()
-    /// Encrypted bytes that wait to be sent.
-    private var ciphertext = OutputBuffer()
+    /// Elements of the stream that wait to be encrypted.
+    private var output = RecordBuffer()
+    /// Bytes that wait to be sent as they are: encrypted ones and, before TLS, those of the stream.
+    private var wire = OutputBuffer()
 
     private let chunk = UnsafeMutableRawBufferPointer.allocate(byteCount: Connection.chunkSize, alignment: 16)
     /// Whether the last read stopped at the limit or has to report an error, so that the next read needs no
@@ -52,6 +52,8 @@ package final class Connection {
     /// An error met after bytes had been read; the next read throws it.
     private var parkedError: TransportError?
     private var isAtEnd = false
+    /// Whether the last read took everything that had arrived.
+    package private(set) var isDrained = false
     /// Shows a log what is read and written.
     var transcript: Transcript?
 
@@ -76,7 +78,7 @@ package final class Connection {
     package var peer: String { socket.peer }
     /// What to poll for: POLLIN, and POLLOUT while output waits.
     package var pollEvents: Int16 {
-        let isWriting = isHandshaking ? !ciphertext.isEmpty : hasPendingOutput
+        let isWriting = isHandshaking ? !wire.isEmpty : hasPendingOutput
         return Int16(isWriting ? POLLIN | POLLOUT : POLLIN)
     }
 
@@ -105,7 +107,7 @@ package final class Connection {
         if let error = parkedError { throw error }
         guard try continueHandshake() else { return .wouldBlock }
         let before = bytes.count
-        isInputLeft = false
+        (isInputLeft, isDrained) = (false, false)
         do throws(TransportError) {
             while !isAtEnd {
                 guard try readChunk(into: &bytes) else { break }
@@ -122,8 +124,10 @@ package final class Connection {
         if bytes.count > before {
             transcript?.received(bytes[before...])
             isInputLeft = isInputLeft || isAtEnd
+            isDrained = !isInputLeft
             return .bytes(bytes.count - before)
         }
+        isDrained = true
         return isAtEnd ? .closed : .wouldBlock
     }
 
@@ -166,21 +170,30 @@ package final class Connection {
 
     // MARK: - Writing
 
-    /// Appends to the output; ``flush()`` sends it.
-    package func write(_ bytes: UnsafeRawBufferPointer) {
-        transcript?.sent(bytes)
-        output.append(bytes)
+    /// Appends whole top-level elements to the output; ``flush()`` sends them.
+    ///
+    /// What one call appends is never divided between two TLS records unless it is larger than a record, and shares none of
+    /// its records then. A server so reads either all of an element or nothing when the process is killed.
+    package func write(_ elements: UnsafeRawBufferPointer) {
+        transcript?.sent(elements)
+        if tls == nil { wire.append(elements) } else { output.append(elements) }
     }
-    /// Appends to the output; ``flush()`` sends it.
-    package func write(_ bytes: some Collection<UInt8>) {
-        transcript?.sent(bytes)
-        output.append(bytes)
+    /// Appends whole top-level elements to the output; ``flush()`` sends them.
+    package func write(_ elements: some Collection<UInt8>) {
+        let isWritten: Void? = elements.withContiguousStorageIfAvailable { write(UnsafeRawBufferPointer($0)) }
+        if isWritten == nil { Array(elements).withUnsafeBytes { write($0) } }
     }
 
     /// How many bytes wait in this process (what the kernel has taken does not count).
-    package var pendingOutput: Int { output.count + ciphertext.count }
+    package var pendingOutput: Int { output.count + wire.count }
     /// Whether output waits.
     package var hasPendingOutput: Bool { pendingOutput > 0 }
+    /// Whether the other side's system has taken everything that was sent.
+    package var isDelivered: Bool { !hasPendingOutput && socket.isDelivered }
+    /// Breaks the connection when the other side's system has acknowledged nothing for so long.
+    package func limitUnacknowledged(toMilliseconds limit: Int64) {
+        socket.limitUnacknowledged(toMilliseconds: limit)
+    }
     /// Whether a writer should go on: false while more than ``outputHighWater`` bytes wait.
     package var canTakeMore: Bool { pendingOutput < Connection.outputHighWater }
 
@@ -190,19 +203,20 @@ package final class Connection {
     /// - Throws: The reason the connection broke. Bytes that arrived before may still be read: perhaps the
     ///   stream error that explains it.
     package func flush() throws(TransportError) -> Bool {
-        guard let tls else {
-            try send(&output)
-            return output.isEmpty
-        }
         while true {
-            tls.takeOutput(into: &ciphertext)
-            try send(&ciphertext)
-            guard ciphertext.isEmpty else { return false }
+            tls?.takeOutput(into: &wire)
+            try send(&wire)
+            guard wire.isEmpty else { return false }
             // During the handshake the output waits: it belongs to the protected stream.
-            if output.isEmpty || isHandshaking { return output.isEmpty }
-            _ = try output.consume(upTo: Connection.encryptionLimit) { plaintext throws(TransportError) in
-                try tls.write(plaintext)
-            }
+            guard let tls, !output.isEmpty, !isHandshaking else { return output.isEmpty }
+            try encrypt(with: tls)
+        }
+    }
+
+    private func encrypt(with tls: TLSSession) throws(TransportError) {
+        var count = 0
+        while count < Connection.encryptionLimit, !output.isEmpty {
+            count += try output.takeRecord { plaintext throws(TransportError) in try tls.write(plaintext) }
         }
     }
 
@@ -336,7 +350,7 @@ package final class Connection {
     /// taken may still arrive.
     package func closeDirty() {
         output.removeAll()
-        ciphertext.removeAll()
+        wire.removeAll()
         isAtEnd = true
         isInputLeft = false
         socket.close()

@@ -16,6 +16,7 @@ struct ServiceTarget: Hashable, Sendable {
     ///
     /// - Parameter defaultPort: The port where none is written.
     init?(_ text: String, defaultPort: UInt16, isDirectTLS: Bool) {
+        guard text.utf8.count <= 300 else { return nil }
         var host = text[...]
         var port: UInt16? = defaultPort
         let isBareIPv6 = !text.hasPrefix("[") && text.count { $0 == ":" } > 1

@@ -101,6 +101,21 @@ package final class Socket {
         return recv(fileDescriptor, &byte, 1, Int32(MSG_PEEK | MSG_DONTWAIT)) > 0
     }
 
+    /// Whether the other side's system has acknowledged everything that was sent (SIOCOUTQ of tcp(7)).
+    var isDelivered: Bool {
+        var left: Int32 = 0
+        return ioctl(fileDescriptor, UInt(TIOCOUTQ), &left) == 0 && left == 0
+    }
+
+    /// Breaks the connection when bytes stay without acknowledgement for so long (TCP_USER_TIMEOUT of tcp(7)). Fails
+    /// harmlessly on a Unix socket pair.
+    func limitUnacknowledged(toMilliseconds limit: Int64) {
+        var limit = UInt32(clamping: limit)
+        _ = setsockopt(
+            fileDescriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &limit,
+            socklen_t(MemoryLayout<UInt32>.size))
+    }
+
     /// Acknowledges what has arrived at once, where the system would wait up to 40 ms for something to send with it.
     ///
     /// A peer with Nagle's algorithm (RFC 896), such as Prosody, keeps the rest of its answer back until then. The system

@@ -43,7 +43,7 @@ extension TLSSession {
 
     /// The hash of the server's certificate (RFC 5929 section 4.1): by the function with which it is signed, SHA-256
     /// in place of MD5 and SHA-1; none for signatures without one, such as Ed25519.
-    private static func endPointBinding(of certificate: OpaquePointer) -> [UInt8]? {
+    static func endPointBinding(of certificate: OpaquePointer) -> [UInt8]? {
         var function: Int32 = 0
         guard X509_get_signature_info(certificate, &function, nil, nil, nil) == 1, function != NID_undef
         else {

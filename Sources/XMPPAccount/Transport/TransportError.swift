@@ -1,4 +1,5 @@
 import Glibc
+import XMPPCore
 
 /// Why a connection could not be made or was lost.
 ///
@@ -79,7 +80,9 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
     }
 
     /// The message, and the cause in parentheses.
-    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+    public var description: String {
+        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+    }
 }
 
 /// The system's words for an error number, for `TransportError.cause`.

@@ -116,7 +116,7 @@ public final class ArchiveService: Sendable {
     ///   - query: The id of the query; nil for a result that nobody asked for.
     ///   - recipient: Whom it is for, as text; nil for nobody.
     /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
-    public func result(_ number: Int, _ query: String?, to recipient: String?) -> Element {
+    public func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
         let delay = Element(
             "delay", namespace: Namespaces.delay, attributes: ["stamp": DateTime.text(Self.time(of: number))])
         let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [delay, make(number)])

@@ -136,8 +136,8 @@ extension ScriptedServer {
     /// - Parameters:
     ///   - account: Its localpart; nil for whoever comes next.
     ///   - withCount: Whether `<failed/>` carries the count of the session, if it is known.
-    public func refuseNextResumption(of account: String? = nil, withCount: Bool = false) {
-        core.perform { $0.lasting.domain.refuseResumption(of: account, withCount: withCount) }
+    public func refuseNextResumption(of account: (any TextConvertible)? = nil, withCount: Bool = false) {
+        core.perform { $0.lasting.domain.refuseResumption(of: account?.foreignText, withCount: withCount) }
     }
 
     /// Changes how `<r/>` is answered in the sessions that exist now. For later ones see ``update(_:)``.
@@ -192,6 +192,18 @@ extension ScriptedServer {
         }
     }
 
+    /// Writes other text in place of elements: what no serializer would write. A stanza is counted, kept and sent again as
+    /// the element is.
+    ///
+    /// ```swift
+    /// server.setWriting { $0["id"] == "bad" ? "<message id='bad'><x xmlns=''&</message>" : nil }
+    /// ```
+    ///
+    /// - Parameter writing: The text for an element; nil for the element itself. Nil in its place ends that.
+    public func setWriting(_ writing: (@Sendable (Element) -> String?)?) {
+        core.perform { $0.lasting.writing = writing }
+    }
+
     /// Gives every element of a client to a script first; nil ends that.
     ///
     /// - Parameter script: Decides about each element; nil to treat all as usual.
@@ -205,8 +217,8 @@ extension ScriptedServer {
     ///
     /// - Parameter account: Its localpart.
     /// - Returns: The messages as they will be delivered.
-    public func offlineMessages(of account: String) -> [Element] {
-        core.ask { $0.lasting.domain.offlineMessages(of: account) } ?? []
+    public func offlineMessages(of account: some TextConvertible) -> [Element] {
+        core.ask { $0.lasting.domain.offlineMessages(of: account.foreignText) } ?? []
     }
 
     /// The full addresses that have a session now, sorted; those that wait to be resumed included. Empty while the server

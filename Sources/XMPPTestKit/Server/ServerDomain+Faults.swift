@@ -37,7 +37,7 @@ extension ServerDomain {
     }
 
     /// Refuses the next resumption of an account, or of anybody.
-    package mutating func refuseResumption(of account: String?, withCount: Bool) {
+    package mutating func refuseResumption(of account: ForeignText?, withCount: Bool) {
         refusals[account ?? ""] = Refusal(withCount: withCount)
     }
 
@@ -76,5 +76,5 @@ extension ServerDomain {
     }
 
     /// The messages that wait for an account's next presence, oldest first.
-    package func offlineMessages(of account: String) -> [Element] { accounts[account]?.offline ?? [] }
+    package func offlineMessages(of account: ForeignText) -> [Element] { accounts[account]?.offline ?? [] }
 }

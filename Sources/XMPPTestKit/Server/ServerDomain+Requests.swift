@@ -19,7 +19,7 @@ extension ServerDomain {
     }
 
     /// XEP-0030 section 3.1.
-    private func discoInfo(_ node: String?, isDomain: Bool) -> Element {
+    private func discoInfo(_ node: ForeignText?, isDomain: Bool) -> Element {
         let space = Namespaces.discoInfo
         let identity = isDomain ? ("server", "im") : ("account", "registered")
         let features = [Namespaces.discoInfo, Namespaces.discoItems, Namespaces.ping]

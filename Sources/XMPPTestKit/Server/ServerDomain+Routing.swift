@@ -7,13 +7,13 @@ extension ServerDomain {
     mutating func route(_ stanza: Element, from number: Int) {
         guard let session = sessions[number] else { return }
         var stanza = stanza
-        if let claimed = stanza["from"], claimed != session.fullText {
+        if let claimed = stanza["from"], claimed != ForeignText(session.fullText) {
             // RFC 6120 section 8.1.2.1: nobody speaks for others.
             guard let jid = address(claimed), jid == session.jid || jid == session.jid.bare else {
                 return giveUp(number, StreamError(.invalidFrom))
             }
         }
-        stanza["from"] = session.fullText
+        stanza["from"] = ForeignText(session.fullText)
         if stanza.name == "presence", stanza["to"] == nil { return presence(stanza, of: number) }
         route(stanza, from: session.jid)
     }
@@ -22,7 +22,7 @@ extension ServerDomain {
     package mutating func send(_ stanza: Element, from sender: JID) {
         guard Stanza.isStanza(stanza) else { return }
         var stanza = stanza
-        stanza["from"] = sender.description
+        stanza["from"] = sender.foreignText
         route(stanza, from: sender)
     }
 
@@ -34,7 +34,7 @@ extension ServerDomain {
         }
         if isForService(stanza, to: to.bare) {
             var stanza = stanza
-            stanza["to"] = to.description
+            stanza["to"] = to.foreignText
             return perform(.deliver(to.bare, stanza))
         }
         switch stanza.name {
@@ -85,7 +85,7 @@ extension ServerDomain {
     /// To every available resource of the account, or else to its offline store.
     ///
     /// - Parameter earlier: When the message came if that was earlier, in milliseconds since 1970.
-    private mutating func messageAccount(_ account: String, _ stanza: Element, time earlier: Int64?) {
+    private mutating func messageAccount(_ account: ForeignText, _ stanza: Element, time earlier: Int64?) {
         let stanza = earlier.map { delayed(stanza, since: $0) } ?? stanza
         let recipients = accounts[account]?.resources.filter { isAvailable($0.endpoint) } ?? []
         for recipient in recipients {
@@ -123,7 +123,7 @@ extension ServerDomain {
     }
 
     /// Brings what a session left unacknowledged where it would go now.
-    mutating func salvage(_ entry: StanzaQueue.Entry, account: String) {
+    mutating func salvage(_ entry: StanzaQueue.Entry, account: ForeignText) {
         switch entry.element.name {
         case "message": messageAccount(account, entry.element, time: entry.time)
         case "iq": bounce(entry.element, .serviceUnavailable)

@@ -58,7 +58,9 @@ extension ServerDomain {
         else { return sendPlain(ServerSession.failed("bad-request"), on: connection) }
         // An id belongs to one account; another one learns nothing from asking.
         let number = resumable[previous].flatMap { sessions[$0]?.jid.local == account ? $0 : nil }
-        if let refusal = refusals.removeValue(forKey: account) ?? refusals.removeValue(forKey: "") {
+        if let refusal = refusals.removeValue(forKey: ForeignText(account))
+            ?? refusals.removeValue(forKey: "")
+        {
             if let number { disconnect(number, .expired) }
             return refuseResumption(previous, on: connection, withCount: refusal.withCount)
         }
@@ -88,7 +90,7 @@ extension ServerDomain {
         deliveredTo.append(number)
     }
 
-    private mutating func refuseResumption(_ id: String, on connection: Int, withCount: Bool) {
+    private mutating func refuseResumption(_ id: ForeignText, on connection: Int, withCount: Bool) {
         log(.resumeFailed, connection: connection, id: id)
         let count = withCount ? lostCounts[id] : nil
         sendPlain(ServerSession.failed("item-not-found", handled: count), on: connection)
@@ -132,7 +134,7 @@ extension ServerDomain {
         expiries[number] = nil
         accounts[local]?.resources.removeAll { $0.endpoint == .session(number) }
         if let connection { streams[connection]?.session = nil }
-        if let id = session.resumptionID {
+        if let id = session.resumptionID.map({ ForeignText($0) }) {
             resumable[id] = nil
             if lostCounts.count >= Self.lostCountLimit { lostCounts.removeAll() }
             lostCounts[id] = session.received

@@ -15,7 +15,7 @@ package struct ServerDomain: Sendable {
     /// What the owner is to do.
     package enum Action: Hashable, Sendable {
         /// Send a stream header on a connection.
-        case header(Int, to: String?, id: String)
+        case header(Int, to: ForeignText?, id: String)
         case send(Int, Element)
         /// Begin TLS once everything before it is sent.
         case startTLS(Int)
@@ -47,7 +47,7 @@ package struct ServerDomain: Sendable {
     }
 
     struct Account {
-        var resources: [(name: String, endpoint: Endpoint)] = []
+        var resources: [(name: ForeignText, endpoint: Endpoint)] = []
         var offline: [Element] = []
     }
 
@@ -68,15 +68,15 @@ package struct ServerDomain: Sendable {
 
     var streams: [Int: Stream] = [:]
     var sessions: [Int: ServerSession] = [:]
-    var accounts: [String: Account] = [:]
+    var accounts: [ForeignText: Account] = [:]
     /// The bare addresses that programs of the test answer for; of an account only what concerns these namespaces.
     var services: [JID: Set<String>?] = [:]
     /// The session that an id of resumption belongs to.
-    var resumable: [String: Int] = [:]
+    var resumable: [ForeignText: Int] = [:]
     /// The last count of sessions that are over, by their id.
-    var lostCounts: [String: UInt32] = [:]
+    var lostCounts: [ForeignText: UInt32] = [:]
     /// Resumptions that are to be refused, by account; "" stands for everybody.
-    var refusals: [String: Refusal] = [:]
+    var refusals: [ForeignText: Refusal] = [:]
     /// When sessions without connection end.
     var expiries: [Int: Int64] = [:]
     /// When delayed acknowledgements are due.
@@ -89,7 +89,7 @@ package struct ServerDomain: Sendable {
     private(set) var addresses: [(session: Int32, jid: JID)] = []
     var lastSession = 0
     /// Addresses read before: the same few stand in most stanzas.
-    private var knownAddresses: [String: JID] = [:]
+    private var knownAddresses: [ForeignText: JID] = [:]
 
     private static let knownAddressLimit = 4096
     static let lostCountLimit = 10_000
@@ -107,7 +107,7 @@ package struct ServerDomain: Sendable {
         self.credentials = credentials
         self.keepsXML = keepsXML
         self.makeID = makeID
-        for account in credentials.accounts { accounts[account] = Account() }
+        for account in credentials.accounts { accounts[ForeignText(account)] = Account() }
     }
 
     // MARK: Taking what came of it
@@ -132,7 +132,7 @@ package struct ServerDomain: Sendable {
     // MARK: Logging
 
     mutating func log(
-        _ event: ServerLogEntry.Event, connection: Int?, session: Int? = nil, id: String? = nil
+        _ event: ServerLogEntry.Event, connection: Int?, session: Int? = nil, id: ForeignText? = nil
     ) {
         rows.append(
             ServerLogRow(
@@ -174,7 +174,7 @@ package struct ServerDomain: Sendable {
     // MARK: Addresses
 
     /// Reads an address; nil when it is none.
-    mutating func address(_ text: String) -> JID? {
+    mutating func address(_ text: ForeignText) -> JID? {
         if let known = knownAddresses[text] { return known }
         guard let jid = try? JID(text) else { return nil }
         if knownAddresses.count >= Self.knownAddressLimit { knownAddresses.removeAll(keepingCapacity: true) }
@@ -183,7 +183,7 @@ package struct ServerDomain: Sendable {
     }
 
     /// Who has this full address now.
-    func endpoint(_ account: String, _ resource: String) -> Endpoint? {
+    func endpoint(_ account: ForeignText, _ resource: ForeignText) -> Endpoint? {
         accounts[account]?.resources.first { $0.name == resource }?.endpoint
     }
 
@@ -212,7 +212,7 @@ package struct ServerDomain: Sendable {
         case .answerLater(let delay): dueAnswers.append((time.monotonic + delay, number))
         case .enabled:
             guard let session = sessions[number] else { return }
-            if let id = session.resumptionID { resumable[id] = number }
+            if let id = session.resumptionID { resumable[ForeignText(id)] = number }
             log(.enabled, connection: session.connection, session: number)
         case .end(let error): giveUp(number, error)
         }

@@ -1,5 +1,5 @@
 import Glibc
-import XMPPCore
+public import XMPPCore
 
 /// What a ``ScriptedServer`` saw: the independent witness of a test.
 ///
@@ -125,10 +125,10 @@ package struct ServerLogRow: Sendable {
     var handled: UInt32 = 0
     var connection: Int32
     var session: Int32
-    var name: String?
-    var type: String?
-    var id: String?
-    var peer: String?
+    var name: ForeignText?
+    var type: ForeignText?
+    var id: ForeignText?
+    var peer: ForeignText?
     var xml: [UInt8]?
 
     func entry(_ addresses: [Int32: JID]) -> ServerLogEntry {
@@ -161,7 +161,7 @@ extension Sequence<ServerLogEntry> {
     }
 
     /// The ids of the stanzas that came in each session, in order of arrival.
-    public var idsBySession: [Int: [String]] {
+    public var idsBySession: [Int: [ForeignText]] {
         reduce(into: [:]) { sessions, entry in
             guard entry.event == .received, entry.isStanza, let id = entry.id else { return }
             sessions[entry.session, default: []].append(id)
@@ -171,7 +171,7 @@ extension Sequence<ServerLogEntry> {
     private func repeated(
         _ event: ServerLogEntry.Event, where matches: (ServerLogEntry) -> Bool
     ) -> [ServerLogEntry] {
-        var times: [[String]: Int] = [:]
+        var times: [[ForeignText]: Int] = [:]
         return filter { entry in
             guard entry.event == event, entry.session != 0, let id = entry.id, matches(entry) else {
                 return false

@@ -45,13 +45,13 @@ public struct ServerLogEntry: Hashable, Sendable {
     /// The session's full address.
     public var jid: JID?
     /// The element's local name.
-    public var name: String?
+    public var name: ForeignText?
     /// Its `type`.
-    public var type: String?
+    public var type: ForeignText?
     /// Its `id`.
-    public var id: String?
+    public var id: ForeignText?
     /// The other side as the element names it: the `to` of what was received, the `from` of what was delivered.
-    public var peer: String?
+    public var peer: ForeignText?
     /// Whether it counts in stream management.
     public var isCounted = false
     /// Whether it had been handed to an earlier connection of its session.
@@ -77,7 +77,8 @@ extension ServerLogEntry {
             line += ",\"\(key)\":true"
         }
         let texts = [
-            ("jid", jid?.description), ("name", name), ("type", type), ("id", id), ("peer", peer),
+            ("jid", jid?.description), ("name", name?.string), ("type", type?.string), ("id", id?.string),
+            ("peer", peer?.string),
             ("xml", xml),
         ]
         for case (let key, let text?) in texts { line += ",\"\(key)\":\(Self.quoted(text))" }

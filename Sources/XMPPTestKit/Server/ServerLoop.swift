@@ -18,6 +18,8 @@ final class ServerLoop {
         var domain: ServerDomain
         var bots: [JID: ScriptedServer.BotHandler] = [:]
         var script: ScriptedServer.Script?
+        /// What is written in place of an element.
+        var writing: (@Sendable (Element) -> String?)?
         var lastConnection = 0
     }
 
@@ -215,6 +217,8 @@ final class ServerLoop {
                 let verdict =
                     lasting.script.map { $0(element, lasting.domain.info(number, element)) } ?? .pass
                 lasting.domain.receive(element, on: number, verdict: verdict)
+            // RFC 6120 section 4.9: a server ends the stream of a client that sends such a thing.
+            case .refused(let refused): lasting.domain.failed(number, refused.reason.streamError)
             case .closed: lasting.domain.closed(number)
             }
             // Until a session begins an element may change how the next bytes are read.
@@ -246,7 +250,11 @@ final class ServerLoop {
                 to: to, from: lasting.domain.name, id: id)
         case .send(let number, let element):
             guard let connection = connectionsByNumber[number] else { return }
-            serializer.append(element, to: &connection.output)
+            if let text = lasting.writing?(element) {
+                connection.output += text.utf8
+            } else {
+                serializer.append(element, to: &connection.output)
+            }
         case .startTLS(let number): connectionsByNumber[number]?.awaitTLS()
         case .restart(let number):
             guard let connection = connectionsByNumber[number] else { return }

@@ -43,7 +43,8 @@ extension ServerNegotiation {
             if behavior.tokenMechanisms.contains(name) {
                 return token(message, element, name, behavior, &tokens)
             }
-            guard behavior.extensibleMechanisms.contains(name), let mechanism = SCRAMMechanism(name: name)
+            guard behavior.extensibleMechanisms.contains(name),
+                let mechanism = SCRAMMechanism(name: name.string)
             else {
                 return refuseExtensible("invalid-mechanism")
             }
@@ -95,11 +96,11 @@ extension ServerNegotiation {
 
     /// A login by token: the account's name, a zero byte, and a keyed hash.
     private mutating func token(
-        _ message: [UInt8], _ request: Element, _ name: String, _ behavior: ServerBehavior,
+        _ message: [UInt8], _ request: Element, _ name: ForeignText, _ behavior: ServerBehavior,
         _ tokens: inout ServerTokens
     ) -> [Action] {
         guard let fast = request.child("fast", Namespaces.fast),
-            let mechanism = HashedTokenMechanism(name: name),
+            let mechanism = HashedTokenMechanism(name: name.string),
             let end = message.firstIndex(of: 0)
         else { return refuseExtensible("malformed-request") }
         let account = String(decoding: message[..<end], as: UTF8.self)
@@ -117,8 +118,8 @@ extension ServerNegotiation {
         return succeed(account, answer, request, token: next)
     }
 
-    private static func client(_ account: String, _ request: Element) -> String {
-        account + "/" + (request.child("user-agent", Namespaces.sasl2)?["id"] ?? "")
+    private static func client(_ account: String, _ request: Element) -> ForeignText {
+        "\(account)/\(request.child("user-agent", Namespaces.sasl2)?["id"] ?? "")"
     }
 
     private mutating func succeed(

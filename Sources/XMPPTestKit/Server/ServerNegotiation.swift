@@ -13,7 +13,7 @@ package struct ServerNegotiation: Sendable {
     /// What the owner is to do.
     package enum Action: Hashable, Sendable {
         /// Send a stream header.
-        case header(to: String?)
+        case header(to: ForeignText?)
         case send(Element)
         /// Begin TLS once everything before it is sent.
         case startTLS
@@ -170,7 +170,9 @@ package struct ServerNegotiation: Sendable {
                 return refuse("invalid-mechanism")
             }
             if name == "PLAIN" { return plain(message, credentials) }
-            guard let mechanism = SCRAMMechanism(name: name) else { return refuse("invalid-mechanism") }
+            guard let mechanism = SCRAMMechanism(name: name.string) else {
+                return refuse("invalid-mechanism")
+            }
             let server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
             return begin(server, message, credentials)
         case ("response", .exchanging(let server, nil)): return finish(server, message, behavior)

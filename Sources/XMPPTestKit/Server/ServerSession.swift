@@ -118,10 +118,10 @@ package struct ServerSession: Sendable {
             let seconds = element["max"].flatMap { Int64($0) }.map { min(max($0, 1), offered) } ?? offered
             window = seconds * 1000
             resumptionID = offeredID
-            answer["id"] = offeredID
+            answer["id"] = ForeignText(offeredID)
             answer["resume"] = "true"
-            answer["max"] = String(seconds)
-            answer["location"] = behavior.resumptionLocation
+            answer["max"] = "\(seconds)"
+            answer["location"] = behavior.resumptionLocation.map { ForeignText($0) }
         }
         return [.send(answer), .enabled]
     }
@@ -146,7 +146,7 @@ package struct ServerSession: Sendable {
         Element("a", namespace: Namespaces.sm, attributes: ["h": String(count)])
     }
 
-    private mutating func acknowledge(_ text: String?) -> [Action] {
+    private mutating func acknowledge(_ text: ForeignText?) -> [Action] {
         guard isEnabled else { return [.send(Self.failed("unexpected-request"))] }
         guard let handled = text.flatMap({ UInt32($0) }) else {
             return [.end(StreamError(.badFormat, text: "<a/> needs 'h', a number below 2^32."))]

@@ -1,9 +1,11 @@
+import XMPPCore
+
 import XMPPAccount
 
 /// The tokens of all clients (XEP-0484): for each the current one, and a newer one that has not been used yet.
 package struct ServerTokens: Sendable {
     package struct Token: Hashable, Sendable {
-        var mechanism: String
+        var mechanism: ForeignText
         var secret: String
         /// The highest count that came with it.
         var count = 0
@@ -15,13 +17,13 @@ package struct ServerTokens: Sendable {
     }
 
     /// By account and the client's id.
-    private var slots: [String: Slots] = [:]
+    private var slots: [ForeignText: Slots] = [:]
     private var lastToken = 0
 
     package init() {}
 
     /// Gives a client a new token; the current one stays good until the new one is used.
-    mutating func make(_ mechanism: String, for client: String) -> String {
+    mutating func make(_ mechanism: ForeignText, for client: ForeignText) -> String {
         lastToken += 1
         let secret = "token-\(lastToken)"
         slots[client, default: Slots()].new = Token(mechanism: mechanism, secret: secret)
@@ -32,7 +34,7 @@ package struct ServerTokens: Sendable {
     ///
     /// - Returns: Nil when none fits, or when its count is not higher than the last.
     mutating func use(
-        by client: String, count: Int?, where fits: (Token) -> Bool
+        by client: ForeignText, count: Int?, where fits: (Token) -> Bool
     ) -> Token? {
         guard var found = slots[client] else { return nil }
         if let new = found.new, fits(new) {

@@ -81,9 +81,20 @@ package final class LoopbackProxy: Sendable {
     /// Breaks all connections as a dead line does: both sides get a reset.
     package func cut() { shared.change { $0.cuts += 1 } }
 
+    /// Breaks the newest connection once the server has been handed exactly so many bytes of the client's, as when the client
+    /// is killed at that place: the server reads all of them, then the end.
+    ///
+    /// - Parameter total: Counted from the connection's beginning, as ``Record/sent`` is; no less than that.
+    package func cut(afterSending total: Int) {
+        shared.change { $0.cutAfter = (index: $0.records.count - 1, total: total) }
+    }
+
     /// Makes the connections that exist half-open: they stay open and carry nothing any more, as behind a router that
     /// has forgotten them. New ones work.
     package func strand() { shared.change { $0.strandings += 1 } }
+
+    /// Loses what the clients of the connections that exist send from now on; what servers send is carried. New ones work.
+    package func deafen() { shared.change { $0.deafUpTo = $0.records.count } }
 
     /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
@@ -102,7 +113,11 @@ final class ProxyState: Sendable {
         var isClosed = false
         var cuts = 0
         var strandings = 0
+        /// After how many bytes of its client's which connection breaks.
+        var cutAfter: (index: Int, total: Int)?
         var isSilent = false
+        /// Of how many connections, from the first on, what the client sends is lost.
+        var deafUpTo = 0
         /// The last question whether the server still has to close something, and the last one that was answered with no.
         var departureQuestion = 0
         var departureAnswer = 0

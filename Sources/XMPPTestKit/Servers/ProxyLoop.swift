@@ -147,7 +147,8 @@ final class ProxyLoop: @unchecked Sendable {
     }
 
     private func carry(_ link: inout Link) {
-        let arrived = read(&link.up)
+        let isLost = shared.state.withLock { $0.deafUpTo > link.index }
+        let arrived = read(&link.up, atMost: room(of: link), isLost: isLost)
         if !arrived.isEmpty {
             let isNew = !link.isInFlight
             link.isInFlight = true
@@ -158,6 +159,7 @@ final class ProxyLoop: @unchecked Sendable {
                 record.clientBytes += arrived.prefix(max(0, room))
             }
         }
+        if room(of: link) == 0, !link.up.isAtEnd { leave(&link) }
         _ = read(&link.down)
         if write(&link.up) > 0 { shared.note(link.index) { $0.note(fromClient: true) } }
         let delivered = write(&link.down)
@@ -170,12 +172,27 @@ final class ProxyLoop: @unchecked Sendable {
         }
     }
 
-    private func read(_ lane: inout Lane) -> [UInt8] {
-        guard !lane.isAtEnd else { return [] }
-        var bytes = [UInt8](repeating: 0, count: 64 * 1024)
+    /// How many more bytes of a client's are carried before its connection breaks; nil when it does not.
+    private func room(of link: Link) -> Int? {
+        shared.state.withLock { state in
+            guard let cut = state.cutAfter, cut.index == link.index else { return nil }
+            return max(0, cut.total - state.records[link.index].sent)
+        }
+    }
+
+    /// The client's end breaks; the server's end closes behind what was carried.
+    private func leave(_ link: inout Link) {
+        link.up.isAtEnd = true
+        shutdown(link.client.descriptor.number, Int32(SHUT_RDWR))
+    }
+
+    private func read(_ lane: inout Lane, atMost limit: Int? = nil, isLost: Bool = false) -> [UInt8] {
+        guard !lane.isAtEnd, limit != 0 else { return [] }
+        var bytes = [UInt8](repeating: 0, count: min(limit ?? .max, 64 * 1024))
         let count = recv(lane.from, &bytes, bytes.count, Int32(MSG_DONTWAIT))
         if count > 0 {
             let arrived = Array(bytes.prefix(count))
+            if isLost { return [] }
             lane.held.append((Self.now + delay, arrived))
             return arrived
         }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Handlers
+import XMPPCore
 import XMPPTestKit
 
 /// What an app server says: a line, or a JSON object, for each thing that happens. No secret stands in it.
@@ -53,13 +54,15 @@ struct AppServerLog: Sendable {
         }
     }
 
-    private func say(_ entry: Entry, _ text: String) {
+    private func say(_ entry: Entry, _ text: VisibleText) {
         guard isJSON else {
-            Terminal.say(Terminal.harmless(text))
+            Terminal.say(text)
             return
         }
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        if let data = try? encoder.encode(entry) { Terminal.say(String(decoding: data, as: UTF8.self)) }
+        if let data = try? encoder.encode(entry) {
+            Terminal.say(VisibleText(json: String(decoding: data, as: UTF8.self)))
+        }
     }
 }

@@ -47,7 +47,7 @@ final class ComponentStream {
             throw CommandFailure(
                 "the server began no stream for \(address.domain); is that the port for components?")
         }
-        let digest = Crypto.digest(.sha1, (id + address.secret).utf8).map { byte in
+        let digest = Crypto.digest(.sha1, "\(id)\(address.secret)".utf8).map { byte in
             (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }
         try send(
@@ -66,13 +66,19 @@ final class ComponentStream {
         try connection.flush(until: .after(Self.writeLimit), interrupt: interrupt)
     }
 
-    /// The next element.
+    /// The next element. What cannot be read is answered where it is a request, and passed over.
     ///
     /// - Returns: Nil when the stream has ended.
     /// - Throws: `TransportError`, `interrupted` among them; `StreamParserError`.
     func nextElement() throws -> Element? {
-        guard case .element(let element) = try next(.never) else { return nil }
-        return element
+        while let event = try next(.never) {
+            switch event {
+            case .element(let element): return element
+            case .refused(let refused): if let reply = refused.reply { try send(reply) }
+            case .opened, .closed: return nil
+            }
+        }
+        return nil
     }
 
     /// - Returns: Nil at the end of the connection.

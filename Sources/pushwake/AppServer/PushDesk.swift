@@ -30,11 +30,12 @@ struct PushDesk: Sendable {
         var event: Event?
     }
 
-    private let devices: [String: PushDevice]
+    private let devices: [ForeignText: PushDevice]
 
     /// - Parameter devices: The installations; of two with one node the last counts.
     init(_ devices: [PushDevice]) {
-        self.devices = Dictionary(devices.map { ($0.node, $0) }, uniquingKeysWith: { _, last in last })
+        self.devices = Dictionary(
+            devices.map { (ForeignText($0.node), $0) }, uniquingKeysWith: { _, last in last })
     }
 
     /// Decides about a stanza that arrived.
@@ -106,9 +107,9 @@ struct PushDesk: Sendable {
 
 /// What a server publishes when something has arrived for an account that no client listens to (XEP-0357 section 7).
 struct PushPublication: Hashable, Sendable {
-    var node: String
+    var node: ForeignText
     /// The field `secret` of the publish options.
-    var secret: String?
+    var secret: ForeignText?
 
     /// Nil for an IQ that publishes no notification.
     init?(_ iq: IQ) {

@@ -42,16 +42,24 @@ struct Client {
     }
 
     /// Connects, and waits until everything that waited at the server has come.
-    func connect() async throws {
+    ///
+    /// - Parameter retrying: Whether to go on after an attempt that failed, for a command that stays.
+    func connect(retrying: Bool = false) async throws {
         try await account.listen(as: "client", ClientApp.Received().durable)
         do {
-            try await account.connect()
-        } catch let error as TransportError
-            where error.code == .connectionReset && account.configuration.server?.security == .startTLS
-        {
-            throw CommandFailure("\(error) Or does this port want --direct-tls?")
+            try await account.connect(retrying: retrying)
+        } catch {
+            throw Self.advised(error, account)
         }
         try await account.caughtUp()
+    }
+
+    /// The error, with a hint where the port may be the wrong one.
+    static func advised(_ error: any Error, _ account: Account) -> any Error {
+        guard let failure = error as? TransportError, failure.code == .connectionReset,
+            account.configuration.server?.security == .startTLS
+        else { return error }
+        return CommandFailure("\(failure) Or does this port want --direct-tls?")
     }
 
     /// Whether the server keeps this session when its stream breaks.
@@ -128,12 +136,18 @@ enum ClientApp {
         var time: String
         var body: String
 
-        /// One line: whatever people write stays inside of it.
-        var text: String {
+        /// One line, and each further line of the body moved in, so that no body looks like another message.
+        var text: VisibleText {
             let name = nick.map { "\(peer) \($0)" } ?? peer
-            let shown = body.split(separator: "\n", omittingEmptySubsequences: false).joined(
-                separator: "\n    ")
-            return "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(Terminal.harmless(shown))"
+            return
+                "\(time.prefix(16)) \(own ? "to \(peer)" : name): \(VisibleText(joining: lines, by: "\n    "))"
+        }
+
+        /// By bytes: to Swift the end of a line CR LF is one character, which is no line feed.
+        private var lines: [VisibleText] {
+            body.utf8.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).map {
+                "\(Substring($0.last == UInt8(ascii: "\r") ? $0.dropLast() : $0))"
+            }
         }
     }
 
@@ -144,7 +158,7 @@ enum ClientApp {
         func read(_ row: borrowing Row) -> (row: Int64, line: Line) {
             let line = Line(
                 peer: row.text(1), nick: row.optionalText(2), own: row.integer(3) != 0,
-                time: DateTime.text(row.integer(4)), body: row.text(5))
+                time: DateTime.text(row.quantity(4)), body: row.text(5))
             return (row.integer(0), line)
         }
         guard let peer else { return try step.first(sql) { (row) throws(HandlerError) in read(row) } }
@@ -179,9 +193,9 @@ extension Client {
         }
     }
 
-    static func json(_ value: some Encodable) throws -> String {
+    static func json(_ value: some Encodable) throws -> VisibleText {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-        return String(decoding: try encoder.encode(value), as: UTF8.self)
+        return VisibleText(json: String(decoding: try encoder.encode(value), as: UTF8.self))
     }
 }

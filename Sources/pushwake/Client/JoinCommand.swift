@@ -25,7 +25,7 @@ struct JoinCommand {
         }
         isJSON = arguments.has("--json")
         client = try Client(arguments)
-        nick = arguments.value("--nick") ?? client.account.configuration.jid.local ?? "pushwake"
+        nick = arguments.value("--nick") ?? client.account.configuration.jid.local?.string ?? "pushwake"
     }
 
     func run() async throws -> Int32 {
@@ -34,7 +34,7 @@ struct JoinCommand {
         let end = CommandEnd(of: account)
         let stopped = Client.untilStopped(account)
         Terminal.writeError("joining \(room) as \(nick) …\n")
-        try await client.connect()
+        try await client.connect(retrying: true)
         let events = account.events(of: RoomEvent.self)
         let joined = try await account.rooms.join(room, as: nick, history: .last(20))
         guard joined.outcome == .joined else {
@@ -78,7 +78,7 @@ struct JoinCommand {
                 Terminal.writeError("out of \(room) for now: \(sentence)\n")
             case .joined(let nick, _) where isOut:
                 isOut = false
-                Terminal.writeError("in \(room) again as \(Terminal.harmless(nick))\n")
+                Terminal.writeError("in \(room) again as \(nick)\n")
             case .refused(let error):
                 let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
                 guard state == .wanted else {
@@ -86,7 +86,7 @@ struct JoinCommand {
                         "\(room) does not let the account in again: \(sentence(.refused(error)))")
                 }
             case .messageRefused(_, let error):
-                Terminal.writeError("a message was not taken: \(Terminal.harmless("\(error)"))\n")
+                Terminal.writeError("a message was not taken: \(error)\n")
             case .messageUnconfirmed: Terminal.writeError("nobody knows whether a message was taken\n")
             default: break
             }
@@ -106,7 +106,7 @@ struct JoinCommand {
             case .destroyed(let alternative):
                 "the room was destroyed" + (alternative.map { "; \($0) takes its place" } ?? "")
             }
-        return Terminal.harmless(what + (departure.text.map { " (\($0))" } ?? ""))
+        return what + (departure.text.map { " (\($0))" } ?? "")
     }
 
     private static func sentence(_ outcome: RoomJoined.Outcome) -> String {
@@ -121,7 +121,6 @@ struct JoinCommand {
             .serviceUnavailable: "it is full; try again later",
             .itemNotFound: "somebody is just setting it up; try again in a moment",
         ]
-        return Terminal.harmless(
-            advice[error.condition].map { "\($0) (\(error.condition.rawValue))" } ?? "\(error)")
+        return advice[error.condition].map { "\($0) (\(error.condition.rawValue))" } ?? "\(error)"
     }
 }

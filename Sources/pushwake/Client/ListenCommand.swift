@@ -15,7 +15,7 @@ struct ListenCommand {
         let (client, isJSON) = (client, isJSON)
         let end = CommandEnd(of: client.account)
         let stopped = Client.untilStopped(client.account)
-        try await client.connect()
+        try await client.connect(retrying: true)
         Terminal.writeError("listening as \(client.account.configuration.jid)\n")
         let showing = end.watch { try await client.showMessages(isJSON: isJSON) }
         let error = await stopped.value
@@ -27,15 +27,23 @@ struct ListenCommand {
 }
 
 extension Client {
-    /// Waits until the account stops for good.
+    /// Waits until the account stops for good, and says meanwhile why it is not connected.
     static func untilStopped(_ account: Account) -> Task<AccountError?, Never> {
         let events = account.events
         return Task {
+            var wasConnected = false
             for await event in events {
                 switch event {
+                case .bound: wasConnected = true
+                case .retrying(let wait, let reason) where !wasConnected:
+                    let seconds = max(1, wait.components.seconds)
+                    Terminal.writeError(
+                        "not connected: \(advised(reason, account))\ntrying again in \(seconds) s\n")
                 case .stopped(let error): return error
                 case .suspended(let error): Terminal.writeError("the connection broke: \(error)\n")
-                case .resumed: Terminal.writeError("connected again; nothing was lost\n")
+                case .resumed where wasConnected:
+                    Terminal.writeError("connected again; nothing was lost\n")
+                case .resumed: wasConnected = true
                 default: break
                 }
             }

@@ -26,7 +26,7 @@ struct LoginCommand {
         }
         let name = info.identities.first { $0.category == "server" }?.name ?? account.configuration.jid.domain
         Terminal.say("logged in as \(state.jid)")
-        Terminal.say(Self.sentence(Terminal.harmless(name), offers, canResume: state.canResume))
+        Terminal.say("\(Self.sentence(name.string, offers, canResume: state.canResume))")
         Terminal.say("\(Terminal.count(state.contacts, "contact"))")
         if state.unseen > 0 {
             let wait = state.unseen == 1 ? "waits" : "wait"
@@ -38,7 +38,7 @@ struct LoginCommand {
     }
 
     /// What the server does for the account itself, such as keeping an archive.
-    private func ownFeatures() async throws -> Set<String> {
+    private func ownFeatures() async throws -> Set<ForeignText> {
         do {
             return try await client.account.disco.info(of: client.account.configuration.jid.bare).features
         } catch is StanzaError {
@@ -47,7 +47,7 @@ struct LoginCommand {
     }
 
     /// What matters to a messenger, of what the server has and has not.
-    static func sentence(_ server: String, _ features: Set<String>, canResume: Bool) -> String {
+    static func sentence(_ server: String, _ features: Set<ForeignText>, canResume: Bool) -> String {
         let known = [
             ("resumption", canResume), ("archive", features.contains(Namespaces.mam)),
             ("carbons", features.contains(Namespaces.carbons)), ("push", features.contains(Namespaces.push)),

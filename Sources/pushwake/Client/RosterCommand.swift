@@ -96,7 +96,7 @@ struct RosterCommand {
         }
 
         var text: String {
-            let name = name.map { " (\(Terminal.harmless($0)))" } ?? ""
+            let name = name.map { " (\($0))" } ?? ""
             let asked = isAsked ? ", was asked for their presence" : ""
             return "\(isOnline ? "●" : "○") \(jid)\(name)  \(subscription)\(asked)"
         }
@@ -118,8 +118,9 @@ struct RosterCommand {
             for item in items {
                 contacts.append(
                     Contact(
-                        jid: item.jid.description, name: item.name, subscription: item.subscription.rawValue,
-                        isAsked: item.isAsking, groups: item.groups,
+                        jid: item.jid.description, name: item.name?.string,
+                        subscription: item.subscription.rawValue,
+                        isAsked: item.isAsking, groups: item.groups.map(\.string),
                         isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
             }
             return (contacts, try roster.requests(in: step).map(\.jid.description))
@@ -129,7 +130,7 @@ struct RosterCommand {
             for request in requests { Terminal.say(try Client.json(Request(jid: request))) }
             return
         }
-        for contact in contacts { Terminal.say(contact.text) }
+        for contact in contacts { Terminal.say("\(contact.text)") }
         if contacts.isEmpty { Terminal.say("no contacts; add one with 'pushwake roster add USER@DOMAIN'") }
         for request in requests {
             Terminal.say("\(request) asks to see the account's presence: 'pushwake roster accept \(request)'")

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import XMPPCore
 import XMPPTestKit
 
 /// `pushwake backlog`: a worker that finds much, in a store that is full, within a phone's limits.
@@ -53,7 +54,7 @@ struct BacklogCommand {
             }
         }
         let verdict = try measure(in: workFolder)
-        Terminal.say(isJSON ? try verdict.json() : verdict.summary)
+        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
         isGood = verdict.isGood
         return isGood ? 0 : 1
     }

@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// `pushwake completion bash|zsh|fish`: what a shell needs to complete commands and options.
 struct CompletionCommand {
     private let shell: Completion.Shell
@@ -12,7 +14,7 @@ struct CompletionCommand {
     }
 
     func run() -> Int32 {
-        Terminal.say(Completion.script(shell))
+        Terminal.say(VisibleText(lines: Completion.script(shell)))
         return 0
     }
 }

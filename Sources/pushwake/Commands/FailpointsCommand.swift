@@ -4,7 +4,7 @@ import Handlers
 enum FailpointsCommand {
     static func run(_ words: [String]) throws -> Int32 {
         _ = try Arguments(words, of: "failpoints")
-        for failpoint in Failpoint.allCases { print(failpoint.rawValue) }
+        for failpoint in Failpoint.allCases { Terminal.say("\(failpoint.rawValue)") }
         return 0
     }
 }

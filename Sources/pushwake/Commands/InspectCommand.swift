@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Handlers
 import XMPPAccount
+import XMPPCore
 
 /// `pushwake inspect`: what a store holds, and the repair of handlers that were set aside.
 ///
@@ -42,7 +43,7 @@ struct InspectCommand {
             report.repairs = try StoreRepair.perform(repairs, path: store)
             report.contents = try StoreContents(reader, limit: limit)
         }
-        Terminal.say(isJSON ? try report.json() : report.text(.current()))
+        Terminal.say(isJSON ? VisibleText(json: try report.json()) : report.text(.current()))
         return 0
     }
 
@@ -53,10 +54,10 @@ struct InspectCommand {
         var repairs: [StoreRepair.Done]?
 
         /// The contents; or what was done, when something was.
-        func text(_ style: TerminalStyle) -> String {
+        func text(_ style: TerminalStyle) -> VisibleText {
             guard let repairs else { return contents.text(style) }
             guard !repairs.isEmpty else { return "nothing was set aside, so nothing was requeued" }
-            return repairs.map { Terminal.harmless($0.text) }.joined(separator: "\n")
+            return VisibleText(joining: repairs.map { "\($0.text)" })
         }
 
         func json() throws -> String {

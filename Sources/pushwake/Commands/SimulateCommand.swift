@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import XMPPCore
 import XMPPTestKit
 
 /// `pushwake simulate`: the whole story on one machine, with proof.
@@ -78,9 +79,10 @@ struct SimulateCommand {
             try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
             throw error
         }
-        Terminal.say(isJSON ? try json(verdict) : summary(verdict))
+        Terminal.say(isJSON ? VisibleText(json: try json(verdict)) : VisibleText(lines: summary(verdict)))
         try write(
-            simulation, verdict: promise(verdict), isGood: verdict.isGood, summary: summary(verdict))
+            simulation, verdict: promise(verdict), isGood: verdict.isGood,
+            summary: VisibleText(lines: summary(verdict)))
         return verdict
     }
 
@@ -109,7 +111,7 @@ struct SimulateCommand {
 
     /// Writes the page about the run, if one was asked for, and says where it lies.
     private func write(
-        _ simulation: Simulation, verdict: String, isGood: Bool, summary: String
+        _ simulation: Simulation, verdict: String, isGood: Bool, summary: VisibleText
     ) throws {
         guard let report else { return }
         let page = try RunReport(

@@ -1,4 +1,5 @@
 import Glibc
+import XMPPCore
 
 /// What a person types at the terminal without it being shown.
 ///
@@ -11,7 +12,7 @@ enum TypedSecret {
     /// Asks, and reads one line.
     ///
     /// - Returns: The line; nil without a terminal, and at the end of input.
-    static func read(_ prompt: String) -> String? {
+    static func read(_ prompt: VisibleText) -> String? {
         terminal = open("/dev/tty", O_RDWR | O_CLOEXEC)
         guard terminal >= 0 else { return nil }
         defer { close(terminal) }
@@ -19,8 +20,8 @@ enum TypedSecret {
         return showingAgain {
             var settings = hidden
             guard tcsetattr(terminal, TCSAFLUSH, &settings) == 0 else { return nil }
-            say(prompt)
-            defer { say("\n") }
+            Terminal.ask(prompt, on: terminal)
+            defer { Terminal.ask("\n", on: terminal) }
             return line()
         }
     }
@@ -57,10 +58,5 @@ enum TypedSecret {
         repeat { count = Glibc.read(terminal, &bytes, bytes.count) } while count < 0 && errno == EINTR
         guard count > 0 else { return nil }
         return String(decoding: bytes[..<count].prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
-    }
-
-    private static func say(_ text: String) {
-        let bytes = Array(text.utf8)
-        _ = write(terminal, bytes, bytes.count)
     }
 }

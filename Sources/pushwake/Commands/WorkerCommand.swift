@@ -35,7 +35,6 @@ struct WorkerCommand {
         let account = try Account(options.configuration, store: store)
         let time = WorkerTime(until: end, account)
         let memory = ProcessMemory.releasingCode(above: Self.comfortable)
-        defer { memory.cancel() }
         let events = account.events
         let isAsked = Flag()
         let handedOver = Task {
@@ -51,11 +50,13 @@ struct WorkerCommand {
             isDone = try await drain(account, until: end, unless: isAsked)
         } catch {
             await time.close()
+            await ProcessMemory.end(memory)
             return try await leave(error, isOver: time.isOver, handedOver)
         }
         // Closing takes code of its own, and so does what libraries do at exit.
         ProcessMemory.releaseCode()
         await time.close()
+        await ProcessMemory.end(memory)
         ProcessMemory.releaseCode()
         return leave(isDone && !time.isOver ? "drained" : "time is over")
     }

@@ -60,11 +60,11 @@ extension StoreContents {
                     epoch: row.integer(2), owner: row.optionalText(3), pid: holder,
                     state: holder.map(ProcessState.of)),
                 session: Session(
-                    number: row.integer(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
-                    isResumable: row.integer(7) != 0, window: row.optionalInteger(8).map { $0 * 1000 },
-                    age: row.optionalInteger(9).map { now - $0 }, handled: row.integer(10),
-                    acknowledged: row.integer(11), deferred: row.integer(12), timesBound: row.integer(13),
-                    timesResumed: row.integer(14)))
+                    number: row.quantity(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
+                    isResumable: row.integer(7) != 0, window: row.optionalQuantity(8).map { $0 * 1000 },
+                    age: row.optionalQuantity(9).map { now - $0 }, handled: row.integer(10),
+                    acknowledged: row.integer(11), deferred: row.integer(12), timesBound: row.quantity(13),
+                    timesResumed: row.quantity(14)))
         }
     }
 
@@ -85,7 +85,7 @@ extension StoreContents {
         ) { (row) throws(HandlerError) in
             Request(
                 account: row.text(0), id: row.text(1), peer: row.optionalText(2), row: row.integer(3),
-                handler: row.text(4), age: now - row.integer(5), liveLeft: row.integer(6),
+                handler: row.text(4), age: now - row.quantity(5), liveLeft: row.quantity(6),
                 session: row.optionalInteger(7))
         }
         return Rows(count: try count("request", snapshot), shown: shown)
@@ -108,7 +108,7 @@ extension StoreContents {
             return Stanza(
                 account: row.text(0), seq: row.integer(1),
                 kind: kinds.indices.contains(kind) ? kinds[kind] : "unknown", id: row.optionalText(3),
-                bytes: row.integer(4), age: now - row.integer(5), session: row.optionalInteger(6),
+                bytes: row.integer(4), age: now - row.quantity(5), session: row.optionalInteger(6),
                 handler: row.optionalText(7))
         }
         return Rows(count: try count("outbox", snapshot), shown: shown)
@@ -129,14 +129,14 @@ extension StoreContents {
             WHERE \(condition) ORDER BY due IS NULL, due, live_due, id LIMIT ?
             """, limit
         ) { (row) throws(HandlerError) in
-            let period = row.optionalInteger(4)
-            let attempts = Int(row.integer(6))
+            let period = row.optionalQuantity(4)
+            let attempts = Int(row.quantity(6))
             let kind: Timer.Kind =
                 period != nil
                 ? .periodic : row.integer(5) != 0 ? .deadline : attempts > 0 ? .retry : .timer
             return Timer(
                 row: row.integer(0), handler: row.text(1), arguments: "", kind: kind,
-                left: row.optionalInteger(2).map { $0 - now }, liveLeft: row.optionalInteger(3),
+                left: row.optionalQuantity(2).map { $0 - now }, liveLeft: row.optionalQuantity(3),
                 period: period, attempts: attempts, reason: row.optionalText(7))
         }
         for index in shown.indices {
@@ -186,7 +186,7 @@ extension StoreContents {
         ) { (row) throws(HandlerError) in
             Ending(
                 row: row.integer(0), handler: row.text(1), outcome: outcome(row.integer(2)),
-                reason: row.optionalText(3), age: now - row.integer(4))
+                reason: row.optionalText(3), age: now - row.quantity(4))
         }
         return recent
     }

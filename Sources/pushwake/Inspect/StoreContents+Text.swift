@@ -1,9 +1,10 @@
 import Handlers
+import XMPPCore
 
 /// What `inspect` shows to people.
 extension StoreContents {
-    func text(_ style: TerminalStyle) -> String {
-        var lines = [style.heading("store"), "  \(Terminal.harmless(store))"]
+    func text(_ style: TerminalStyle) -> VisibleText {
+        var lines = [style.heading("store"), "  \(store)"]
         lines += processLines(style)
         for account in accounts { lines += accountLines(account, style) }
         lines += section("requests", requests.count, requestTable, requests.shown.count, style)
@@ -17,7 +18,7 @@ extension StoreContents {
         lines += section("standing", standing.reduce(0) { $0 + $1.count }, names(standing), nil, style)
         lines += section("events", events, nil, nil, style)
         lines += endingLines(style)
-        return lines.joined(separator: "\n")
+        return VisibleText(joining: lines)
     }
 
     // MARK: Sections
@@ -25,10 +26,10 @@ extension StoreContents {
     /// - Parameter shown: How many of them the table shows; nil when it shows all in its own way.
     private func section(
         _ name: String, _ count: Int64, _ table: TextTable?, _ shown: Int?, _ style: TerminalStyle
-    ) -> [String] {
+    ) -> [VisibleText] {
         let isBad = name == "quarantined" || name == "parked"
-        let title = "\(name): \(count == 0 ? "none" : String(count))"
-        var lines = ["", isBad && count > 0 ? style.warning(title) : style.heading(title)]
+        let title: VisibleText = "\(name): \(count == 0 ? "none" : String(count))"
+        var lines: [VisibleText] = ["", isBad && count > 0 ? style.warning(title) : style.heading(title)]
         guard count > 0, let table else { return lines }
         lines += indented(table, style)
         if let shown, shown < count {
@@ -37,14 +38,14 @@ extension StoreContents {
         return lines
     }
 
-    private func indented(_ table: TextTable, _ style: TerminalStyle) -> [String] {
-        let lines = table.lines(width: style.width.map { max(16, $0 - 2) }).map { "  " + $0 }
+    private func indented(_ table: TextTable, _ style: TerminalStyle) -> [VisibleText] {
+        let lines = table.lines(width: style.width.map { max(16, $0 - 2) }).map { VisibleText("  \($0)") }
         // In a table the first line names the columns; in records no line does.
-        guard let first = lines.first, !first.hasPrefix("  - ") else { return lines }
+        guard let first = lines.first, !first.description.hasPrefix("  - ") else { return lines }
         return [style.faint(first)] + lines.dropFirst()
     }
 
-    private func processLines(_ style: TerminalStyle) -> [String] {
+    private func processLines(_ style: TerminalStyle) -> [VisibleText] {
         var table = TextTable([
             .init(name: "process", isNumber: true), .init(name: "state"), .init(name: "seat", isNumber: true),
             .init(name: "handler", isNumber: true),
@@ -58,7 +59,7 @@ extension StoreContents {
         return section("open in", Int64(processes.count), table, processes.count, style)
     }
 
-    private func accountLines(_ account: Account, _ style: TerminalStyle) -> [String] {
+    private func accountLines(_ account: Account, _ style: TerminalStyle) -> [VisibleText] {
         let (ownership, session) = (account.ownership, account.session)
         let fields = [
             ("owner", owner(ownership)), ("session", stream(session)), ("resumable", resumability(session)),
@@ -71,8 +72,10 @@ extension StoreContents {
                 "bound \(Terminal.count(session.timesBound, "time")), resumed \(Terminal.count(session.timesResumed, "time"))"
             ),
         ]
-        return ["", style.heading("account \(Terminal.harmless(account.jid))")]
-            + TextTable.fields(fields, width: style.width.map { max(16, $0 - 2) }).map { "  " + $0 }
+        return ["", style.heading("account \(account.jid)")]
+            + TextTable.fields(fields, width: style.width.map { max(16, $0 - 2) }).map {
+                VisibleText("  \($0)")
+            }
     }
 
     private func stream(_ session: Session) -> String {
@@ -100,7 +103,7 @@ extension StoreContents {
             ? "yes, for \(Span.text(left)) more" : "probably not: its time ended \(Span.text(-left)) ago"
     }
 
-    private func endingLines(_ style: TerminalStyle) -> [String] {
+    private func endingLines(_ style: TerminalStyle) -> [VisibleText] {
         let total = endings.values.reduce(0, +)
         var lines = section("endings", total, nil, nil, style)
         guard total > 0 else { return lines }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import XMPPCore
 
 /// How standard output is written: its width and whether it is colored.
 struct TerminalStyle {
@@ -24,9 +25,9 @@ struct TerminalStyle {
         environment["NO_COLOR", default: ""].isEmpty && environment["TERM"] != "dumb"
     }
 
-    func heading(_ text: String) -> String { isColored ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
-    func warning(_ text: String) -> String { isColored ? "\u{1B}[31m\(text)\u{1B}[0m" : text }
-    func faint(_ text: String) -> String { isColored ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
+    func heading(_ text: VisibleText) -> VisibleText { isColored ? "\u{1B}[1m\(text)\u{1B}[0m" : text }
+    func warning(_ text: VisibleText) -> VisibleText { isColored ? "\u{1B}[31m\(text)\u{1B}[0m" : text }
+    func faint(_ text: VisibleText) -> VisibleText { isColored ? "\u{1B}[2m\(text)\u{1B}[0m" : text }
 
     private static func variable(_ name: String) -> String? {
         guard let value = getenv(name).map({ String(cString: $0) }), !value.isEmpty else { return nil }

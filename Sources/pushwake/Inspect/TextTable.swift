@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// A table of plain text that fits the terminal: columns that may be shortened are, and where that is not enough each
 /// row becomes a few lines of its own.
 struct TextTable {
@@ -15,10 +17,10 @@ struct TextTable {
 
     init(_ columns: [Column]) { self.columns = columns }
 
-    /// - Parameter cells: As many as there are columns; what would break a line or steer the terminal is taken out.
+    /// - Parameter cells: As many as there are columns; what would break a line or steer the terminal is made visible.
     mutating func add(_ cells: [String]) {
         precondition(cells.count == columns.count)
-        rows.append(cells.map { Self.oneLine($0) })
+        rows.append(cells.map(Self.oneLine))
     }
 
     /// - Parameter width: How many characters fit on a line; nil for any number.
@@ -79,8 +81,13 @@ struct TextTable {
 
     // MARK: Text
 
+    /// How many code points of a value are shown; `--json` has it whole.
+    private static let cellLimit = 4096
+
     private static func oneLine(_ text: String) -> String {
-        Terminal.harmless(text).replacing("\n", with: " ")
+        let part = text.unicodeScalars.prefix(cellLimit)
+        return part.endIndex == text.endIndex
+            ? VisibleText(text).description : VisibleText(String(part) + "…").description
     }
 
     private static func shortened(_ text: String, to limit: Int) -> String {
@@ -92,8 +99,7 @@ struct TextTable {
     private static func broken(_ text: String, at limit: Int) -> [String] {
         var parts: [String] = []
         var rest = text[...]
-        while width(of: String(rest)) > limit {
-            let whole = fitting(rest, limit)
+        while case let whole = fitting(rest, limit), whole.endIndex != rest.endIndex {
             // A line that is full at the end of a word ends there.
             let end = rest[whole.endIndex] == " " ? whole.endIndex : whole.lastIndex(of: " ")
             let space = end.flatMap { width(of: String(whole[..<$0])) * 2 > limit ? $0 : nil }

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Handlers
+import XMPPCore
 
 /// What the page of a run shows; times in milliseconds since the run began.
 struct RunReport: Encodable {
@@ -30,14 +31,15 @@ struct RunReport: Encodable {
             try row.encode(flight.id)
             try row.encode(name)
             let isLong = flight.arguments.utf8.count > Self.argumentLimit
-            try row.encode(
-                isLong ? flight.arguments.prefix(Self.argumentLimit) + " …" : flight.arguments)
+            let arguments =
+                isLong ? flight.arguments.prefix(Self.argumentLimit) + " …" : flight.arguments[...]
+            try row.encode(VisibleText(json: String(arguments)).description)
             try row.encode(flight.bound - start)
             try row.encode(flight.ended.map { $0 - start })
             try row.encode(flight.outcome.map { Int($0.rawValue) - 1 } ?? 4)
             try row.encode(boundBy)
             try row.encode(endedBy)
-            try row.encode(flight.reason)
+            try row.encode(flight.reason.map { VisibleText($0).description })
             try row.encode(flight.trace)
             if !flight.failures.isEmpty { try row.encode(flight.failures.map { $0 - start }) }
         }
@@ -57,10 +59,11 @@ struct RunReport: Encodable {
     var handlers: [Bar]
 
     init(
-        title: String, verdict: String, isGood: Bool, summary: String, lives: [Chronicle.Life],
+        title: VisibleText, verdict: String, isGood: Bool, summary: VisibleText, lives: [Chronicle.Life],
         marks: [Chronicle.Mark], record: FlightRecorder.Record
     ) {
-        (self.title, self.verdict, self.isGood, self.summary) = (title, verdict, isGood, summary)
+        (self.title, self.verdict, self.isGood) = (title.description, verdict, isGood)
+        self.summary = summary.description
         let marks = (marks + record.sessions).sorted { $0.at < $1.at }
         let flights = record.flights
         let times =
@@ -72,11 +75,15 @@ struct RunReport: Encodable {
         processes = lives.map { life in
             Process(
                 role: life.role, pid: life.pid, start: life.start - start, end: (life.end ?? end) - start,
-                fate: life.fate, frozen: life.frozen.map { [$0[0] - start, ($0.last ?? $0[0]) - start] })
+                fate: VisibleText(life.fate).description,
+                frozen: life.frozen.map { [$0[0] - start, ($0.last ?? $0[0]) - start] })
         }
-        self.marks = marks.map { .init(at: $0.at - start, kind: $0.kind, text: $0.text) }
-        names = Set(flights.map(\.name)).sorted()
-        let places = Dictionary(uniqueKeysWithValues: names.enumerated().map { ($0.element, $0.offset) })
+        self.marks = marks.map {
+            .init(at: $0.at - start, kind: $0.kind, text: VisibleText($0.text).description)
+        }
+        let known = Set(flights.map(\.name)).sorted()
+        names = known.map { VisibleText($0).description }
+        let places = Dictionary(uniqueKeysWithValues: known.enumerated().map { ($0.element, $0.offset) })
         let owners = Self.owners(record.epochs, lives)
         handlers = flights.map { flight in
             Bar(

@@ -275,7 +275,9 @@ const lasted = time => time < 1000 ? time + ' ms' : (time / 1000).toFixed(2) + '
 const processName = index => index === null || !data.processes[index] ? 'a process that is not known'
   : data.processes[index].role + ' (process ' + data.processes[index].pid + ')';
 
+/** An escape stands for a character that must stay visible. */
 function pretty(text) {
+  if (text.includes('\\u')) return text;
   try { return JSON.stringify(JSON.parse(text), null, 1).replace(/\n\s*/g, ' '); } catch { return text; }
 }
 

@@ -161,7 +161,7 @@ private final class Notebook: Sendable {
             if stanza["type"] != "error" { state.withLock { $0.sightings.messages.append(arrival) } }
         } else if let question = stanza.child("question", SimulationApp.namespace) {
             state.withLock { $0.sightings.requests.append(arrival) }
-            answer(stanza, question, bot, id: arrival.id)
+            answer(stanza, question, bot, id: arrival.id.string)
         }
     }
 
@@ -178,7 +178,7 @@ private final class Notebook: Sendable {
         let want = question["want"]
         if want == "silence" { return }
         if want == "later" { return state.withLock { $0.later.append(request) } }
-        state.withLock { _ = $0.sightings.answered.insert(id) }
+        state.withLock { _ = $0.sightings.answered.insert(ForeignText(id)) }
         if want == "error" {
             bot.refuse(request, StanzaError(.itemNotFound))
         } else {

@@ -164,9 +164,11 @@ final class RealServerWorld: SimulationWorld {
         for record in try client.log() {
             let id = record.id ?? ""
             switch record.kind {
-            case .received: sightings.messages.append(.init(id: id, from: record.from ?? ""))
-            case .request: sightings.requests.append(.init(id: id, from: record.from ?? ""))
-            case .answer: sightings.answered.insert(id)
+            case .received:
+                sightings.messages.append(.init(id: ForeignText(id), from: ForeignText(record.from ?? "")))
+            case .request:
+                sightings.requests.append(.init(id: ForeignText(id), from: ForeignText(record.from ?? "")))
+            case .answer: sightings.answered.insert(ForeignText(id))
             case .sent: sightings.sent.append(id)
             case .published: sightings.published += 1
             default: break

@@ -62,9 +62,9 @@ enum NetworkFault: CaseIterable {
 /// What the peer wrote down.
 struct PeerSightings {
     struct Arrival: Hashable {
-        let id: String
+        let id: ForeignText
         /// The full address it came from: a new one for every session of ours.
-        let from: String
+        let from: ForeignText
     }
 
     /// Messages that reached the peer, in order, copies included.
@@ -72,7 +72,7 @@ struct PeerSightings {
     /// Requests that reached the peer, in order, copies included.
     var requests: [Arrival] = []
     /// Ids of requests that the peer answered.
-    var answered: Set<String> = []
+    var answered: Set<ForeignText> = []
     /// Ids of messages that the peer sent.
     var sent: [String] = []
     /// How many items the peer published: numbered from 1, each in the place of the one before.

@@ -22,7 +22,7 @@ enum StormApp {
         static let id = "storm.received"
 
         func run(_ call: borrowing Call<MessageReceived>) throws {
-            guard let id = call.message.id, let dash = id.lastIndex(of: "-"),
+            guard let id = call.message.id?.string, let dash = id.lastIndex(of: "-"),
                 let number = Int64(id[id.index(after: dash)...])
             else { return }
             try call.step.execute(

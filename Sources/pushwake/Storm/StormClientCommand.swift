@@ -50,6 +50,7 @@ struct StormClientCommand {
         try await account.caughtUp()
         Terminal.say("done peak-kib=\(ProcessMemory.peakKibibytes)")
         await account.close()
+        await ProcessMemory.end(memory)
         return 0
     }
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
+import XMPPCore
 import XMPPTestKit
 
 /// `pushwake storm`: a login after a long absence, killed on the way, with proof.
@@ -45,7 +46,7 @@ struct StormCommand {
         var keepsFolder = folder != nil
         defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
         let verdict = try storm(in: workFolder)
-        Terminal.say(isJSON ? try verdict.json() : verdict.summary)
+        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
         if !verdict.isGood {
             keepsFolder = true
             Terminal.complain("the database of this run is in \(workFolder)")

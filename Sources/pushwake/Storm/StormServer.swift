@@ -70,7 +70,7 @@ final class StormServer {
     }
 
     /// XEP-0045 section 7.2.2: the presence that says that one is in.
-    private static func entry(to recipient: String?, id: String?) -> Element {
+    private static func entry(to recipient: ForeignText?, id: ForeignText?) -> Element {
         let item = Element(
             "item", namespace: Namespaces.mucUser,
             attributes: ["affiliation": "member", "role": "participant"])
@@ -81,7 +81,7 @@ final class StormServer {
     }
 
     /// The last thing that a room sends to who enters.
-    private static func subject(to recipient: String?) -> Element {
+    private static func subject(to recipient: ForeignText?) -> Element {
         Element(
             "message", namespace: Namespaces.client, attributes: ["to": recipient, "type": "groupchat"],
             children: [Element("subject", namespace: Namespaces.client, text: "the storm")])

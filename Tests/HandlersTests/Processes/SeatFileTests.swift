@@ -143,7 +143,7 @@ import Testing
             }
             let path = kind == "missing" ? folder.path + "/none/store.db" : folder.file()
             let error = #expect(throws: HandlerError.self) { _ = try sitDown(path) }
-            #expect(error?.code == .databaseUnavailable)
+            #expect(error?.code == (kind == "missing" ? .databaseUnavailable : .databaseForeign))
         }
     }
 

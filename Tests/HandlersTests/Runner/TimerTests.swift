@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import Synchronization
 import TestThreads
 import Testing
 import XMPPTestKit
@@ -111,6 +112,66 @@ private struct Stored: DurableEvent, Equatable {
                 #expect(try rig.store.ending(of: id)?.outcome == .timeout)
                 #expect(try rig.store.notes() == ["s gone: test.say timed-out"])
             }
+        }
+    }
+
+    @Test("X21 while its deadline is far, live time is counted once a minute, and a freeze does not reach it")
+    func rareTick() throws {
+        try withFolder { folder in
+            let clock = VirtualClock()
+            try withRig(folder.file(), [Say.self, Gone.self], clock: clock) { rig in
+                try rig.runner.runDue()
+                try rig.store.step {
+                    _ = try $0.bind(
+                        Say(name: "s").durable.orElse(Gone(name: "s").durable), timeout: .seconds(300))
+                }
+                // How long it may rest, and what it has counted by then.
+                var rests: [Int64?] = []
+                for _ in 0..<3 {
+                    rests.append(try rig.runner.runDue())
+                    clock.advance(by: .seconds(60))
+                }
+                rests.append(try rig.runner.runDue())
+                #expect(rests == [60_000, 60_000, 60_000, 10_000])
+                #expect(try rig.store.step { try $0.liveTime() } == 180_000)
+                // Near the deadline, a day counts little.
+                clock.advance(by: .seconds(86_400))
+                try rig.runner.runDue()
+                #expect(try rig.store.step { try $0.liveTime() } == 195_000)
+                #expect(try rig.store.notes() == [])
+            }
+        }
+    }
+
+    /// How far the wall clock is ahead.
+    private final class Leap: Sendable {
+        let milliseconds = Atomic<Int64>(0)
+    }
+
+    @Test(
+        "X21 who wakes for something else has the runner look at a wall clock that leapt, and it rests otherwise"
+    )
+    func look() async throws {
+        try await withFolder { folder in
+            let leap = Leap()
+            let time = TimeSource(wallMilliseconds: {
+                TimeSource.systemWallMilliseconds() + leap.milliseconds.load(ordering: .relaxed)
+            })
+            let store = try HandlerStore(
+                path: folder.file(), registry: HandlerRegistry([Chime.self]), schemas: [notes], time: time)
+            let runner = try HandlerRunner(store)
+            try store.step { _ = try $0.schedule(Chime(name: "c").durable, after: .seconds(3600)) }
+            _ = try await runner.drain(for: .seconds(30))
+            runner.rest(atMost: 600_000)
+            leap.milliseconds.store(3_600_000, ordering: .relaxed)
+            let end = ContinuousClock.now + .seconds(30)
+            while try store.notes().isEmpty, ContinuousClock.now < end {
+                // Again and again, as who wakes now and then does: a look during a pass is not repeated for it.
+                runner.look()
+                try await Task.sleep(for: .milliseconds(5))
+            }
+            #expect(try store.notes().count == 1)
+            runner.close()
         }
     }
 

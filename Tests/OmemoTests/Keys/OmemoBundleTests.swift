@@ -57,7 +57,7 @@ import XMPPCore
             for text in ["", "AAAA", "!", String(repeating: "A", count: 4000)] {
                 var element = good
                 var part = good.elements[index]
-                part.children = [.text(text)]
+                part.children = [.text(ForeignText(text))]
                 element.children[index] = .element(part)
                 #expect(throws: OmemoError.self) { try OmemoBundle(element, version) }
             }

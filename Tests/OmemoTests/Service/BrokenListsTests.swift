@@ -63,7 +63,9 @@ import XMPPCore
 
     private func expire(_ id: String, _ client: World.Client) throws {
         try client.step { step in
-            guard let request = try client.account.requests.take(id: id, in: step) else { return }
+            guard let request = try client.account.requests.take(id: ForeignText(id), in: step) else {
+                return
+            }
             let iq = IQ(
                 type: .error, from: request.peer, id: id, payload: StanzaError(.remoteServerTimeout).element)
             try step.end(
@@ -81,7 +83,9 @@ import XMPPCore
                 for id in try step.all(
                     "SELECT stanza_id FROM request", read: { (row) throws(HandlerError) in row.text(0) })
                 {
-                    guard let request = try a.account.requests.take(id: id, in: step) else { continue }
+                    guard let request = try a.account.requests.take(id: ForeignText(id), in: step) else {
+                        continue
+                    }
                     try step.invalidate(request.handler, reason: .sessionLost, environment: a.account)
                 }
             }
@@ -242,7 +246,7 @@ import XMPPCore
                 let key = "\(romeo) \(version.bundleNode(device))"
                 world.nodes[key]?.removeAll { $0.id == version.bundleItem(device) }
                 if let broken = breaking(bundle) {
-                    world.nodes[key]?.append((version.bundleItem(device), broken))
+                    world.nodes[key]?.append((ForeignText(version.bundleItem(device)), broken))
                 }
             }
             try a.send("one", to: romeo)
@@ -339,7 +343,7 @@ import XMPPCore
                 signature: bundle.signature, preKeys: bundle.preKeys + keys)
             #expect(try OmemoBundle(huge.element, version).preKeys.count <= OmemoBundle.maximumPreKeys)
             let key = "\(romeo) \(version.bundleNode(device))"
-            world.nodes[key] = [(version.bundleItem(device), huge.element)]
+            world.nodes[key] = [(ForeignText(version.bundleItem(device)), huge.element)]
         }
         try a.send("one", to: romeo)
         try world.settle()

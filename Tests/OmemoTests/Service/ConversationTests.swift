@@ -217,7 +217,7 @@ import XMPPCore
         let clients = try [juliet, romeo, mercutio].map { try world.add($0 + "/a") }
         try world.settle()
         let room = try JID("garden@rooms.lit")
-        let members: [JID: String?] = [
+        let members: [JID: ForeignText?] = [
             try JID(juliet): "juliet", try JID(romeo): "romeo", try JID(mercutio): "mercutio",
         ]
         for client in clients { try client.step { try client.omemo.setMembers(members, of: room, in: $0) } }
@@ -231,7 +231,7 @@ import XMPPCore
             #expect(try client.heard() == (0..<3).filter { $0 != index }.map { "m\($0) blind" })
         }
         var private1 = try #require(clients[0].sent.first { $0["type"] == "groupchat" })
-        (private1["type"], private1["to"], private1["id"]) = ("chat", romeo, "x")
+        (private1["type"], private1["to"], private1["id"]) = ("chat", ForeignText(romeo), "x")
         // The ratchet knows this message, so a fresh one is turned.
         _ = try clients[0].step {
             try clients[0].omemo.send(OmemoContent(body: "turned"), toRoom: room, in: $0)
@@ -239,7 +239,7 @@ import XMPPCore
         clients[1].isOnline = false
         try world.settle()
         let index = try #require(clients[1].inbox.firstIndex { $0["type"] == "groupchat" })
-        (clients[1].inbox[index]["type"], clients[1].inbox[index]["from"]) = ("chat", juliet + "/a")
+        (clients[1].inbox[index]["type"], clients[1].inbox[index]["from"]) = ("chat", "\(juliet)/a")
         clients[1].isOnline = true
         try world.settle()
         #expect(try clients[1].heard() == ["failed envelope-rejected"])

@@ -23,7 +23,7 @@ import XMPPCore
         let (world, a, _) = try pair()
         var bounced = try #require(
             a.sent.first { $0.child("encrypted", OmemoVersion.omemo2.namespace) != nil })
-        (bounced["type"], bounced["from"], bounced["to"]) = ("error", romeo, juliet + "/a")
+        (bounced["type"], bounced["from"], bounced["to"]) = ("error", ForeignText(romeo), "\(juliet)/a")
         bounced.append(StanzaError(.serviceUnavailable).element)
         try world.receive(bounced, a)
         #expect(try a.heard() == [])
@@ -105,8 +105,8 @@ import XMPPCore
             try b.texts("SELECT count(*) FROM omemo_\(table) WHERE jid = 'evil@verona.lit'")
         }
         try world.settle()
-        #expect(try rows("duty") == ["\(OmemoDutyTable.maximumRepairs)"])
-        #expect(try rows("fetch") == ["\(OmemoDutyTable.maximumRepairs)"])
+        #expect(try rows("duty") == ["\(OmemoDutyTable.maximumEach)"])
+        #expect(try rows("fetch") == ["\(OmemoDutyTable.maximumEach)"])
         world.clock.now += OmemoDutyTable.repairPause + 1
         try world.settle()
         #expect(try rows("duty") == ["0"])

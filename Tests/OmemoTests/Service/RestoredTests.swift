@@ -52,7 +52,7 @@ import XMPPCore
         try a.send("four", to: romeo)
         try world.settle()
         #expect(try b.heard() == ["three blind", "four blind"])
-        try a.step { _ = try $0.execute("DELETE FROM seen") }
+        try a.step { _ = try $0.execute("DELETE FROM seen_mark") }
         try world.receive(again, a)
         try b.send("five", to: juliet)
         try world.settle()

@@ -233,7 +233,7 @@ import XMPPTestKit
         }
         var stanza = OmemoService.stanza([message], to: b.jid.bare, id: StanzaID.random(), type: .chat)
             .element
-        stanza["from"] = a.jid.description
+        stanza["from"] = a.jid.foreignText
         return stanza
     }
 }

@@ -73,7 +73,9 @@ final class OfflineAccount {
         _ id: String, _ body: (PendingIQTable.Request, borrowing Step) throws -> Void
     ) throws {
         try store.step { step in
-            guard let request = try account.requests.take(id: id, in: step) else { throw NoSuchRequest() }
+            guard let request = try account.requests.take(id: ForeignText(id), in: step) else {
+                throw NoSuchRequest()
+            }
             try body(request, step)
         }
     }

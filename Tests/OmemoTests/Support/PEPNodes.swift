@@ -5,9 +5,9 @@ import XMPPTestKit
 
 /// The nodes of a PEP service: by owner and node, item ids and payloads in order.
 struct PEPNodes {
-    var nodes: [String: [(id: String, payload: Element)]] = [:]
+    var nodes: [String: [(id: ForeignText, payload: Element)]] = [:]
     /// What was published last, for whoever pushes it.
-    private(set) var published: (owner: JID?, node: String, id: String, payload: Element)?
+    private(set) var published: (owner: JID?, node: String, id: ForeignText, payload: Element)?
 
     static func key(_ owner: JID?, _ node: String) -> String { "\(owner?.description ?? "") \(node)" }
 
@@ -50,8 +50,8 @@ struct PEPNodes {
 
     private func addressed(_ answer: IQ, _ request: IQ) -> IQ {
         var element = answer.element
-        element["from"] = request.to?.description
-        element["to"] = request.from?.description
+        element["from"] = request.to?.foreignText
+        element["to"] = request.from?.foreignText
         return (try? IQ(element: element)) ?? answer
     }
 }
@@ -66,7 +66,7 @@ final class PEPService: Sendable {
             guard let iq = try? IQ(element: stanza), let node = iq.payload?.firstElement?["node"] else {
                 return
             }
-            if let answer = nodes.withLock({ $0.answer(iq, node) }) { bot.send(answer.element) }
+            if let answer = nodes.withLock({ $0.answer(iq, node.string) }) { bot.send(answer.element) }
         }
     }
 }

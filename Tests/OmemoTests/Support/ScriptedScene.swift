@@ -60,6 +60,9 @@ final class ScriptedScene {
         for jid in [Self.romeo, Self.juliet] { pep.serve(try JID(jid), on: server) }
     }
 
+    /// The authority of the server's certificate.
+    var authorityFile: String { certificates.authorityFile }
+
     /// A device, connected and with its keys on the server.
     func device(_ jid: String) async throws -> Ours {
         var configuration = AccountConfiguration(

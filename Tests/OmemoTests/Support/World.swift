@@ -106,7 +106,7 @@ final class World {
     var clients: [Client] = []
     private var pep = PEPNodes()
     /// What PEP holds, by owner and node.
-    var nodes: [String: [(id: String, payload: Element)]] {
+    var nodes: [String: [(id: ForeignText, payload: Element)]] {
         get { pep.nodes }
         set { pep.nodes = newValue }
     }
@@ -222,7 +222,7 @@ final class World {
 
     private func take(_ element: Element, _ client: Client) throws {
         var element = element
-        element["from"] = client.jid.description
+        element["from"] = client.jid.foreignText
         guard let stanza = try Stanza(element) else { return }
         switch stanza {
         case .iq(let iq): if let answer = try answerTo(iq, client) { client.inbox.append(answer.element) }
@@ -259,13 +259,13 @@ final class World {
         guard let pubsub = iq.payload, let request = pubsub.firstElement, let node = request["node"] else {
             return nil
         }
-        if let answer { return answer(iq, node) }
-        return usualAnswer(iq, node)
+        if let answer { return answer(iq, node.string) }
+        return usualAnswer(iq, node.string)
     }
 
     func usualAnswer(_ iq: IQ, _ node: String) -> IQ? {
         let answer = pep.answer(iq, node)
-        if isPushing, let item = pep.published { push(item.node, item.id, item.payload, item.owner) }
+        if isPushing, let item = pep.published { push(item.node, item.id.string, item.payload, item.owner) }
         return answer
     }
 

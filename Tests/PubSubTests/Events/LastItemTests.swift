@@ -143,6 +143,28 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("X20 an item whose id is long is recognized by a digest, and taken back by it")
+    func longIDs() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        let longest = String(repeating: "i", count: SeenItemTable.longestID)
+        let ids = [longest, longest + "i", longest + String(repeating: "i", count: 100_000)]
+        for _ in 0..<10 {
+            for id in ids { try account.receive(event: EventAccount.nick("x", id: id)) }
+        }
+        #expect(try account.takeNotes().count == 3)
+        #expect(
+            try account.number("SELECT max(length(item)) FROM pubsub_seen_item")
+                == Int64(SeenItemTable.longestID + 1))
+        // A digest is nobody's id.
+        try account.receive(event: EventAccount.nick("x", id: SeenItemTable.key(ForeignText(ids[1])).string))
+        #expect(try account.takeNotes().count == 1)
+        let retract = "<items node='\(node)'><retract id='\(ids[2])'/></items>"
+        try account.receive(event: retract)
+        #expect(try account.number("SELECT count(*) FROM pubsub_seen_item") == 3)
+        await account.close()
+    }
+
     @Test("P5 what is kept over all publishers is bounded for each of two handlers that see the same items")
     func boundedTogether() async throws {
         let account = try EventAccount()

@@ -86,7 +86,7 @@ import XMPPTestKit
             try await second.caughtUp()
             #expect(try rig.presence.count == 2)
             #expect(try rig.digests.count == 2)
-            #expect(try await rig.features(second).isSuperset(of: [nicks + "+notify", "urn:x:other+notify"]))
+            #expect(try await rig.features(second).isSuperset(of: ["\(nicks)+notify", "urn:x:other+notify"]))
             // Nothing has changed for the third one.
             await second.close()
             let third = try rig.account()

@@ -57,7 +57,7 @@ import XMPPCore
             <info bytes='23456' id='357a8123a30844a3aa99861b6349264ba67a5694' type='image/gif' \
             url='http://avatars.example.org/happy.gif'/></metadata></item></publish></pubsub>
             """)
-        #expect(try AvatarMetadata(avatar.element, itemID: id) == avatar)
+        #expect(try AvatarMetadata(avatar.element, itemID: ForeignText(id)) == avatar)
         let incomplete = try Element(
             parsing:
                 "<metadata xmlns='urn:xmpp:avatar:metadata'><info id='x'/><info id='y' bytes='-' type='t'/></metadata>"
@@ -90,11 +90,11 @@ import XMPPCore
             <value>max</value></field><field var='pubsub#send_last_published_item'><value>never</value></field>\
             <field var='pubsub#access_model'><value>whitelist</value></field></x></publish-options></pubsub>
             """)
-        #expect(try RoomBookmark(bookmark.element, itemID: room.description) == bookmark)
+        #expect(try RoomBookmark(bookmark.element, itemID: room.foreignText) == bookmark)
         let minimal = try Element(parsing: "<conference xmlns='urn:xmpp:bookmarks:1' autojoin='1'/>")
         #expect(
-            try RoomBookmark(minimal, itemID: room.description) == RoomBookmark(room, joinsByItself: true))
-        for id in [nil, "", "a@b@c", "room@conference.example/nick"] {
+            try RoomBookmark(minimal, itemID: room.foreignText) == RoomBookmark(room, joinsByItself: true))
+        for id: ForeignText? in [nil, "", "a@b@c", "room@conference.example/nick"] {
             #expect(throws: PubSubPayloadError.self) { try RoomBookmark(minimal, itemID: id) }
         }
     }
@@ -166,7 +166,7 @@ import XMPPCore
                     in: step)
             }
             var stanza = try Element(parsing: answer, defaultNamespace: Namespaces.client)
-            (stanza["id"], stanza["from"]) = (id, juliet)
+            (stanza["id"], stanza["from"]) = (ForeignText(id), ForeignText(juliet))
             try account.receive(stanza)
         }
         #expect(

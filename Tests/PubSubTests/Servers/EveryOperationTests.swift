@@ -27,12 +27,12 @@ extension OperationsOnServers {
             @discardableResult
             func ask<Context>(
                 _ name: String, _ operation: PubSubOperation<Context>, timeout: Int64? = nil,
-                _ describe: (Context.Value) -> String = { _ in "done" }
+                _ describe: (Context.Value) -> any TextConvertible = { _ in "done" }
             ) async -> Context.Value? {
                 do {
                     let value = try await account.pubsub.request(
                         operation, to: service, timeout: timeout)
-                    lines.append("\(name): \(describe(value))")
+                    lines.append("\(name): \(describe(value).foreignText)")
                     return value
                 } catch let error as PubSubError {
                     let feature = error.unsupportedFeature.map { " \($0)" } ?? ""

@@ -35,7 +35,7 @@ extension OperationsOnServers {
                             PubSubOption("pubsub#notify_delete", ["1"]),
                             PubSubOption("pubsub#send_last_published_item", ["never"]),
                         ]), to: service)
-                #expect(try peer.ask("subscribe", service, node) == "subscribed")
+                #expect(try peer.ask("subscribe", service, node, as: String.self) == "subscribed")
                 #expect(
                     try await pubsub.request(.subscriptions(to: node), to: service).map(\.jid) == [
                         peer.account
@@ -45,9 +45,9 @@ extension OperationsOnServers {
                 #expect(
                     try peer.ask("items", service, node, as: [String].self).sorted() == ["1=one", "2=two"])
                 try await pubsub.request(.retract("1", from: node), to: service)
-                #expect(try peer.ask("items", service, node) == ["2=two"])
+                #expect(try peer.ask("items", service, node, as: [String].self) == ["2=two"])
                 try await pubsub.request(.purge(node), to: service)
-                #expect(try peer.ask("items", service, node) == [String]())
+                #expect(try peer.ask("items", service, node, as: [String].self) == [String]())
                 try await pubsub.request(
                     .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), to: service)
                 // Neither server passes the redirection on.
@@ -156,7 +156,7 @@ extension OperationsOnServers {
                 try await eventually("both publications") { try home.notes.count == 2 }
                 let note = "p main \(home.jid) \(node): published current"
                 #expect(try home.notes == [note, note])
-                #expect(try peer.ask("items", home.jid, node) == ["current=new"])
+                #expect(try peer.ask("items", home.jid, node, as: [String].self) == ["current=new"])
             }
         }
     }

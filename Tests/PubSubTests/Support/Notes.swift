@@ -108,7 +108,7 @@ enum Notes {
     struct Created: Handler {
         static let id = "test.created"
         var tag: String
-        func run(_ call: borrowing Call<PubSubAnswer<String>>) throws {
+        func run(_ call: borrowing Call<PubSubAnswer<ForeignText>>) throws {
             try Notes.add(tag, call.context, in: call.step) { "created \($0)" }
         }
     }

@@ -84,7 +84,9 @@ final class OfflineAccount {
         _ id: String, _ body: (PendingIQTable.Request, borrowing Step) throws -> Void
     ) throws {
         try store.step { step in
-            guard let request = try account.requests.take(id: id, in: step) else { throw NoSuchRequest() }
+            guard let request = try account.requests.take(id: ForeignText(id), in: step) else {
+                throw NoSuchRequest()
+            }
             try body(request, step)
         }
     }
@@ -110,7 +112,7 @@ final class OfflineAccount {
     var newestID: String? {
         get throws {
             try outbox.last.flatMap { xml in
-                try Element(parsing: xml, defaultNamespace: Namespaces.client)["id"]
+                try Element(parsing: xml, defaultNamespace: Namespaces.client)["id"]?.string
             }
         }
     }

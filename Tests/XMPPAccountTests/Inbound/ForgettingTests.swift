@@ -53,7 +53,8 @@ import XMPPTestKit
         }
     }
 
-    @Test("S9 marks of more than one step go, and it is noted when they are gone")
+    @Test(
+        "S9 marks of more than one step go, those of an older store too, and it is noted when they are gone")
     func many() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
@@ -163,18 +164,39 @@ extension HandlerStore {
         _ id: String, age days: Int64, peer: String = "peer@localhost/bot", number: Int64? = nil
     ) throws {
         try step { step in
+            let seen = SeenTable(account: 1)
+            var sender = try seen.senders.sender(JID(peer).bare, in: step)
+            let at = step.now - days * 86_400_000
             try step.execute(
-                "INSERT INTO seen(account, peer, stanza_id, digest, seen_at, number) VALUES (1, ?, ?, 0, ?, ?)",
-                peer, id, step.now - days * 86_400_000, number)
+                "INSERT INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, 1, ?)", sender.id,
+                at,
+                SeenTable.Mark.bytes(peer: peer, id: ForeignText(id), digest: 0), number)
+            sender.noted(at: at)
+            try seen.senders.store(sender, limit: .max, in: step)
         }
     }
 
+    /// The ids of the marks that are kept: of those that these tests make, for a mark tells nothing but that it is there.
     fileprivate func marks() throws -> [String] {
-        try step { step in
-            try step.all("SELECT stanza_id FROM seen ORDER BY stanza_id") {
-                (row) throws(HandlerError) in row.text(0)
+        let peers = ["peer@localhost/bot", "alice@localhost", "room@localhost", "room@localhost/juliet"]
+        let ids = [
+            "before", "elsewhere", "last", "old", "postponed", "settled", "stanza-id last", "stanza-id s1",
+            "young",
+        ]
+        var names: [[UInt8]: String] = [:]
+        for peer in peers {
+            for id in ids { names[SeenTable.Mark.bytes(peer: peer, id: ForeignText(id), digest: 0)] = id }
+        }
+        let marks = try step { step in
+            try step.all("SELECT mark FROM seen_mark") { (row) throws(HandlerError) in row.blob(0) }
+        }
+        let counted = try step { step in
+            try step.first("SELECT total(marks) FROM seen_sender") { (row) throws(HandlerError) in
+                row.integer(0)
             }
         }
+        #expect(counted == Int64(marks.count))
+        return marks.map { names[$0] ?? "?" }.sorted()
     }
 
     /// - Parameter archived: How long ago the last message of the archive was sent, in milliseconds.

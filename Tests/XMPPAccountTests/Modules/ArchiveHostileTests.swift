@@ -130,7 +130,7 @@ import XMPPTestKit
     func future() async throws {
         try await withRig { rig in
             let isLying = Kept(true)
-            let start = Kept<[String?]>([])
+            let start = Kept<[ForeignText?]>([])
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
                 let query = stanza.firstElement
                 let form = query?.child("x", Namespaces.dataForms).flatMap { DataForm($0) }
@@ -184,12 +184,12 @@ import XMPPTestKit
     @Test("X13 a form as deep and a page as odd as they may be change nothing but the place")
     func oddResults() async throws {
         try await withRig { rig in
+            let longest = String(repeating: "x", count: ForeignBounds.token)
             let ids = [
-                "<&'\">", " ", "\u{10FFFF}é", String(repeating: "x", count: 5000),
-                "'; DROP TABLE archive; --",
+                "<&'\">", " ", longest, longest + "x", "\u{10FFFF}é", "'; DROP TABLE archive; --",
             ]
             let turn = Kept(0)
-            let after = Kept<[String]>([])
+            let after = Kept<[ForeignText]>([])
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
                 let number = turn.withLock { next(&$0) - 1 }
                 let query = stanza.firstElement
@@ -221,7 +221,8 @@ import XMPPTestKit
             try await eventually {
                 try account.store.number("SELECT count(*) FROM archive WHERE state = 0") == 1
             }
-            #expect(after.withLock { $0 } == ids)
+            // An id that is too long is no place: the page behind the one before it is asked for again.
+            #expect(after.withLock { $0 } == ids.map { $0.utf8.count > ForeignBounds.token ? longest : $0 })
             #expect(try account.store.notes("message").isEmpty)
         }
     }

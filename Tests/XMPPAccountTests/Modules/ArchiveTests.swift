@@ -152,7 +152,7 @@ import XMPPTestKit
     func strangers() async throws {
         try await withRig { rig in
             let archive = archive(3)
-            let asked = Kept<String?>(nil)
+            let asked = Kept<ForeignText?>(nil)
             rig.server.addService(at: AccountRig.alice, for: [Namespaces.mam]) { stanza, service in
                 asked.withLock { $0 = stanza.firstElement?["queryid"] }
                 // A stranger learned the id of the query.
@@ -257,7 +257,7 @@ import XMPPTestKit
             }
             try await eventually { try account.store.notes("message").count == 60 }
             for room in rooms {
-                let own = try account.store.notes("message").filter { $0.hasPrefix(room.local! + "-") }
+                let own = try account.store.notes("message").filter { $0.hasPrefix("\(room.local!)-") }
                 #expect(own == (0..<12).map { "\(room.local!)-\($0): x" })
             }
             #expect(most.withLock { $0 } <= 2)

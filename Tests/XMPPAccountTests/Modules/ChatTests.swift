@@ -95,7 +95,7 @@ import XMPPTestKit
 
     private func withFrom(_ element: Element, _ from: String) -> Element {
         var element = element
-        element["from"] = from
+        element["from"] = ForeignText(from)
         return element
     }
 

@@ -9,7 +9,7 @@ import XMPPTestKit
 
 /// Telling the server whether somebody looks.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ClientStateTests {
-    private func told(_ rig: AccountRig) -> [String] {
+    private func told(_ rig: AccountRig) -> [ForeignText] {
         rig.server.log.entries.compactMap { entry in
             guard entry.event == .received, entry.xml?.contains(Namespaces.csi) == true else { return nil }
             return entry.name

@@ -25,7 +25,7 @@ import XMPPTestKit
             identities: [
                 .init(category: "client", type: "pc", name: "Psi 0.11", language: "en"),
                 .init(category: "client", type: "pc", name: "Ψ 0.11", language: "el"),
-            ], features: simple.features,
+            ], features: Array(simple.features),
             forms: [
                 DataForm(
                     .result, type: "urn:xmpp:dataforms:softwareinfo",
@@ -126,7 +126,7 @@ import XMPPTestKit
     }
 
     /// Presence of the peer to the session that is there now.
-    private func presence(_ verification: String, on rig: AccountRig) throws -> Element {
+    private func presence(_ verification: some TextConvertible, on rig: AccountRig) throws -> Element {
         Presence(
             to: try #require(rig.server.log.entries.last { $0.event == .bound }?.jid),
             children: [

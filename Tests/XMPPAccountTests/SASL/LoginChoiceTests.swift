@@ -53,9 +53,15 @@ import Testing
             }
             #expect(choice.mechanism.name == equal)
         }
-        // The list of binding types is gone, and with it the only way to use -PLUS.
+        // The list of binding types is gone: the default type is used.
         let both = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"]
-        #expect(saslError { try choose(both, pinned, bindings: Self.all) }?.code == .downgradeSuspected)
+        #expect(
+            try choose(both, pinned, bindings: Self.all)
+                == .scram(
+                    .init(mechanism: SCRAMMechanism(.sha256, isPlus: true), binding: .used(.tlsExporter, [1]))
+                ))
+        #expect(
+            saslError { try choose(both, pinned) }?.code == .downgradeSuspected, "a session without bindings")
     }
 
     @Test("X6 EXTERNAL and ANONYMOUS are used when asked for, and nothing takes their place")

@@ -43,15 +43,29 @@ import XMPPAccount
         #expect(try best(offered, types: ["tls-exporter"]).mechanism.name == "SCRAM-SHA-512")
     }
 
-    @Test("X6 y is said only when the server announces neither a -PLUS mechanism nor a binding type")
+    @Test("X22 y is said whenever the session could be bound and no known -PLUS mechanism is offered")
     func notOffered() throws {
         let plain = ["SCRAM-SHA-256"]
         #expect(try best(plain, exporter: Self.exporter).binding == .notOffered)
         #expect(try best(plain).binding == .unsupported)
-        #expect(try best(plain, types: ["tls-unique"], exporter: Self.exporter).binding == .unsupported)
+        #expect(try best(plain, types: ["tls-unique"], exporter: Self.exporter).binding == .notOffered)
+        let foreign = ["SCRAM-SHA-256", "SCRAM-SHA3-512-PLUS"]
+        for types in [[], ["tls-unique"], ["tls-exporter"]] {
+            #expect(try best(foreign, types: types, exporter: Self.exporter).binding == .notOffered)
+        }
+    }
+
+    @Test("X22 with -PLUS offered and no usable list of types the default type is used (RFC 9266)")
+    func defaultType() throws {
         let both = ["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"]
-        #expect(try best(both, exporter: Self.exporter).binding == .unsupported)
-        #expect(try best(both, types: ["tls-unique"], exporter: Self.exporter).mechanism.isPlus == false)
+        for types in [[], ["tls-unique"], ["tls-bogus", ""]] {
+            let choice = try best(both, types: types, exporter: Self.exporter)
+            #expect(choice.mechanism.isPlus && choice.binding == .used(.tlsExporter, Self.exporter))
+        }
+        let older = ChannelBindings([.tlsUnique: [1], .tlsServerEndPoint: [2]])
+        #expect(older.defaultType == .tlsUnique)
+        #expect(ChannelBindings([.tlsServerEndPoint: [2]]).defaultType == .tlsServerEndPoint)
+        #expect(ChannelBindings().defaultType == nil)
     }
 
     @Test("X6 a binding type without a mechanism for it looks like a downgrade and is refused")
@@ -62,9 +76,66 @@ import XMPPAccount
         #expect(error?.code == .downgradeSuspected)
     }
 
-    @Test("X6 a server with only -PLUS mechanisms and no usable type leaves no mechanism")
+    @Test("X6 a server with only -PLUS mechanisms and a session without bindings leaves no mechanism")
     func onlyPlus() {
-        let error = saslError { try best(["SCRAM-SHA-256-PLUS"], exporter: Self.exporter) }
+        let error = saslError { try best(["SCRAM-SHA-256-PLUS"]) }
         #expect(error?.code == .noCommonMechanism)
+    }
+
+    /// What somebody between the two may make of the offer; the last two remove nothing that the client knows.
+    static let alterations: [(names: [String], types: [String])] = [
+        (["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"], []),
+        (["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"], ["tls-unique"]),
+        (["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"], ["tls-bogus"]),
+        (["SCRAM-SHA-256", "SCRAM-SHA-256-PLUS"], ["tls-server-end-point"]),
+        (["SCRAM-SHA-256"], []), (["SCRAM-SHA-256"], ["tls-unique"]), (["SCRAM-SHA-256"], ["tls-exporter"]),
+        (["SCRAM-SHA-256", "SCRAM-SHA3-512-PLUS"], []),
+        (["SCRAM-SHA-256", "SCRAM-SHA3-512-PLUS"], ["tls-exporter"]),
+    ]
+
+    @Test(
+        "X22 whatever is removed from the offer or replaced on the way, the first login fails at the server",
+        arguments: alterations.indices)
+    func alteredOffer(index: Int) throws {
+        let (names, types) = Self.alterations[index]
+        // Two sessions with two certificates: somebody sits between.
+        let seen = ChannelBindings([.tlsExporter: [1], .tlsServerEndPoint: [2]])
+        let own = ChannelBindings([.tlsExporter: [3], .tlsServerEndPoint: [4]])
+        let hasPlus = names.contains("SCRAM-SHA-256-PLUS")
+        #expect(try logIn(names, types, client: own, server: own) == hasPlus)
+        #expect(try logIn(names, types, client: seen, server: own) == false)
+    }
+
+    /// - Returns: Whether the server, which offers -PLUS, lets the client in.
+    private func logIn(
+        _ names: [String], _ types: [String], client seen: ChannelBindings, server own: ChannelBindings
+    ) throws -> Bool {
+        let offer = LoginOffer(mechanisms: names, bindingTypes: types)
+        let choice: LoginChoice
+        do throws(SASLError) {
+            choice = try LoginChoice.best(offer, LoginPolicy(), bindings: seen)
+        } catch {
+            #expect(error.code == .downgradeSuspected)
+            return false
+        }
+        guard case .scram(let scram) = choice else { throw SASLError(.noCommonMechanism, "not SCRAM") }
+        var client = try SCRAMClient(scram, user: "user", password: "pencil")
+        let server = SCRAMServer(scram.mechanism, bindings: own, offersPlus: true)
+        let error = try refusal(of: &client, by: server)
+        if let error { #expect(error.code == .channelBindingFailed) }
+        return error == nil
+    }
+
+    private func refusal(of client: inout SCRAMClient, by server: SCRAMServer) throws -> SASLError? {
+        var server = server
+        let verifier = try SCRAMVerifier(hash: server.mechanism.hash, password: "pencil")
+        do throws(SASLError) {
+            let first = try server.receivedFirst(client.initialResponse) { _ in verifier }
+            let last = try client.received(first)
+            _ = try server.receivedFinal(last)
+            return nil
+        } catch {
+            return error
+        }
     }
 }

@@ -24,7 +24,7 @@ final class RecordedSession {
 
     deinit { connection.closeDirty() }
 
-    private var user: String { home.jid.local ?? "" }
+    private var user: String { home.jid.local?.string ?? "" }
 
     /// Who this is, which may be said once TLS protects it, and which the newer profile wants to know.
     private var from: String { connection.tls == nil ? "" : " from='\(home.jid)'" }

@@ -196,7 +196,7 @@ extension RealServerTests {
                 func condition(_ nick: String, password: String? = nil) async throws -> String {
                     let end = try await account.rooms.join(room, as: nick, password: password)
                     return switch end.outcome {
-                    case .refused(let error): error.condition.rawValue
+                    case .refused(let error): error.condition.description
                     default: "\(end.outcome)"
                     }
                 }

@@ -1,4 +1,5 @@
 import Testing
+import XMPPCore
 
 @testable import XMPPAccount
 
@@ -44,7 +45,7 @@ import Testing
         "S10 only an unsigned 32-bit number is a count",
         arguments: ["", "-1", "4294967296", "1.0", "x", " 1"])
     func malformed(_ text: String) {
-        #expect(HandledCount(text) == nil)
+        #expect(HandledCount(ForeignText(text)) == nil)
         #expect(HandledCount("4294967295")?.rawValue == .max)
     }
 }

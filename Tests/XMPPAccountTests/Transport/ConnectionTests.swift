@@ -58,6 +58,26 @@ import XMPPTestKit
         #expect(client.pollEvents == Int16(POLLIN))
     }
 
+    @Test("S16 each TLS record on the wire ends with an element, and several of them leave together")
+    func records() throws {
+        let (client, server) = try makePair(isProtected: true)
+        let sizes = [300, 20_000, 9000, 9000, 5, 16_384]
+        for size in sizes { client.write(Self.pattern(size)) }
+        #expect(try client.flush())
+        var wire: [UInt8] = []
+        let tap = try Connection(socket: Socket(adopting: dup(server.fileDescriptor), peer: "a tap"))
+        while case .bytes = try tap.read(into: &wire) {}
+        // RFC 8446 section 5.2: a header of 5 bytes, and 17 of the record's type and tag.
+        var records: [Int] = []
+        var rest = wire[...]
+        while rest.count >= 5 {
+            let size = Int(rest[rest.startIndex + 3]) << 8 + Int(rest[rest.startIndex + 4])
+            records.append(size - 17)
+            rest = rest.dropFirst(5 + size)
+        }
+        #expect(records == [300, 16_384, 3616, 9000, 9005, 16_384])
+    }
+
     @Test("X17 one read is bounded however much has arrived", arguments: [false, true])
     func boundedRead(isProtected: Bool) throws {
         let (client, server) = try makePair(isProtected: isProtected)

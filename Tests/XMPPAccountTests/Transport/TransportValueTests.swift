@@ -51,6 +51,49 @@ import Testing
         #expect(taken == appended)
     }
 
+    /// What a buffer of elements of these sizes gives, record after record: how many bytes of which elements.
+    private func records(_ sizes: [Int]) throws -> [[Int: Int]] {
+        var buffer = RecordBuffer()
+        for (index, size) in sizes.enumerated() {
+            [UInt8](repeating: UInt8(index), count: size).withUnsafeBytes { buffer.append($0) }
+        }
+        var records: [[Int: Int]] = []
+        while !buffer.isEmpty {
+            _ = try buffer.takeRecord { record in
+                records.append(Dictionary(record.map { (Int($0), 1) }, uniquingKeysWith: +))
+                return record.count
+            }
+        }
+        #expect(buffer.count == 0)
+        return records
+    }
+
+    @Test(
+        "S16 a TLS record ends with an element; one that is larger than a record shares its own with nothing")
+    func recordsOfElements() throws {
+        #expect(RecordBuffer.recordLimit == 16_384)
+        #expect(try records([]) == [])
+        #expect(try records([0, 1, 2]) == [[1: 1, 2: 2]])
+        #expect(try records([16_384, 1]) == [[0: 16_384], [1: 1]])
+        #expect(try records([10_000, 6384, 1]) == [[0: 10_000, 1: 6384], [2: 1]])
+        #expect(try records([10_000, 6385]) == [[0: 10_000], [1: 6385]])
+        #expect(try records([1, 16_385, 1, 2]) == [[0: 1], [1: 16_384], [1: 1], [2: 1, 3: 2]])
+        #expect(try records([40_000, 100]) == [[0: 16_384], [0: 16_384], [0: 7232], [1: 100]])
+    }
+
+    @Test("S16 what is appended while a large element is being encrypted shares no record with it")
+    func appendedMeanwhile() throws {
+        var buffer = RecordBuffer()
+        [UInt8](repeating: 1, count: 20_000).withUnsafeBytes { buffer.append($0) }
+        var sizes = [try buffer.takeRecord { $0.count }]
+        [UInt8](repeating: 2, count: 10).withUnsafeBytes { buffer.append($0) }
+        while !buffer.isEmpty { sizes.append(try buffer.takeRecord { $0.count }) }
+        #expect(sizes == [16_384, 3616, 10])
+        [UInt8](repeating: 3, count: 10).withUnsafeBytes { buffer.append($0) }
+        sizes = [try buffer.takeRecord { $0.count }, try buffer.takeRecord { $0.count }]
+        #expect(sizes == [10, 0])
+    }
+
     /// RFC 3492 section 7.1 (A), (B), (L) and names in use.
     @Test(
         "X5 a domain with other letters is written as DNS and certificates write it",

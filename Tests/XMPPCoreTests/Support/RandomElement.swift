@@ -18,7 +18,7 @@ enum RandomElement {
 
     static func make(depth: Int, using generator: inout SeededGenerator) -> Element {
         var element = Element(
-            name: pick(names, &generator), namespace: pick(namespaces, &generator),
+            name: ForeignText(pick(names, &generator)), namespace: ForeignText(pick(namespaces, &generator)),
             attributes: attributes(&generator), children: [])
         if depth == 0 { return element }
         for _ in 0..<Int.random(in: 0...3, using: &generator) {
@@ -33,9 +33,9 @@ enum RandomElement {
         for _ in 0..<Int.random(in: 0...4, using: &generator) {
             let namespace = pick(namespaces, &generator)
             if namespace.isEmpty {
-                element[pick(names, &generator)] = pick(texts, &generator)
+                element[pick(names, &generator)] = ForeignText(pick(texts, &generator))
             } else {
-                element[pick(names, &generator), namespace: namespace] = pick(texts, &generator)
+                element[pick(names, &generator), namespace: namespace] = ForeignText(pick(texts, &generator))
             }
         }
         return element.attributes

@@ -35,6 +35,7 @@ struct ArchivePageFetched: Handler {
     ) throws {
         let fin = payload.flatMap { $0.has(name: "fin", namespace: Namespaces.mam) ? $0 : nil }
         let page = fin.flatMap { ResultPage(in: $0) }
+        if let last = page?.last { try table.passUnread(in: archive, to: last.string, in: step) }
         // An empty page is the last one, whatever it says: nothing would move on behind it.
         let isLast = fin?.isComplete == true || page?.last == nil
         if isLast { return try table.complete(archive, in: step) }
@@ -56,7 +57,9 @@ struct ArchivePageFetched: Handler {
             return try table.set(archive, .waiting, in: step)
         }
         if error.kind == .wait { return try retry(account, table, in: step) }
-        try table.set(archive, .failed, failure: error.condition.rawValue, in: step)
+        try table.set(
+            archive, .failed,
+            failure: error.condition.rawValue.prefix(bytes: ForeignBounds.condition).string, in: step)
     }
 
     /// Tries again later; what came so far is not asked for again.

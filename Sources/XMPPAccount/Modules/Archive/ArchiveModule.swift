@@ -65,7 +65,7 @@ public struct ArchiveModule: AccountModule {
             DateTime.milliseconds($0)
         }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
-        guard let id = result["id"], !id.isEmpty, let query = result["queryid"],
+        guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
             try table.advance(archive, by: query, to: id, at: storedAt, in: step)
                 || table.isUnderWay(query, of: archive, in: step)
                 // One that is not handled yet comes once more with a resumed stream, when its query may be over.

@@ -46,6 +46,10 @@ struct ArchiveTable {
             ALTER TABLE archive ADD COLUMN kept_id TEXT;
             ALTER TABLE archive ADD COLUMN kept_at INTEGER;
             """,
+            """
+            -- How many messages of the page that is under way could not be read: the page's end then moves the place.
+            ALTER TABLE archive ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
 
     // MARK: Queries
@@ -58,7 +62,9 @@ struct ArchiveTable {
     }
 
     /// Whether an archive was asked for that.
-    func isUnderWay(_ query: String, of archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
+        throws(HandlerError) -> Bool
+    {
         try step.first(
             "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
             archive.description
@@ -83,7 +89,7 @@ struct ArchiveTable {
     // MARK: The place in an archive
 
     struct Place {
-        var lastID: String?
+        var lastID: ForeignText?
         var lastAt: Int64?
         var since: Int64?
     }
@@ -93,14 +99,18 @@ struct ArchiveTable {
             "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
             archive.description
         ) { (row) throws(HandlerError) in
-            Place(lastID: row.optionalText(0), lastAt: row.optionalInteger(1), since: row.optionalInteger(2))
+            Place(
+                lastID: row.optionalForeignText(0), lastAt: row.optionalQuantity(1),
+                since: row.optionalQuantity(2))
         } ?? Place()
     }
 
     /// Moves the place on, if that catch-up is under way: asked and written in one, as it is done for each message.
     ///
     /// - Returns: False when that query is not under way, or fetches for another reason.
-    func advance(_ archive: JID, by query: String, to id: String, at time: Int64?, in step: borrowing Step)
+    func advance(
+        _ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step
+    )
         throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.
@@ -114,8 +124,24 @@ struct ArchiveTable {
             """, id, time, step.now, account, archive.description, query) == 1
     }
 
+    /// A message came out of the archive whose id there could not be read.
+    func noteUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET unread = unread + 1 WHERE account = ? AND jid = ? AND state = 2", account,
+            archive.description)
+    }
+
+    /// A page ended with that message, which may have been one that could not be read: the next page begins behind it.
+    func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET prior_id = CASE last_id WHEN ?1 THEN prior_id ELSE last_id END, last_id = ?1, unread = 0
+            WHERE account = ?2 AND jid = ?3 AND unread > 0
+            """, last, account, archive.description)
+    }
+
     /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
-    func noteLive(_ archive: JID, _ id: String, in step: borrowing Step) throws(HandlerError) {
+    func noteLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
@@ -221,7 +247,7 @@ struct ArchiveTable {
             UPDATE archive SET pages = pages + 1, total = ifnull(total, ?), failures = 0
             WHERE account = ? AND jid = ? RETURNING pages, last_id IS checkpoint
             """, total, account, archive.description
-        ) { (row) throws(HandlerError) in (pages: row.integer(0), isBack: row.integer(1) != 0) }
+        ) { (row) throws(HandlerError) in (pages: row.quantity(0), isBack: row.integer(1) != 0) }
         guard let row, !row.isBack else { return false }
         if row.pages & (row.pages - 1) == 0 {
             try step.execute(
@@ -247,7 +273,7 @@ struct ArchiveTable {
             UPDATE archive SET state = 1, held = 1, failures = failures + 1 WHERE account = ? AND jid = ?
             RETURNING failures
             """, account, archive.description
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
     }
 
     /// The archives that wait for their turn and not for a better time, the account's own first.
@@ -296,7 +322,7 @@ struct ArchiveTable {
             WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
         ) { (row) throws(HandlerError) in
-            (row.text(0), row.integer(1), Int(row.integer(2)), row.optionalInteger(3), row.optionalText(4))
+            (row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3), row.optionalText(4))
         }
         return try rows.map { jid, state, received, total, failure in
             ArchiveProgress(

@@ -28,15 +28,21 @@ struct BlockingTable {
     /// Whether an address is on the list, or one that stands for it (XEP-0191 section 5).
     func covers(_ jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let domain = jid.domain
-        let resource = jid.resource.map { domain + "/" + $0 } ?? domain
+        let resource = jid.resource.map { "\(domain)/\($0)" } ?? domain
         return try step.first(
             "SELECT 1 FROM blocked WHERE account = ? AND jid IN (?, ?, ?, ?)", account, jid.description,
             jid.bare.description, resource, domain
         ) { (_) throws(HandlerError) in true } ?? false
     }
 
+    /// How many addresses are kept. The server blocks more than these: only what this client shows is cut.
+    static let maximum = 10_000
+
     func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
-        for jid in jids {
+        let count = try step.first("SELECT count(*) FROM blocked WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        }
+        for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
             try step.execute(
                 "INSERT OR IGNORE INTO blocked(account, jid) VALUES (?, ?)", account, jid.description)
         }

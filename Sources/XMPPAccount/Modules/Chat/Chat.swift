@@ -63,22 +63,22 @@ public struct Chat: Sendable {
             throw AccountError(
                 .invalidStanza, "a delivery can be watched of a message of type chat or normal to somebody")
         }
-        let id = message.id ?? StanzaID.random()
+        let id = message.id ?? ForeignText(StanzaID.random())
         let complete = try Message(element: Self.complete(message.element, id: id))
         // Whoever catches the error must not be left with half of it.
         try step.undoingOnError {
             try watch(complete, id: id, to: peer, patience, max(1, attempts), then, in: step)
             try transmit(complete, in: step)
         }
-        return id
+        return id.string
     }
 
     private func watch(
-        _ message: Message, id: String, to peer: JID, _ patience: Duration, _ tries: Int,
+        _ message: Message, id: ForeignText, to peer: JID, _ patience: Duration, _ tries: Int,
         _ then: Durable<DeliveryEnded>?, in step: borrowing Step
     ) throws {
         let timer = try step.schedule(
-            DeliveryDeadline(stanzaID: id, attempt: 1).durable, after: patience, in: account.scope)
+            DeliveryDeadline(stanzaID: id.string, attempt: 1).durable, after: patience, in: account.scope)
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
         let row = DeliveryTable.Row(
             delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: tries,
@@ -91,13 +91,13 @@ public struct Chat: Sendable {
     }
 
     private func transmit(_ message: Message, in step: borrowing Step) throws {
-        let id = message.id ?? ""
+        let id = message.id?.string ?? ""
         let acknowledged = try MessageAcknowledged(stanzaID: id).durable
             .orElse(MessageUnacknowledged(stanzaID: id).durable)
         try account.send(message, acknowledged: acknowledged, in: step)
     }
 
-    private static func complete(_ element: Element, id: String) -> Element {
+    private static func complete(_ element: Element, id: ForeignText) -> Element {
         var element = element
         element["id"] = id
         if element.child("request", Namespaces.receipts) == nil {
@@ -136,8 +136,8 @@ public struct Chat: Sendable {
     ///   - step: The step to read in.
     /// - Returns: The delivery as it stands.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func delivery(of id: String, in step: borrowing Step) throws -> Delivery? {
-        try table.row(id, in: step)?.delivery
+    public func delivery(of id: some TextConvertible, in step: borrowing Step) throws -> Delivery? {
+        try table.row(id.foreignText, in: step)?.delivery
     }
 
     /// The last messages to somebody whose delivery was watched, the newest first.
@@ -167,7 +167,7 @@ public struct Chat: Sendable {
     // MARK: Inside
 
     /// The server has it.
-    func noteAcknowledged(_ id: String, in step: borrowing Step) throws {
+    func noteAcknowledged(_ id: ForeignText, in step: borrowing Step) throws {
         guard var row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         row.delivery.acknowledgedAt = step.now
         try table.update(row, in: step)
@@ -182,7 +182,7 @@ public struct Chat: Sendable {
     }
 
     /// XEP-0184 section 5.2: only the recipient confirms, whichever of its clients it is.
-    func noteReceipt(of id: String, _ message: MessageReceived, in step: borrowing Step) throws {
+    func noteReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws {
         guard message.source != .carbonSent, let row = try table.row(id, in: step),
             try isRecipient(message.message.from, of: row.delivery, in: step)
         else { return }
@@ -207,7 +207,7 @@ public struct Chat: Sendable {
     }
 
     /// It was not known to arrive in time: it is sent again, or given up.
-    func noteDeadline(_ id: String, attempt: Int, in step: borrowing Step) throws {
+    func noteDeadline(_ id: ForeignText, attempt: Int, in step: borrowing Step) throws {
         guard var row = try table.row(id, in: step), !row.delivery.isOver, row.delivery.attempts == attempt
         else {
             return
@@ -219,7 +219,7 @@ public struct Chat: Sendable {
         let isToBeSent = try row.delivery.acknowledgedAt != nil && account.hasRoom(in: step)
         if isToBeSent || row.delivery.acknowledgedAt == nil { row.delivery.attempts += 1 }
         row.timer = try step.schedule(
-            DeliveryDeadline(stanzaID: id, attempt: row.delivery.attempts).durable,
+            DeliveryDeadline(stanzaID: id.string, attempt: row.delivery.attempts).durable,
             after: .milliseconds(row.wait), in: account.scope)
         try table.update(row, in: step)
         guard isToBeSent else { return }
@@ -230,7 +230,7 @@ public struct Chat: Sendable {
     }
 
     /// The server never had it, and will not get it.
-    func noteUnsent(_ id: String, _ failure: Delivery.Failure, in step: borrowing Step) throws {
+    func noteUnsent(_ id: ForeignText, _ failure: Delivery.Failure, in step: borrowing Step) throws {
         guard let row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         try end(row, failure, in: step)
     }
@@ -283,7 +283,7 @@ struct MessageAcknowledged: Handler {
     var stanzaID: String
 
     func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
-        try call.account.chat.noteAcknowledged(stanzaID, in: call.step)
+        try call.account.chat.noteAcknowledged(ForeignText(stanzaID), in: call.step)
     }
 }
 
@@ -300,7 +300,7 @@ struct MessageUnacknowledged: Handler {
         // Without stream management a receipt is still waited for.
         default: return
         }
-        try call.context.account.chat.noteUnsent(stanzaID, failure, in: call.step)
+        try call.context.account.chat.noteUnsent(ForeignText(stanzaID), failure, in: call.step)
     }
 }
 
@@ -311,6 +311,6 @@ struct DeliveryDeadline: Handler {
     var attempt: Int
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.context.account.chat.noteDeadline(stanzaID, attempt: attempt, in: call.step)
+        try call.context.account.chat.noteDeadline(ForeignText(stanzaID), attempt: attempt, in: call.step)
     }
 }

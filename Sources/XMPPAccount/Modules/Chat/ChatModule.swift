@@ -93,7 +93,7 @@ public struct Delivery: Hashable, Sendable {
     }
 
     /// The message's id.
-    public let id: String
+    public let id: ForeignText
     /// The recipient.
     public let peer: JID
     /// When it was handed over to be sent, in milliseconds since 1970.
@@ -152,7 +152,7 @@ extension DeliveryEnded: RestorableContext {
 
     public func stored() throws -> [UInt8] {
         let stored = Stored(
-            id: delivery.id, peer: delivery.peer, sentAt: delivery.sentAt,
+            id: delivery.id.string, peer: delivery.peer, sentAt: delivery.sentAt,
             acknowledgedAt: delivery.acknowledgedAt, deliveredAt: delivery.deliveredAt,
             attempts: delivery.attempts, failure: delivery.failure.map(DeliveryTable.text))
         return try [UInt8](JSONEncoder().encode(stored))
@@ -163,7 +163,7 @@ extension DeliveryEnded: RestorableContext {
         self.init(
             account: try Account.serving(environment),
             delivery: Delivery(
-                id: stored.id, peer: stored.peer, sentAt: stored.sentAt,
+                id: ForeignText(stored.id), peer: stored.peer, sentAt: stored.sentAt,
                 acknowledgedAt: stored.acknowledgedAt, deliveredAt: stored.deliveredAt,
                 attempts: stored.attempts, failure: stored.failure.map(DeliveryTable.failure)))
     }

@@ -47,7 +47,7 @@ struct DeliveryTable {
     private static let columns =
         "stanza_id, recipient, sent_at, acknowledged_at, delivered_at, failure, attempts, tries, wait, xml, timer, handler"
 
-    func row(_ id: String, in step: borrowing Step) throws -> Row? {
+    func row(_ id: ForeignText, in step: borrowing Step) throws -> Row? {
         try step.first(
             "SELECT \(Self.columns) FROM delivery WHERE account = ? AND stanza_id = ?", account, id,
             read: Self.read)
@@ -105,18 +105,18 @@ struct DeliveryTable {
                 .databaseCorrupt, "a delivery has no readable address; restore the database from a copy")
         }
         let delivery = Delivery(
-            id: row.text(0), peer: peer, sentAt: row.integer(2),
-            acknowledgedAt: row.optionalInteger(3), deliveredAt: row.optionalInteger(4),
-            attempts: Int(row.integer(6)), failure: row.optionalText(5).map(failure))
+            id: row.foreignText(0), peer: peer, sentAt: row.quantity(2),
+            acknowledgedAt: row.optionalQuantity(3), deliveredAt: row.optionalQuantity(4),
+            attempts: Int(row.quantity(6)), failure: row.optionalText(5).map(failure))
         return Row(
-            delivery: delivery, tries: Int(row.integer(7)), wait: row.integer(8), xml: row.blob(9),
+            delivery: delivery, tries: Int(row.quantity(7)), wait: row.quantity(8), xml: row.blob(9),
             timer: row.optionalInteger(10).map(HandlerID.init(rawValue:)),
             handler: row.optionalInteger(11).map(HandlerID.init(rawValue:)))
     }
 
     static func text(_ failure: Delivery.Failure) -> String {
         switch failure {
-        case .refused(let condition): condition.rawValue
+        case .refused(let condition): condition.rawValue.prefix(bytes: ForeignBounds.condition).string
         case .timedOut: "timed-out"
         case .loggedOut: "logged-out"
         }
@@ -126,7 +126,7 @@ struct DeliveryTable {
         switch text {
         case "timed-out": .timedOut
         case "logged-out": .loggedOut
-        default: .refused(StanzaError.Condition(rawValue: text))
+        default: .refused(StanzaError.Condition(rawValue: ForeignText(text)))
         }
     }
 }

@@ -25,39 +25,50 @@ struct CapabilityTable {
                 account INTEGER NOT NULL,
                 verification TEXT NOT NULL,
                 PRIMARY KEY(account, verification)) WITHOUT ROWID;
+            """,
             """
+            -- The oldest digests make way by this index.
+            CREATE INDEX capability_oldest ON capability(learned_at);
+            """,
         ], handlers: [CapabilitiesFetched.self])
 
     /// How many digests are kept; the oldest go first.
-    private static let limit = 1000
+    static let limit = 1000
+    /// How many resources are kept with their digest; of more it is not known what they understand.
+    static let entityLimit = 5000
     /// How many are asked for at once: no contact list has so many different clients, a flood has.
-    private static let queryLimit = 256
+    static let queryLimit = 256
     /// How many bytes of XML are kept of one; honest ones have some thousand.
-    private static let longestInfo = 65_536
+    static let longestInfo = 16_384
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM entity WHERE account = ?", account)
         try step.execute("DELETE FROM capability_query WHERE account = ?", account)
     }
 
-    func set(_ jid: JID, _ verification: String, in step: borrowing Step) throws(HandlerError) {
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(_ jid: JID, _ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
-            "INSERT OR REPLACE INTO entity(account, jid, verification) VALUES (?, ?, ?)", account,
-            jid.description, verification)
+            """
+            INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
+            WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)
+                OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4)) < ?4
+            ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification
+            """, account, jid.description, verification, Self.entityLimit) > 0
     }
 
     func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
     }
 
-    func isKnown(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
             (row) throws(HandlerError) in row.integer(0)
         } != nil
     }
 
     /// - Returns: False when it is being asked for already, or too much is.
-    func beginQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func beginQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
             INSERT OR IGNORE INTO capability_query(account, verification)
@@ -65,12 +76,12 @@ struct CapabilityTable {
             """, account, verification, Self.queryLimit) == 1
     }
 
-    func endQuery(_ verification: String, in step: borrowing Step) throws(HandlerError) {
+    func endQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM capability_query WHERE account = ? AND verification = ?", account, verification)
     }
 
-    func learn(_ verification: String, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
+    func learn(_ verification: ForeignText, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
         let text = info.element().serialized()
         guard text.utf8.count <= Self.longestInfo else { return }
         try step.execute(
@@ -79,7 +90,8 @@ struct CapabilityTable {
         try step.execute(
             """
             DELETE FROM capability WHERE verification IN (
-                SELECT verification FROM capability ORDER BY learned_at DESC LIMIT -1 OFFSET ?)
+                SELECT verification FROM capability ORDER BY learned_at
+                LIMIT max(0, (SELECT count(*) FROM capability) - ?))
             """, Self.limit)
     }
 

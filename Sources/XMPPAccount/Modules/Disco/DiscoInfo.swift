@@ -16,13 +16,13 @@ public struct DiscoInfo: Hashable, Sendable {
     /// ```
     public struct Identity: Hashable, Sendable {
         /// Such as `client`, `server` or `conference`; see the registry of XEP-0030 section 15.3.
-        public var category: String
+        public var category: ForeignText
         /// Such as `pc`, `phone` or `bot`.
-        public var type: String
+        public var type: ForeignText
         /// What people call it.
-        public var name: String?
+        public var name: ForeignText?
         /// The language of the name.
-        public var language: String?
+        public var language: ForeignText?
 
         /// Makes an identity.
         ///
@@ -31,18 +31,21 @@ public struct DiscoInfo: Hashable, Sendable {
         ///   - type: Such as `bot`.
         ///   - name: What people call it; nil for nothing.
         ///   - language: The language of the name, as a tag of BCP 47; nil for that of the stream.
-        public init(category: String, type: String, name: String? = nil, language: String? = nil) {
-            self.category = category
-            self.type = type
-            self.name = name
-            self.language = language
+        public init(
+            category: any TextConvertible, type: any TextConvertible, name: (any TextConvertible)? = nil,
+            language: (any TextConvertible)? = nil
+        ) {
+            self.category = category.foreignText
+            self.type = type.foreignText
+            self.name = name?.foreignText
+            self.language = language?.foreignText
         }
     }
 
     /// What it is.
     public var identities: [Identity]
     /// The namespaces that it understands.
-    public var features: Set<String>
+    public var features: Set<ForeignText>
     /// What else it says of itself (XEP-0128).
     public var forms: [DataForm]
 
@@ -52,9 +55,9 @@ public struct DiscoInfo: Hashable, Sendable {
     ///   - identities: What it is.
     ///   - features: The namespaces that it understands.
     ///   - forms: What else it says of itself.
-    public init(identities: [Identity], features: Set<String>, forms: [DataForm] = []) {
+    public init(identities: [Identity], features: [any TextConvertible], forms: [DataForm] = []) {
         self.identities = identities
-        self.features = features
+        self.features = Set(features.map(\.foreignText))
         self.forms = forms
     }
 
@@ -76,7 +79,7 @@ public struct DiscoInfo: Hashable, Sendable {
     ///
     /// - Parameter node: The node that was asked for.
     /// - Returns: `<query/>`, with the features in order.
-    public func element(node: String? = nil) -> Element {
+    public func element(node: (any TextConvertible)? = nil) -> Element {
         let identities = identities.map { identity in
             Element(
                 "identity", namespace: Namespaces.discoInfo,
@@ -100,37 +103,37 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Nil for what no honest entity sends, and what two different answers could share it by: identities or forms that
     /// are there twice, and texts with the separator in them (section 5.4, items 3.3 to 3.5), and what could be the same
     /// text cut elsewhere: features told as an identity, or as the type and the fields of a form.
-    public var verification: String? {
+    public var verification: ForeignText? {
         let names = identities.map { identity in
             [identity.category, identity.type, identity.language ?? "", identity.name ?? ""]
-                .joined(separator: "/")
+                .map(\.string).joined(separator: "/").foreignText
         }
         let fields = forms.flatMap(\.fields)
         let texts = names + features + fields.flatMap { [$0.name ?? ""] + $0.values }
         let types = forms.compactMap(\.formType)
         guard Set(names).count == names.count, Set(types).count == types.count,
-            !texts.contains(where: { $0.contains("<") }), identities.allSatisfy(\.isPlain),
+            !texts.contains(where: { $0.utf8.contains(UInt8(ascii: "<")) }), identities.allSatisfy(\.isPlain),
             forms.allSatisfy({ $0.formType == nil || Self.isPlain($0) })
         else { return nil }
-        var parts = names.sorted(by: Self.isBefore) + features.sorted(by: Self.isBefore)
+        var parts = names.sorted() + features.sorted()
         // A form without a hidden FORM_TYPE does not count (section 5.4, item 3.6).
         let counted = forms.filter { form in
             form.fields.contains { $0.name == "FORM_TYPE" && ($0.type == nil || $0.type == "hidden") }
         }
-        for form in counted.sorted(by: { Self.isBefore($0.formType ?? "", $1.formType ?? "") }) {
+        for form in counted.sorted(by: { $0.formType ?? "" < $1.formType ?? "" }) {
             parts.append(form.formType ?? "")
             let fields = form.fields.filter { $0.name != nil && $0.name != "FORM_TYPE" }
-            for field in fields.sorted(by: { Self.isBefore($0.name ?? "", $1.name ?? "") }) {
+            for field in fields.sorted(by: { $0.name ?? "" < $1.name ?? "" }) {
                 parts.append(field.name ?? "")
-                parts += field.values.sorted(by: Self.isBefore)
+                parts += field.values.sorted()
             }
         }
-        let text = parts.map { $0 + "<" }.joined()
-        return Crypto.base64(Crypto.digest(.sha1, Array(text.utf8)))
+        let text = parts.map { $0.string + "<" }.joined()
+        return ForeignText(Crypto.base64(Crypto.digest(.sha1, Array(text.utf8))))
     }
 
     /// The features that are no namespaces (XEP-0030's registry).
-    private static let plainFeatures: Set<String> = [
+    private static let plainFeatures: Set<ForeignText> = [
         "amp", "dnssrv", "fullunicode", "gc-1.0", "ipv6", "msglog", "msgoffline", "sslc2s", "stringprep",
         "vcard-temp",
     ]
@@ -138,12 +141,8 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Whether a form cannot be a row of features: it has fields, and their names are no namespaces.
     private static func isPlain(_ form: DataForm) -> Bool {
         let names = form.fields.compactMap(\.name).filter { $0 != "FORM_TYPE" }
-        return !names.isEmpty && !names.contains { $0.contains(":") || Self.plainFeatures.contains($0) }
-    }
-
-    /// The order of bytes (RFC 4790's i;octet), which is not that of Swift's strings.
-    private static func isBefore(_ one: String, _ other: String) -> Bool {
-        one.utf8.lexicographicallyPrecedes(other.utf8)
+        return !names.isEmpty
+            && !names.contains { $0.utf8.contains(UInt8(ascii: ":")) || Self.plainFeatures.contains($0) }
     }
 }
 
@@ -156,14 +155,16 @@ public struct DiscoItem: Hashable, Sendable {
     /// Where it is.
     public var jid: JID
     /// Which part of it.
-    public var node: String?
+    public var node: ForeignText?
     /// What people call it.
-    public var name: String?
+    public var name: ForeignText?
 }
 
 extension DiscoInfo.Identity {
     /// Whether it cannot be a feature: its parts do not hold what parts them, and its category is no scheme.
     fileprivate var isPlain: Bool {
-        ![category, type, language ?? ""].contains { $0.contains("/") || $0.contains(":") }
+        ![category, type, language ?? ""].contains { text in
+            text.utf8.contains { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: ":") }
+        }
     }
 }

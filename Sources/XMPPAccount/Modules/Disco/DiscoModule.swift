@@ -44,7 +44,8 @@ public struct DiscoModule: AccountModule {
     // MARK: What is said of this account
 
     private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
-        DiscoInfo(identities: [identity], features: try account.modules.features(of: account, in: step))
+        DiscoInfo(
+            identities: [identity], features: Array(try account.modules.features(of: account, in: step)))
     }
 
     public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
@@ -62,7 +63,7 @@ public struct DiscoModule: AccountModule {
             let info = try info(of: account, in: step)
             let asked = payload["node"]
             // XEP-0115 section 6.2: the node of our presence stands for the whole; others do not exist.
-            let own = info.verification.map { "\(node)#\($0)" }
+            let own = info.verification.map { ForeignText("\(node)#\($0)") }
             guard asked == nil || asked == own else { return .error(StanzaError(.itemNotFound)) }
             return .result(info.element(node: asked))
         case ("query", Namespaces.discoItems):
@@ -96,7 +97,7 @@ public struct DiscoModule: AccountModule {
             caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
             !verification.isEmpty, verification.utf8.count <= Self.longestVerification
         else { return try table.forget(from, in: step) }
-        try table.set(from, verification, in: step)
+        guard try table.set(from, verification, in: step) else { return }
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
@@ -105,7 +106,7 @@ public struct DiscoModule: AccountModule {
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
         try account.send(
             IQ(type: .get, to: from, id: StanzaID.random(), payload: query),
-            then: CapabilitiesFetched(verification: verification).durable, in: step)
+            then: CapabilitiesFetched(verification: verification.string).durable, in: step)
     }
 
     /// Whether somebody's presence is worth a question, which shows them that the account is online: contacts, the account's
@@ -160,7 +161,7 @@ public struct Disco: Sendable {
     ///   ``Account/request(_:timeout:)`` does, and `protocolViolation` for an answer that is none.
     ///
     /// Source: XEP-0030 section 3.1.
-    public func info(of jid: JID?, node: String? = nil) async throws -> DiscoInfo {
+    public func info(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> DiscoInfo {
         let payload = try await ask(jid, Namespaces.discoInfo, node)
         guard let info = payload.flatMap({ DiscoInfo($0) }) else { throw Self.noAnswer(jid) }
         return info
@@ -175,7 +176,7 @@ public struct Disco: Sendable {
     /// - Throws: As ``info(of:node:)``.
     ///
     /// Source: XEP-0030 section 4.1.
-    public func items(of jid: JID?, node: String? = nil) async throws -> [DiscoItem] {
+    public func items(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> [DiscoItem] {
         guard let payload = try await ask(jid, Namespaces.discoItems, node),
             payload.has(name: "query", namespace: Namespaces.discoItems)
         else { throw Self.noAnswer(jid) }
@@ -185,7 +186,9 @@ public struct Disco: Sendable {
         }
     }
 
-    private func ask(_ jid: JID?, _ namespace: String, _ node: String?) async throws -> Element? {
+    private func ask(_ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?) async throws
+        -> Element?
+    {
         let query = Element("query", namespace: namespace, attributes: ["node": node])
         return try await account.request(
             IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)
@@ -206,6 +209,7 @@ struct CapabilitiesFetched: Handler {
 
     func run(_ call: borrowing Call<IQReply>) throws {
         let table = CapabilityTable(account: call.account.id)
+        let verification = ForeignText(verification)
         try table.endQuery(verification, in: call.step)
         // XEP-0115 section 5.4: one that does not fit its digest is not kept, or anybody could speak for all others.
         guard case .result(let payload?) = call.outcome, let info = DiscoInfo(payload),

@@ -16,7 +16,7 @@ public struct PushAnswer: Sendable {
         /// The server did it, or had done it in this session.
         case done
         /// The server refused, with this condition.
-        case refused(condition: String)
+        case refused(condition: ForeignText)
         /// No answer came in time. The next session asks again.
         case timedOut
     }
@@ -26,7 +26,7 @@ public struct PushAnswer: Sendable {
     /// The push service.
     public let service: JID
     /// The node there; nil for none, or for all of the service's that were disabled.
-    public let node: String?
+    public let node: ForeignText?
     /// How it ended: switch over it.
     public let outcome: Outcome
 }
@@ -41,13 +41,14 @@ extension PushAnswer: RestorableContext {
     public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
-        try [UInt8](JSONEncoder().encode(Stored(service: service, node: node, outcome: outcome)))
+        try [UInt8](JSONEncoder().encode(Stored(service: service, node: node?.string, outcome: outcome)))
     }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
-            account: try Account.serving(environment), service: stored.service, node: stored.node,
+            account: try Account.serving(environment), service: stored.service,
+            node: stored.node.map { ForeignText($0) },
             outcome: stored.outcome)
     }
 }
@@ -65,7 +66,9 @@ struct PushEnabled: Handler {
     func run(_ call: borrowing Call<IQReply>) throws {
         let table = PushTable(account: call.account.id)
         // The last request about a registration says what becomes of it: it may have been changed or disabled since.
-        if let stored = try table.find(service, node, in: call.step), stored.asked == call.iq.id {
+        if let stored = try table.find(service, node.map { ForeignText($0) }, in: call.step),
+            stored.asked == call.iq.id
+        {
             let registration = stored.registration
             switch call.outcome {
             case .result:
@@ -77,7 +80,9 @@ struct PushEnabled: Handler {
             case .timeout: call.account.tell(PushChange.notEnabled(registration, nil), after: call.step)
             }
         }
-        if let then { try call.step.run(then, with: PushAnswer(service, node, call.context)) }
+        if let then {
+            try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context))
+        }
     }
 }
 
@@ -95,12 +100,14 @@ struct PushDisabled: Handler {
         if call.outcome != .timeout {
             try PushTable(account: call.account.id).endRemoval(row, in: call.step)
         }
-        if let then { try call.step.run(then, with: PushAnswer(service, node, call.context)) }
+        if let then {
+            try call.step.run(then, with: PushAnswer(service, node.map { ForeignText($0) }, call.context))
+        }
     }
 }
 
 extension PushAnswer {
-    init(_ service: JID, _ node: String?, _ reply: IQReply) {
+    init(_ service: JID, _ node: ForeignText?, _ reply: IQReply) {
         let outcome: Outcome =
             switch reply.outcome {
             case .result: .done

@@ -41,8 +41,10 @@ public struct PushNotifications: Sendable {
     ///   - step: The step to read in.
     /// - Returns: The state in this session.
     /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func state(of service: JID, node: String?, in step: borrowing Step) throws -> PushState? {
-        try table.find(service, node, in: step)?.state
+    public func state(of service: JID, node: (any TextConvertible)?, in step: borrowing Step) throws
+        -> PushState?
+    {
+        try table.find(service, node?.foreignText, in: step)?.state
     }
 
     // MARK: Enabling
@@ -115,7 +117,7 @@ public struct PushNotifications: Sendable {
     /// - Throws: ``AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0357 section 6.
-    public func disable(_ service: JID, node: String?) async throws {
+    public func disable(_ service: JID, node: (any TextConvertible)?) async throws {
         try await account.perform { step in try self.disable(service, node: node, in: step) }
     }
 
@@ -128,7 +130,8 @@ public struct PushNotifications: Sendable {
     ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
     /// - Throws: As ``disable(_:node:)``.
     public func disable(
-        _ service: JID, node: String?, then: Durable<PushAnswer>, orElse: Durable<Invalidation>? = nil
+        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>,
+        orElse: Durable<Invalidation>? = nil
     ) async throws {
         try await account.perform { step in
             try self.disable(service, node: node, then: then, orElse: orElse, in: step)
@@ -145,7 +148,7 @@ public struct PushNotifications: Sendable {
     ///   - step: The step that it commits with.
     /// - Throws: As ``disable(_:node:)``.
     public func disable(
-        _ service: JID, node: String?, then: Durable<PushAnswer>? = nil,
+        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {
         _ = try table
@@ -158,32 +161,35 @@ public struct PushNotifications: Sendable {
         _ registration: PushRegistration, then: Durable<PushAnswer>?, in step: borrowing Step
     ) throws {
         let id = StanzaID.random()
-        try PushTable(account: account.id).set(registration, asked: id, in: step)
-        let enabled = PushEnabled(service: registration.service, node: registration.node, then: then)
+        try PushTable(account: account.id).set(registration, asked: ForeignText(id), in: step)
+        let enabled = PushEnabled(service: registration.service, node: registration.node?.string, then: then)
         try account.send(
             IQ(type: .set, id: id, payload: registration.enableElement), then: Durable(enabled), in: step)
     }
 
     func remove(
-        _ service: JID, node: String?, then: Durable<PushAnswer>?, in step: borrowing Step
+        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>?, in step: borrowing Step
     ) throws {
         let table = PushTable(account: account.id)
         let id = StanzaID.random()
-        try table.remove(service, node: node, in: step)
-        let row = try table.addRemoval(service, node: node, asked: id, in: step)
-        try send(id, PushDisabled(row: row, service: service, node: node, then: then), in: step)
+        try table.remove(service, node: node?.foreignText, in: step)
+        let row = try table.addRemoval(service, node: node?.foreignText, asked: ForeignText(id), in: step)
+        try send(
+            id, PushDisabled(row: row, service: service, node: node?.foreignText.string, then: then), in: step
+        )
     }
 
     func sendAgain(_ removal: PushTable.Removal, in step: borrowing Step) throws {
         let id = StanzaID.random()
-        try PushTable(account: account.id).setAsked(id, removal: removal.row, in: step)
+        try PushTable(account: account.id).setAsked(ForeignText(id), removal: removal.row, in: step)
         let disabled = PushDisabled(
-            row: removal.row, service: removal.service, node: removal.node, then: nil)
+            row: removal.row, service: removal.service, node: removal.node?.string, then: nil)
         try send(id, disabled, in: step)
     }
 
     private func send(_ id: String, _ disabled: PushDisabled, in step: borrowing Step) throws {
-        let payload = PushRegistration.disableElement(disabled.service, node: disabled.node)
+        let payload = PushRegistration.disableElement(
+            disabled.service, node: disabled.node.map { ForeignText($0) })
         try account.send(IQ(type: .set, id: id, payload: payload), then: Durable(disabled), in: step)
     }
 }

@@ -11,7 +11,7 @@ public struct PushRegistration: Hashable, Sendable {
     /// The address of the push service.
     public let service: JID
     /// The node there that stands for this installation; nil when the service needs none.
-    public let node: String?
+    public let node: ForeignText?
     /// What the server passes on to the service with each notification, such as a secret; without `FORM_TYPE`.
     public var options: [DataForm.Field]
 
@@ -21,9 +21,9 @@ public struct PushRegistration: Hashable, Sendable {
     ///   - service: The address of the push service.
     ///   - node: The node there; nil when the service needs none.
     ///   - options: What the server passes on to the service with each notification.
-    public init(service: JID, node: String?, options: [DataForm.Field] = []) {
+    public init(service: JID, node: (any TextConvertible)?, options: [DataForm.Field] = []) {
         self.service = service
-        self.node = node
+        self.node = node?.foreignText
         self.options = options
     }
 
@@ -40,7 +40,7 @@ public struct PushRegistration: Hashable, Sendable {
             attributes: ["jid": service.description, "node": node], children: [form].compactMap(\.self))
     }
 
-    static func disableElement(_ service: JID, node: String?) -> Element {
+    static func disableElement(_ service: JID, node: ForeignText?) -> Element {
         Element(
             "disable", namespace: Namespaces.push, attributes: ["jid": service.description, "node": node])
     }

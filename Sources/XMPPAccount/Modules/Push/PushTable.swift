@@ -29,7 +29,7 @@ struct PushTable {
 
     struct Stored {
         var registration: PushRegistration
-        var asked: String?
+        var asked: ForeignText?
         var state: PushState
     }
 
@@ -42,7 +42,7 @@ struct PushTable {
         ).compactMap(\.self)
     }
 
-    func find(_ service: JID, _ node: String?, in step: borrowing Step) throws(HandlerError) -> Stored? {
+    func find(_ service: JID, _ node: ForeignText?, in step: borrowing Step) throws(HandlerError) -> Stored? {
         try step.first(
             """
             SELECT \(Self.columns) FROM push_registration WHERE account = ? AND service = ? AND node = ?
@@ -50,7 +50,9 @@ struct PushTable {
     }
 
     /// Keeps a registration that the server was asked for by that request.
-    func set(_ registration: PushRegistration, asked: String, in step: borrowing Step) throws(HandlerError) {
+    func set(_ registration: PushRegistration, asked: ForeignText, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             """
             INSERT OR REPLACE INTO push_registration(account, service, node, options, asked)
@@ -59,11 +61,14 @@ struct PushTable {
             registration.form?.serialized(), asked)
     }
 
-    func setState(_ state: PushState, asked: String, in step: borrowing Step) throws(HandlerError) {
+    func setState(_ state: PushState, asked: ForeignText, in step: borrowing Step) throws(HandlerError) {
         let (code, error): (Int, StanzaError?) =
             switch state {
             case .pending: (0, nil)
             case .enabled: (1, nil)
+            // Who refuses with a book is remembered with its title.
+            case .refused(let error) where error.element.serialized().utf8.count > ForeignBounds.words:
+                (2, StanzaError(.undefinedCondition))
             case .refused(let error): (2, error)
             }
         try step.execute(
@@ -78,7 +83,7 @@ struct PushTable {
     }
 
     /// - Parameter node: The node; nil for all of the service's.
-    func remove(_ service: JID, node: String?, in step: borrowing Step) throws(HandlerError) {
+    func remove(_ service: JID, node: ForeignText?, in step: borrowing Step) throws(HandlerError) {
         let rest = "account = ? AND service = ?"
         if let node {
             try step.execute(
@@ -91,9 +96,9 @@ struct PushTable {
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Stored? {
         guard let service = try? JID(row.text(0)) else { return nil }
-        let node = row.text(1)
+        let node = row.foreignText(1)
         let form = row.optionalText(2).flatMap { try? Element(parsing: $0) }.flatMap { DataForm($0) }
-        let options = form?.fields.filter { $0.name != "FORM_TYPE" } ?? []
+        let options = (form?.fields ?? []).filter { $0.name != "FORM_TYPE" }
         let error = row.optionalText(5).flatMap { try? Element(parsing: $0) }.flatMap { StanzaError($0) }
         let states: [Int64: PushState] = [
             1: .enabled, 2: .refused(error ?? StanzaError(.undefinedCondition)),
@@ -101,7 +106,7 @@ struct PushTable {
         return Stored(
             registration: PushRegistration(
                 service: service, node: node.isEmpty ? nil : node, options: options),
-            asked: row.optionalText(3), state: states[row.integer(4)] ?? .pending)
+            asked: row.optionalForeignText(3), state: states[row.integer(4)] ?? .pending)
     }
 
     // MARK: What the server is to forget
@@ -109,11 +114,11 @@ struct PushTable {
     struct Removal {
         var row: Int64
         var service: JID
-        var node: String?
-        var asked: String?
+        var node: ForeignText?
+        var asked: ForeignText?
     }
 
-    func addRemoval(_ service: JID, node: String?, asked: String, in step: borrowing Step)
+    func addRemoval(_ service: JID, node: ForeignText?, asked: ForeignText, in step: borrowing Step)
         throws(HandlerError) -> Int64
     {
         try step.execute(
@@ -122,7 +127,7 @@ struct PushTable {
         return step.lastInsertedRow
     }
 
-    func setAsked(_ id: String, removal row: Int64, in step: borrowing Step) throws(HandlerError) {
+    func setAsked(_ id: ForeignText, removal row: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE push_removal SET asked = ? WHERE account = ? AND id = ?", id, account, row)
     }
 
@@ -136,13 +141,14 @@ struct PushTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(1))).map {
                 Removal(
-                    row: row.integer(0), service: $0, node: row.optionalText(2), asked: row.optionalText(3))
+                    row: row.integer(0), service: $0, node: row.optionalForeignText(2),
+                    asked: row.optionalForeignText(3))
             }
         }.compactMap(\.self)
     }
 
     /// Whether a request still waits for its answer.
-    func isWaiting(_ id: String?, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isWaiting(_ id: ForeignText?, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard let id else { return false }
         return try step.first("SELECT 1 FROM request WHERE account = ? AND stanza_id = ?", account, id) {
             (_) throws(HandlerError) in true

@@ -25,17 +25,17 @@ public struct Room: Hashable, Sendable {
     /// The room's bare address.
     public let jid: JID
     /// The account's nickname in it: the one that was asked for, and once joined the one that it has.
-    public internal(set) var nick: String
+    public internal(set) var nick: ForeignText
     /// How it stands between the account and the room.
     public internal(set) var state: State
     /// What the room is about; nil when nobody said so.
-    public let subject: String?
+    public let subject: ForeignText?
     /// The occupant that set the subject, or the room.
     public let subjectBy: JID?
     /// Up to where its messages were received.
     public let cursor: RoomCursor?
 
-    let password: String?
+    let password: ForeignText?
     let history: RoomHistory
     /// Whether it was joined since it is wanted: what refuses it then is not the end.
     let wasJoined: Bool
@@ -46,7 +46,7 @@ public struct Room: Hashable, Sendable {
     /// When it was joined last, in milliseconds since 1970.
     let joinedAt: Int64?
     /// The nickname that was asked for while it is joined.
-    let askedNick: String?
+    let askedNick: ForeignText?
 
     /// The account's own address in the room.
     var occupant: JID { get throws { try jid.with(resource: nick) } }
@@ -59,7 +59,7 @@ public struct Room: Hashable, Sendable {
 /// ```
 public struct RoomCursor: Hashable, Sendable {
     /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
-    public let archiveID: String?
+    public let archiveID: ForeignText?
     /// When the last message was sent, in milliseconds since 1970, as far as that is known here.
     public let time: Int64
 
@@ -68,7 +68,7 @@ public struct RoomCursor: Hashable, Sendable {
     /// - Parameters:
     ///   - archiveID: The id of the last message in the room's archive; nil for none.
     ///   - time: When the last message was sent, in milliseconds since 1970.
-    public init(archiveID: String?, time: Int64) {
+    public init(archiveID: ForeignText?, time: Int64) {
         self.archiveID = archiveID
         self.time = time
     }
@@ -103,7 +103,7 @@ public enum RoomHistory: Hashable, Sendable, Codable {
 /// ```
 public struct RoomOccupant: Hashable, Sendable {
     /// The nickname.
-    public let nick: String
+    public let nick: ForeignText
     /// The real address; nil where the room hides it.
     public let jid: JID?
     /// The lasting standing in the room.
@@ -118,7 +118,7 @@ public struct RoomOccupant: Hashable, Sendable {
     ///   - jid: The real address; nil where the room hides it.
     ///   - affiliation: The lasting standing in the room.
     ///   - role: What the occupant may do during this visit.
-    public init(nick: String, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
+    public init(nick: ForeignText, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
         self.nick = nick
         self.jid = jid
         self.affiliation = affiliation
@@ -181,9 +181,9 @@ public struct RoomDeparture: Hashable, Sendable {
     /// Why.
     public let reason: Reason
     /// The nickname of who did it, if the room says so.
-    public let by: String?
+    public let by: ForeignText?
     /// A sentence for people.
-    public let text: String?
+    public let text: ForeignText?
 
     /// Describes a departure.
     ///
@@ -191,7 +191,7 @@ public struct RoomDeparture: Hashable, Sendable {
     ///   - reason: Why.
     ///   - by: The nickname of who did it; nil when nobody says so.
     ///   - text: A sentence for people; nil for none.
-    public init(_ reason: Reason, by: String? = nil, text: String? = nil) {
+    public init(_ reason: Reason, by: ForeignText? = nil, text: ForeignText? = nil) {
         self.reason = reason
         self.by = by
         self.text = text
@@ -221,11 +221,11 @@ public struct RoomInvitation: Hashable, Sendable {
     /// Who invites. The room alone says so when ``isDirect`` is false.
     public let by: JID?
     /// Why, in words for people.
-    public let reason: String?
+    public let reason: ForeignText?
     /// What the room asks for when it is joined.
-    public let password: String?
+    public let password: ForeignText?
     /// The one-to-one conversation that goes on in the room.
-    public let thread: String?
+    public let thread: ForeignText?
     /// Whether it came from the one who invites and not through the room.
     public let isDirect: Bool
     /// When it came, or was sent if it was held up on the way, in milliseconds since 1970.
@@ -261,7 +261,7 @@ extension Room {
 
     private static func history(_ name: String, _ value: String) -> Element {
         var history = Element("history", namespace: Namespaces.muc)
-        history[name] = value
+        history[name] = ForeignText(value)
         return history
     }
 }

@@ -40,13 +40,13 @@ public struct RoomJoined: Sendable {
     /// The room's bare address.
     public let room: JID
     /// The nickname that the account has, or asked for.
-    public let nick: String
+    public let nick: ForeignText
     /// How it ended: switch over it.
     public let outcome: Outcome
     /// Whether the room did not exist before (status 201).
     public let isNew: Bool
 
-    init(account: Account, room: JID, nick: String, outcome: Outcome, isNew: Bool = false) {
+    init(account: Account, room: JID, nick: ForeignText, outcome: Outcome, isNew: Bool = false) {
         self.account = account
         self.room = room
         self.nick = nick
@@ -67,7 +67,7 @@ extension RoomJoined: RestorableContext {
     public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
-        var stored = Stored(room: room, nick: nick, outcome: "joined", isNew: isNew)
+        var stored = Stored(room: room, nick: nick.string, outcome: "joined", isNew: isNew)
         switch outcome {
         case .joined: break
         case .refused(let error):
@@ -93,7 +93,7 @@ extension RoomJoined: RestorableContext {
             default: .refused(error ?? StanzaError(.undefinedCondition))
             }
         self.init(
-            account: try Account.serving(environment), room: stored.room, nick: stored.nick,
+            account: try Account.serving(environment), room: stored.room, nick: ForeignText(stored.nick),
             outcome: outcome, isNew: stored.isNew)
     }
 }
@@ -109,7 +109,7 @@ public struct RoomEvent: ModuleEvent {
     /// What happened.
     public enum Change: Hashable, Sendable {
         /// The account is in the room, for the first time or again.
-        case joined(nick: String, isNew: Bool)
+        case joined(nick: ForeignText, isNew: Bool)
         /// The room does not let the account in. It is tried again when ``Room/state`` is `wanted`.
         case refused(StanzaError)
         /// The room has not answered in time. It is tried again when ``Room/state`` is `wanted`.
@@ -119,17 +119,17 @@ public struct RoomEvent: ModuleEvent {
         /// The account is not in the room any more. It tries to come back when ``Room/state`` is `wanted`.
         case left(RoomDeparture)
         /// The account has another nickname, by its own will or by that of the service.
-        case nickChanged(from: String, to: String)
+        case nickChanged(from: ForeignText, to: ForeignText)
         /// The account cannot have the nickname that it asked for.
-        case nickRefused(String, StanzaError)
+        case nickRefused(ForeignText, StanzaError)
         /// Somebody came, or another role, affiliation or address became known.
         case occupant(RoomOccupant)
         /// Somebody else has another nickname.
-        case occupantRenamed(from: String, to: String)
+        case occupantRenamed(from: ForeignText, to: ForeignText)
         /// Somebody else left or was put out.
-        case occupantLeft(nick: String, RoomDeparture)
+        case occupantLeft(nick: ForeignText, RoomDeparture)
         /// The subject was set, or removed.
-        case subject(String?, by: JID)
+        case subject(ForeignText?, by: JID)
         /// The room's configuration changed; the status codes say what (XEP-0045 section 10.2.1).
         case configurationChanged(Set<Int>)
         /// A new room could not be set up as the service would by itself (XEP-0045 section 10.1.2).
@@ -137,13 +137,13 @@ public struct RoomEvent: ModuleEvent {
         /// Somebody invites the account; see ``Rooms/invitations(in:)``.
         case invited(RoomInvitation)
         /// Somebody that was invited does not want to come.
-        case declined(by: JID?, reason: String?)
+        case declined(by: JID?, reason: ForeignText?)
         /// What a check has shown; see ``Rooms/check(_:in:)``.
         case checked(RoomCheck)
         /// The room did not take a message.
-        case messageRefused(id: String, StanzaError)
+        case messageRefused(id: ForeignText, StanzaError)
         /// The room has never sent a message back, so nobody knows whether it was taken.
-        case messageUnconfirmed(id: String)
+        case messageUnconfirmed(id: ForeignText)
     }
 
     /// The room's bare address.

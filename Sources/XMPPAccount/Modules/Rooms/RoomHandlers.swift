@@ -32,7 +32,8 @@ struct RoomJoinUnanswered: Handler {
         }
         guard let then else { return }
         let context = RoomJoined(
-            account: rooms.account, room: room, nick: nick, outcome: isTimeout ? .timedOut : .abandoned)
+            account: rooms.account, room: room, nick: ForeignText(nick),
+            outcome: isTimeout ? .timedOut : .abandoned)
         try call.step.run(then, with: context)
     }
 }

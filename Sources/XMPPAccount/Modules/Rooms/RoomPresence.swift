@@ -5,7 +5,7 @@ struct RoomPresence {
     /// The room's bare address.
     let room: JID
     /// Whose presence it is.
-    let nick: String
+    let nick: ForeignText
     let isAvailable: Bool
     /// Status codes (XEP-0045 section 15.6).
     let codes: Set<Int>
@@ -36,12 +36,12 @@ struct RoomPresence {
     var occupant: RoomOccupant {
         RoomOccupant(
             nick: nick, jid: item?["jid"].flatMap { try? JID($0) },
-            affiliation: item?["affiliation"].flatMap(RoomAffiliation.init) ?? .none,
-            role: item?["role"].flatMap(RoomRole.init) ?? .none)
+            affiliation: item?["affiliation"].flatMap { RoomAffiliation($0) } ?? .none,
+            role: item?["role"].flatMap { RoomRole($0) } ?? .none)
     }
 
     /// The nickname that the occupant has from now on; nil when it left.
-    var newNick: String? {
+    var newNick: ForeignText? {
         guard !isAvailable, codes.contains(303), let nick = item?["nick"] else { return nil }
         // Prepared as the address will be in which it stands.
         return (try? room.with(resource: nick))?.resource

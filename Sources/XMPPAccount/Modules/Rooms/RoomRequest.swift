@@ -17,13 +17,13 @@ public enum RoomRequest: Hashable, Sendable {
     /// Who has an affiliation; read it with ``entries(in:)``.
     case affiliations(RoomAffiliation)
     /// Gives users an affiliation: `outcast` bans them, `none` takes away what they have.
-    case setAffiliation(RoomAffiliation, of: [JID], reason: String?)
+    case setAffiliation(RoomAffiliation, of: [JID], reason: ForeignText?)
     /// Who has a role; read it with ``entries(in:)``.
     case roles(RoomRole)
     /// Gives an occupant a role: `none` puts it out, `visitor` takes its voice.
-    case setRole(RoomRole, of: String, reason: String?)
+    case setRole(RoomRole, of: ForeignText, reason: ForeignText?)
     /// Ends the room for everybody.
-    case destroy(alternative: JID?, reason: String?)
+    case destroy(alternative: JID?, reason: ForeignText?)
 
     /// The request, with an id of its own.
     ///
@@ -73,7 +73,9 @@ public enum RoomRequest: Hashable, Sendable {
         Element("query", namespace: Namespaces.mucOwner, children: [child])
     }
 
-    private static func admin(_ items: [KeyValuePairs<String, String?>], reason: String?) -> Element {
+    private static func admin(_ items: [KeyValuePairs<String, (any TextConvertible)?>], reason: ForeignText?)
+        -> Element
+    {
         Element(
             "query", namespace: Namespaces.mucAdmin,
             children: items.map {
@@ -83,7 +85,7 @@ public enum RoomRequest: Hashable, Sendable {
             })
     }
 
-    private static func reasons(_ reason: String?, _ namespace: String) -> [Element] {
+    private static func reasons(_ reason: ForeignText?, _ namespace: String) -> [Element] {
         reason.map { [Element("reason", namespace: namespace, text: $0)] } ?? []
     }
 
@@ -98,13 +100,13 @@ public enum RoomRequest: Hashable, Sendable {
         /// The user's address; nil where the room hides it.
         public let jid: JID?
         /// The nickname, for who is in the room or has one registered.
-        public let nick: String?
+        public let nick: ForeignText?
         /// The lasting standing; nil where the list does not say it.
         public let affiliation: RoomAffiliation?
         /// What the occupant may do; nil where the list does not say it.
         public let role: RoomRole?
         /// Why, in words for people.
-        public let reason: String?
+        public let reason: ForeignText?
     }
 
     /// The list in an answer to ``affiliations(_:)`` or ``roles(_:)``.
@@ -116,8 +118,8 @@ public enum RoomRequest: Hashable, Sendable {
         return payload.children("item", Namespaces.mucAdmin).map { item in
             Entry(
                 jid: item["jid"].flatMap { try? JID($0) }, nick: item["nick"],
-                affiliation: item["affiliation"].flatMap(RoomAffiliation.init),
-                role: item["role"].flatMap(RoomRole.init),
+                affiliation: item["affiliation"].flatMap { RoomAffiliation($0) },
+                role: item["role"].flatMap { RoomRole($0) },
                 reason: item.child("reason", Namespaces.mucAdmin)?.text)
         }
     }

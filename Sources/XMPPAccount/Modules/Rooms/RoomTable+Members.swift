@@ -11,7 +11,8 @@ extension RoomTable {
             account, room.description, read: Self.readOccupant)
     }
 
-    func occupant(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> RoomOccupant?
+    func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError)
+        -> RoomOccupant?
     {
         try step.first(
             "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? AND nick = ?",
@@ -20,21 +21,29 @@ extension RoomTable {
 
     private static func readOccupant(_ row: borrowing Row) throws(HandlerError) -> RoomOccupant {
         RoomOccupant(
-            nick: row.text(0), jid: row.optionalText(1).flatMap { try? JID($0) },
+            nick: row.foreignText(0), jid: row.optionalText(1).flatMap { try? JID($0) },
             affiliation: RoomAffiliation(rawValue: row.text(2)) ?? .none,
             role: RoomRole(rawValue: row.text(3)) ?? .none)
     }
 
-    func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) {
+    /// How many occupants of one room are kept: a room names whom it likes.
+    static let occupantLimit = 5000
+
+    /// - Returns: False when there are too many; nothing was changed then.
+    @discardableResult
+    func set(_ occupant: RoomOccupant, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
-            INSERT OR REPLACE INTO occupant(account, room, nick, jid, affiliation, role)
-            VALUES (?, ?, ?, ?, ?, ?)
+            INSERT INTO occupant(account, room, nick, jid, affiliation, role) SELECT ?1, ?2, ?3, ?4, ?5, ?6
+            WHERE EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3)
+                OR (SELECT count(*) FROM (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 LIMIT ?7)) < ?7
+            ON CONFLICT(account, room, nick) DO UPDATE SET
+                jid = excluded.jid, affiliation = excluded.affiliation, role = excluded.role
             """, account, room.description, occupant.nick, occupant.jid?.description,
-            occupant.affiliation.rawValue, occupant.role.rawValue)
+            occupant.affiliation.rawValue, occupant.role.rawValue, Self.occupantLimit) > 0
     }
 
-    func rename(_ nick: String, to newNick: String, of room: JID, in step: borrowing Step)
+    func rename(_ nick: ForeignText, to newNick: ForeignText, of room: JID, in step: borrowing Step)
         throws(HandlerError)
     {
         try step.execute(
@@ -44,7 +53,7 @@ extension RoomTable {
 
     /// - Returns: Whether the occupant was known.
     @discardableResult
-    func remove(_ nick: String, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func remove(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             "DELETE FROM occupant WHERE account = ? AND room = ? AND nick = ?", account, room.description,
             nick) == 1
@@ -56,7 +65,8 @@ extension RoomTable {
 
     // MARK: Invitations
 
-    /// How many invitations are kept; the oldest make way: anybody may send them.
+    /// How many invitations are kept; the oldest make way: anybody may send them. Each has some kilobytes at most, see
+    /// ``RoomInvitation/bounded``.
     static let invitationLimit = 100
 
     func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
@@ -69,29 +79,46 @@ extension RoomTable {
         try step.execute(
             """
             DELETE FROM room_invitation WHERE account = ?1 AND room IN (
-                SELECT room FROM room_invitation WHERE account = ?1
-                ORDER BY received_at DESC, room LIMIT -1 OFFSET ?2)
+                SELECT room FROM room_invitation WHERE account = ?1 ORDER BY received_at, room
+                LIMIT max(0, (SELECT count(*) FROM room_invitation WHERE account = ?1) - ?2))
             """, account, Self.invitationLimit)
     }
 
+    private static let invitationColumns = "room, by, reason, password, thread, direct, received_at"
+
     func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
-        let rows = try step.all(
-            """
-            SELECT room, by, reason, password, thread, direct, received_at FROM room_invitation
-            WHERE account = ? ORDER BY received_at, room
-            """, account
-        ) { (row) throws(HandlerError) in
-            (
-                room: row.text(0), by: row.optionalText(1), reason: row.optionalText(2),
-                password: row.optionalText(3), thread: row.optionalText(4), isDirect: row.integer(5) != 0,
-                receivedAt: row.integer(6)
-            )
+        try step.all(
+            "SELECT \(Self.invitationColumns) FROM room_invitation WHERE account = ? ORDER BY received_at, room",
+            account, read: StoredInvitation.init
+        ).map { try $0.invitation }
+    }
+
+    func invitation(into room: JID, in step: borrowing Step) throws -> RoomInvitation? {
+        try step.first(
+            "SELECT \(Self.invitationColumns) FROM room_invitation WHERE account = ? AND room = ?", account,
+            room.description, read: StoredInvitation.init)?.invitation
+    }
+
+    /// A row before its addresses are read.
+    private struct StoredInvitation {
+        let room: String
+        let by: String?
+        let reason, password, thread: ForeignText?
+        let isDirect: Bool
+        let receivedAt: Int64
+
+        init(_ row: borrowing Row) throws(HandlerError) {
+            (room, by, reason) = (row.text(0), row.optionalText(1), row.optionalForeignText(2))
+            (password, thread) = (row.optionalForeignText(3), row.optionalForeignText(4))
+            (isDirect, receivedAt) = (row.integer(5) != 0, row.quantity(6))
         }
-        return try rows.map { row in
-            RoomInvitation(
-                room: try JID(row.room), by: row.by.flatMap { try? JID($0) }, reason: row.reason,
-                password: row.password, thread: row.thread, isDirect: row.isDirect,
-                receivedAt: row.receivedAt)
+
+        var invitation: RoomInvitation {
+            get throws {
+                RoomInvitation(
+                    room: try JID(room), by: by.flatMap { try? JID($0) }, reason: reason, password: password,
+                    thread: thread, isDirect: isDirect, receivedAt: receivedAt)
+            }
         }
     }
 
@@ -107,14 +134,15 @@ extension RoomTable {
     /// A message that a room has not sent back.
     struct Unconfirmed {
         let row: Int64
-        let id: String
+        let id: ForeignText
         let xml: [UInt8]
         let tries: Int64
         /// In which stay it was sent last; nil when it was not sent yet.
         let ticket: String?
     }
 
-    func add(_ message: Element, id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+    func add(_ message: Element, id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError)
+    {
         try step.execute(
             "INSERT INTO room_message(account, room, stanza_id, xml) VALUES (?, ?, ?, ?)", account,
             room.description, id, Serializer().bytes(message))
@@ -150,7 +178,7 @@ extension RoomTable {
             """, account, room.description, stay, limit
         ) { (row) throws(HandlerError) in
             Unconfirmed(
-                row: row.integer(0), id: row.text(1), xml: row.blob(2), tries: row.integer(3),
+                row: row.integer(0), id: row.foreignText(1), xml: row.blob(2), tries: row.quantity(3),
                 ticket: row.optionalText(4))
         }
     }
@@ -160,7 +188,8 @@ extension RoomTable {
             "UPDATE room_message SET ticket = ?, tries = tries + 1 WHERE row = ?", stay, message.row)
     }
 
-    func isUnconfirmed(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isUnconfirmed(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) -> Bool
+    {
         try step.first(
             "SELECT 1 FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id
@@ -168,7 +197,7 @@ extension RoomTable {
     }
 
     /// The room has sent it back, or never will.
-    func confirm(_ id: String, to room: JID, in step: borrowing Step) throws(HandlerError) {
+    func confirm(_ id: ForeignText, to room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM room_message WHERE account = ? AND room = ? AND stanza_id = ?", account,
             room.description, id)

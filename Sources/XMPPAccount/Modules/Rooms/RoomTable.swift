@@ -77,6 +77,15 @@ struct RoomTable {
             -- The time of the first message that is not handled yet: a lost session goes back to it.
             ALTER TABLE room ADD COLUMN kept_time INTEGER;
             """,
+            """
+            -- The oldest invitations make way by this index. Those that are there already get the bounds of new ones; a
+            -- character has four bytes at most.
+            CREATE INDEX room_invitation_oldest ON room_invitation(account, received_at, room);
+            UPDATE room_invitation SET reason = substr(reason, 1, 256) WHERE length(CAST(reason AS BLOB)) > 1024;
+            UPDATE room_invitation SET password = NULL WHERE length(CAST(password AS BLOB)) > 1024;
+            UPDATE room_invitation SET thread = NULL WHERE length(CAST(thread AS BLOB)) > 1024;
+            UPDATE room SET subject = substr(subject, 1, 2048) WHERE length(CAST(subject AS BLOB)) > 8192;
+            """,
         ],
         handlers: [
             RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,
@@ -110,7 +119,7 @@ struct RoomTable {
     func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Int64] {
         let times = try step.all(
             "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
-        ) { (row) throws(HandlerError) in (row.text(0), row.integer(1)) }
+        ) { (row) throws(HandlerError) in (row.text(0), row.quantity(1)) }
         return Dictionary(uniqueKeysWithValues: times)
     }
 
@@ -144,19 +153,23 @@ struct RoomTable {
 
     /// A row before its addresses are read.
     private struct Stored {
-        let jid, nick, state, ticket: String
-        let subject, subjectBy, archiveID, password, askedNick: String?
+        let jid, state, ticket: String
+        let nick: ForeignText
+        let subjectBy: String?
+        let subject, archiveID, password, askedNick: ForeignText?
         let lastTime, joinedAt: Int64?
         let history: [UInt8]
         let wasJoined, configures: Bool
 
         init(_ row: borrowing Row) throws(HandlerError) {
-            (jid, nick, state) = (row.text(0), row.text(1), row.text(2))
-            (subject, subjectBy) = (row.optionalText(3), row.optionalText(4))
-            (archiveID, lastTime) = (row.optionalText(5), row.optionalInteger(6))
-            (password, history) = (row.optionalText(7), row.blob(8))
+            (jid, nick, state) = (row.text(0), row.foreignText(1), row.text(2))
+            (subject, subjectBy) = (row.optionalForeignText(3), row.optionalText(4))
+            (archiveID, lastTime) = (row.optionalForeignText(5), row.optionalQuantity(6))
+            (password, history) = (row.optionalForeignText(7), row.blob(8))
             (wasJoined, configures) = (row.integer(9) != 0, row.integer(10) != 0)
-            (ticket, joinedAt, askedNick) = (row.text(11), row.optionalInteger(12), row.optionalText(13))
+            (ticket, joinedAt, askedNick) = (
+                row.text(11), row.optionalQuantity(12), row.optionalForeignText(13)
+            )
         }
 
         var room: Room {
@@ -175,7 +188,8 @@ struct RoomTable {
 
     /// The account wants to be in a room from now on.
     func want(
-        _ room: JID, nick: String, password: String?, history: RoomHistory, configures: Bool, ticket: String,
+        _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
+        ticket: String,
         in step: borrowing Step
     ) throws {
         try step.execute(
@@ -202,7 +216,9 @@ struct RoomTable {
             "UPDATE room SET ticket = ? WHERE account = ? AND jid = ?", ticket, account, room.description)
     }
 
-    func setJoined(_ room: JID, nick: String, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func setJoined(_ room: JID, nick: ForeignText, liveTime: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             """
             UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,
@@ -211,13 +227,13 @@ struct RoomTable {
             """, nick, step.now, liveTime, account, room.description)
     }
 
-    func set(nick: String, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+    func set(nick: ForeignText, _ room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room SET nick = ?, asked_nick = NULL WHERE account = ? AND jid = ?", nick, account,
             room.description)
     }
 
-    func set(askedNick: String?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+    func set(askedNick: ForeignText?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room SET asked_nick = ? WHERE account = ? AND jid = ?", askedNick, account,
             room.description)
@@ -252,7 +268,7 @@ struct RoomTable {
 
     /// A message has come. The cursor never goes back.
     func advance(
-        _ room: JID, archiveID: String?, time: Int64, liveTime: Int64, in step: borrowing Step
+        _ room: JID, archiveID: ForeignText?, time: Int64, liveTime: Int64, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -267,7 +283,7 @@ struct RoomTable {
             "UPDATE room SET heard_at = ? WHERE account = ? AND jid = ?", liveTime, account, room.description)
     }
 
-    func set(subject: String?, by: JID, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+    func set(subject: ForeignText?, by: JID, _ room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room SET subject = ?, subject_by = ? WHERE account = ? AND jid = ?", subject,
             by.description, account, room.description)

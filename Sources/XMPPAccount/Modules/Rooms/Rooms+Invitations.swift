@@ -14,7 +14,8 @@ extension Rooms {
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`.
     public func invite(
-        _ user: JID, into room: JID, directly: Bool = false, reason: String? = nil, in step: borrowing Step
+        _ user: JID, into room: JID, directly: Bool = false, reason: (any TextConvertible)? = nil,
+        in step: borrowing Step
     ) throws {
         let known = try wanted(room, in: step)
         guard directly else {
@@ -35,9 +36,10 @@ extension Rooms {
     /// - Returns: False when there is no invitation into that room.
     /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func decline(_ room: JID, reason: String? = nil, in step: borrowing Step) throws -> Bool {
-        let invitation = try table.invitations(in: step).first { $0.room == room.bare }
-        guard let invitation else { return false }
+    public func decline(_ room: JID, reason: (any TextConvertible)? = nil, in step: borrowing Step) throws
+        -> Bool
+    {
+        guard let invitation = try table.invitation(into: room.bare, in: step) else { return false }
         try table.removeInvitation(into: invitation.room, in: step)
         guard !invitation.isDirect, let by = invitation.by else { return true }
         try mediate("decline", by, reason, invitation.room, in: step)
@@ -45,7 +47,7 @@ extension Rooms {
     }
 
     private func mediate(
-        _ name: String, _ user: JID, _ reason: String?, _ room: JID, in step: borrowing Step
+        _ name: String, _ user: JID, _ reason: (any TextConvertible)?, _ room: JID, in step: borrowing Step
     ) throws {
         let reasons = reason.map { [Element("reason", namespace: Namespaces.mucUser, text: $0)] } ?? []
         let word = Element(
@@ -111,10 +113,11 @@ extension Rooms {
     }
 
     /// XEP-0249 section 5: who is in the room already need not be asked, and who was asked before not again.
-    private func store(_ invitation: RoomInvitation, in step: borrowing Step) throws {
+    private func store(_ received: RoomInvitation, in step: borrowing Step) throws {
+        let invitation = received.bounded
         let state = try table.room(invitation.room, in: step)?.state
         guard state == nil || state == .left else { return }
-        let known = try table.invitations(in: step).first { $0.room == invitation.room }
+        let known = try table.invitation(into: invitation.room, in: step)
         try table.add(invitation, in: step)
         if known?.by != invitation.by || known == nil {
             tell(invitation.room, .invited(invitation), after: step)
@@ -133,5 +136,15 @@ extension Rooms {
             reason: decline.child("reason", Namespaces.mucUser)?.text)
         tell(room.jid, change, after: step)
         return true
+    }
+}
+
+extension RoomInvitation {
+    /// The invitation with texts that are not longer than ``ForeignBounds`` says.
+    var bounded: RoomInvitation {
+        RoomInvitation(
+            room: room, by: by, reason: reason?.prefix(bytes: ForeignBounds.words),
+            password: password.flatMap(\.token), thread: thread.flatMap(\.token), isDirect: isDirect,
+            receivedAt: receivedAt)
     }
 }

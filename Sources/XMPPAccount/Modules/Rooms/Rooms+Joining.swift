@@ -40,7 +40,8 @@ extension Rooms {
         _ room: Room, _ ticket: String, _ then: Durable<RoomJoined>?, _ timeout: Duration,
         in step: borrowing Step
     ) throws -> HandlerID {
-        let unanswered = RoomJoinUnanswered(room: room.jid, nick: room.nick, ticket: ticket, then: then)
+        let unanswered = RoomJoinUnanswered(
+            room: room.jid, nick: room.nick.string, ticket: ticket, then: then)
         return try step.bind(
             Durable(RoomJoinEnded(then: then)).orElse(Durable(unanswered)), timeout: timeout,
             in: account.scope)
@@ -69,7 +70,7 @@ extension Rooms {
         try step.invalidate(waiter, reason: .cancelled, environment: account)
     }
 
-    func sendUnavailable(_ room: Room, status: String? = nil, in step: borrowing Step) throws {
+    func sendUnavailable(_ room: Room, status: (any TextConvertible)? = nil, in step: borrowing Step) throws {
         let children = status.map { [Element("status", namespace: Namespaces.client, text: $0)] } ?? []
         let presence = try Presence(
             type: .unavailable, to: room.occupant, id: StanzaID.random(), children: children)

@@ -23,8 +23,8 @@ extension Rooms {
         let known = try wanted(room, in: step)
         try checkBacklog(in: step)
         var element = message.element
-        let id = message.id ?? StanzaID.random()
-        (element["id"], element["type"], element["to"]) = (id, "groupchat", known.jid.description)
+        let id = message.id ?? ForeignText(StanzaID.random())
+        (element["id"], element["type"], element["to"]) = (id, "groupchat", known.jid.foreignText)
         element["from"] = nil
         if element.child("origin-id", Namespaces.sid) == nil {
             // XEP-0359 section 3.2: a room may give a message another id when it sends it back.
@@ -34,7 +34,7 @@ extension Rooms {
         let isNext = try known.state == .joined && !table.hasUnsent(in: known.ticket, to: known.jid, in: step)
         try table.add(element, id: message.originID ?? id, to: known.jid, in: step)
         if isNext { try flush(known, again: false, in: step) }
-        return id
+        return id.string
     }
 
     private func checkBacklog(in step: borrowing Step) throws {
@@ -57,7 +57,7 @@ extension Rooms {
     /// - Throws: ``AccountError`` `notInRoom`, `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the
     ///   store fails.
     @discardableResult
-    public func send(_ body: String, to room: JID, in step: borrowing Step) throws -> String {
+    public func send(_ body: any TextConvertible, to room: JID, in step: borrowing Step) throws -> String {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
@@ -70,7 +70,7 @@ extension Rooms {
     /// - Throws: ``AccountError`` `notInRoom`, `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
     ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func send(_ body: String, to room: JID) async throws -> String {
+    public func send(_ body: any TextConvertible, to room: JID) async throws -> String {
         try await account.perform { step in try self.send(body, to: room, in: step) }
     }
 
@@ -81,7 +81,7 @@ extension Rooms {
     ///   - room: The room's bare address.
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`, `outboxFull`.
-    public func setSubject(_ subject: String?, of room: JID, in step: borrowing Step) throws {
+    public func setSubject(_ subject: (any TextConvertible)?, of room: JID, in step: borrowing Step) throws {
         let known = try wanted(room, in: step)
         let element = Element("subject", namespace: Namespaces.client, text: subject)
         try account.send(Message(to: known.jid, type: .groupchat, children: [element]), in: step)
@@ -187,7 +187,7 @@ extension Rooms {
         if let subject = message.element.child("subject", Namespaces.client),
             message.element.child("thread", Namespaces.client) == nil
         {
-            let text = subject.text.isEmpty ? nil : subject.text
+            let text = subject.text.isEmpty ? nil : subject.text.prefix(bytes: ForeignBounds.subject)
             guard text != room.subject else { return true }
             try table.set(subject: text, by: from, room.jid, in: step)
             tell(room.jid, .subject(text, by: from), after: step)

@@ -14,7 +14,8 @@ extension Rooms {
         }
         if let error = presence.error { return try take(error, of: presence, room, in: step) }
         guard let said = RoomPresence(presence), room.state != .wanted else { return }
-        try said.isAvailable ? take(available: said, room, in: step) : take(gone: said, room, in: step)
+        guard said.isAvailable else { return try take(gone: said, room, in: step) }
+        try take(available: said, of: presence, room, in: step)
     }
 
     /// What was asked for is refused: to be let in, or another nickname. An error carries the id of what it answers.
@@ -32,9 +33,15 @@ extension Rooms {
         }
     }
 
-    private func take(available said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
+    private func take(
+        available said: RoomPresence, of presence: Presence, _ room: Room, in step: borrowing Step
+    ) throws {
         let known = try table.occupant(said.nick, of: room.jid, in: step)
-        try table.set(said.occupant, of: room.jid, in: step)
+        guard try table.set(said.occupant, of: room.jid, in: step) || said.isSelf else {
+            return ignore(
+                presence.element, "\(room.jid) has more than \(RoomTable.occupantLimit) occupants",
+                after: step)
+        }
         if said.isSelf {
             if room.state == .joining {
                 // Nothing would let the account in once more if there were no place for what it asks of the room then.
@@ -62,7 +69,7 @@ extension Rooms {
         tell(room.jid, .occupantLeft(nick: said.nick, said.departure), after: step)
     }
 
-    private func renamed(_ room: Room, to nick: String, in step: borrowing Step) throws {
+    private func renamed(_ room: Room, to nick: ForeignText, in step: borrowing Step) throws {
         try table.set(nick: nick, room.jid, in: step)
         tell(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
     }

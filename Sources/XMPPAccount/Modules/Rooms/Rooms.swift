@@ -60,7 +60,8 @@ public struct Rooms: Sendable {
     }
 
     /// Who is in a room under a nickname.
-    package func occupant(_ nick: String, of room: JID, in step: borrowing Step) throws -> RoomOccupant? {
+    package func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws -> RoomOccupant?
+    {
         try table.occupant(nick, of: room.bare, in: step)
     }
 
@@ -101,7 +102,8 @@ public struct Rooms: Sendable {
     ///   `JIDError` for a nickname that cannot be one; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func join(
-        _ room: JID, as nick: String, password: String? = nil, history: RoomHistory = .usual,
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
         configures: Bool = false, then: Durable<RoomJoined>? = nil, in step: borrowing Step
     ) throws -> String {
         let timeout = try module.joinTimeout
@@ -119,8 +121,8 @@ public struct Rooms: Sendable {
         }
         if let known, known.state != .left { try abandon(known, in: step) }
         try table.want(
-            room, nick: nick, password: password, history: history, configures: configures, ticket: ticket,
-            in: step)
+            room, nick: nick, password: password?.foreignText, history: history, configures: configures,
+            ticket: ticket, in: step)
         guard let wanted = try table.room(room, in: step) else { return ticket }
         try table.set(waiter: bind(wanted, ticket, then, timeout, in: step), room, in: step)
         if try account.sessions.live(in: step) != nil { try ask(wanted, in: step) }
@@ -142,7 +144,8 @@ public struct Rooms: Sendable {
     /// - Throws: What ``join(_:as:password:history:configures:then:in:)`` throws; ``AccountError`` `closed` when the
     ///   account was closed meanwhile; `CancellationError`.
     public func join(
-        _ room: JID, as nick: String, password: String? = nil, history: RoomHistory = .usual,
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
         configures: Bool = false
     ) async throws -> RoomJoined {
         let events = account.events(of: RoomEvent.self)
@@ -155,9 +158,11 @@ public struct Rooms: Sendable {
             case .joined(let nick, let isNew):
                 RoomJoined(account: account, room: room, nick: nick, outcome: .joined, isNew: isNew)
             case .refused(let error):
-                RoomJoined(account: account, room: room, nick: nick, outcome: .refused(error))
-            case .timedOut: RoomJoined(account: account, room: room, nick: nick, outcome: .timedOut)
-            case .abandoned: RoomJoined(account: account, room: room, nick: nick, outcome: .abandoned)
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .refused(error))
+            case .timedOut:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .timedOut)
+            case .abandoned:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .abandoned)
             default: nil
             }
         }
@@ -172,11 +177,13 @@ public struct Rooms: Sendable {
     /// - Returns: False when the account neither is in the room nor wants to be.
     /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func leave(_ room: JID, status: String? = nil, in step: borrowing Step) throws -> Bool {
+    public func leave(_ room: JID, status: (any TextConvertible)? = nil, in step: borrowing Step) throws
+        -> Bool
+    {
         guard let known = try table.room(room.bare, in: step), known.state != .left else { return false }
         if known.state != .wanted { try sendUnavailable(known, status: status, in: step) }
         try abandon(known, in: step)
-        try depart(known, RoomDeparture(.left, text: status), in: step)
+        try depart(known, RoomDeparture(.left, text: status?.foreignText), in: step)
         return true
     }
 
@@ -189,7 +196,7 @@ public struct Rooms: Sendable {
     /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
     ///   store fails.
     @discardableResult
-    public func leave(_ room: JID, status: String? = nil) async throws -> Bool {
+    public func leave(_ room: JID, status: (any TextConvertible)? = nil) async throws -> Bool {
         try await account.perform { step in try self.leave(room, status: status, in: step) }
     }
 
@@ -200,7 +207,7 @@ public struct Rooms: Sendable {
     ///   - nick: 1 to 1023 octets of UTF-8.
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `notInRoom`; `JIDError` for what cannot be a nickname; `outboxFull`.
-    public func changeNick(in room: JID, to nick: String, in step: borrowing Step) throws {
+    public func changeNick(in room: JID, to nick: any TextConvertible, in step: borrowing Step) throws {
         let known = try wanted(room, in: step)
         let occupant = try known.jid.with(resource: nick)
         guard let nick = occupant.resource else { return }

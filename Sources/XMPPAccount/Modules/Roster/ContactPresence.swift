@@ -13,16 +13,13 @@ public struct ContactPresence: Hashable, Sendable {
     /// Which resource, as a full address; a service may be available without one.
     public let jid: JID
     /// How available it is; nil for simply available. `away`, `chat`, `dnd`, `xa`; open for others.
-    public let show: String?
+    public let show: ForeignText?
     /// What the user says about it.
-    public let status: String?
+    public let status: ForeignText?
     /// -128 to 127; messages to the bare address go to the resource with the highest.
     public let priority: Int8
 
-    /// The longest status that is kept, in characters; what is beyond is cut off.
-    static let longestStatus = 1024
-
-    init(jid: JID, show: String?, status: String?, priority: Int8) {
+    init(jid: JID, show: ForeignText?, status: ForeignText?, priority: Int8) {
         self.jid = jid
         self.show = show
         self.status = status
@@ -30,12 +27,12 @@ public struct ContactPresence: Hashable, Sendable {
     }
 
     init(_ presence: Presence, from jid: JID) {
-        func text(_ name: String, _ limit: Int) -> String? {
+        func text(_ name: String, _ limit: Int) -> ForeignText? {
             let text = presence.element.child(name, presence.element.namespace)?.text
-            return text.flatMap { $0.isEmpty ? nil : String($0.prefix(limit)) }
+            return text.flatMap { $0.isEmpty ? nil : $0.prefix(bytes: limit) }
         }
         self.init(
-            jid: jid, show: text("show", 16), status: text("status", Self.longestStatus),
+            jid: jid, show: text("show", 16), status: text("status", ForeignBounds.words),
             priority: presence.priority)
     }
 }
@@ -59,18 +56,28 @@ struct ContactPresenceTable {
 
     /// How many resources of one contact are kept; nobody has more, but somebody may pretend to.
     static let maximumResources = 100
+    /// How many resources of all contacts are kept.
+    static let maximumRows = 5000
+    /// How many are kept while the roster is not known, of those who may be strangers and of all others together.
+    static let maximumUnknown = 1000
 
-    func set(_ presence: ContactPresence, in step: borrowing Step) throws(HandlerError) {
+    /// - Parameter limit: How many resources of all may be kept for this one to be kept, too.
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(
+        _ presence: ContactPresence, limit: Int = maximumRows, in step: borrowing Step
+    ) throws(HandlerError) -> Bool {
         let bare = presence.jid.bare.description
-        try step.execute(
+        return try step.execute(
             """
             INSERT INTO contact_presence(account, jid, bare, show, status, priority)
             SELECT ?1, ?2, ?3, ?4, ?5, ?6
-            WHERE (SELECT count(*) FROM contact_presence WHERE account = ?1 AND bare = ?3 AND jid <> ?2) < ?7
+            WHERE EXISTS (SELECT 1 FROM contact_presence WHERE account = ?1 AND jid = ?2)
+                OR ((SELECT count(*) FROM (SELECT 1 FROM contact_presence WHERE account = ?1 AND bare = ?3 LIMIT ?7)) < ?7
+                AND (SELECT count(*) FROM (SELECT 1 FROM contact_presence WHERE account = ?1 LIMIT ?8)) < ?8)
             ON CONFLICT(account, jid) DO UPDATE
             SET show = excluded.show, status = excluded.status, priority = excluded.priority
             """, account, presence.jid.description, bare, presence.show, presence.status,
-            Int(presence.priority), Self.maximumResources)
+            Int(presence.priority), Self.maximumResources, limit) > 0
     }
 
     /// - Returns: Whether anything was there.
@@ -103,7 +110,7 @@ struct ContactPresenceTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(0))).map {
                 ContactPresence(
-                    jid: $0, show: row.optionalText(1), status: row.optionalText(2),
+                    jid: $0, show: row.optionalForeignText(1), status: row.optionalForeignText(2),
                     priority: Int8(clamping: row.integer(3)))
             }
         }.compactMap(\.self)

@@ -52,7 +52,7 @@ public struct Roster: Sendable {
     /// - Parameter step: The step to read in.
     /// - Returns: The version, which only the server understands.
     /// - Throws: ``AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func version(in step: borrowing Step) throws -> String? {
+    public func version(in step: borrowing Step) throws -> ForeignText? {
         try update.roster.state(in: step).version
     }
 
@@ -93,7 +93,8 @@ public struct Roster: Sendable {
     ///   ``AccountError`` `missingModule`.
     ///
     /// Source: RFC 6121 sections 2.3 and 2.4.
-    public func set(_ jid: JID, name: String?, groups: [String] = []) async throws {
+    public func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = []) async throws
+    {
         try await change(RosterWire.set(jid, name: name, groups: groups))
     }
 
@@ -109,7 +110,7 @@ public struct Roster: Sendable {
     /// - Throws: ``AccountError`` `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
     ///   ``/Handlers/HandlerError`` when the store fails.
     public func set(
-        _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
+        _ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil
     ) async throws {
         try await account.perform { step in
@@ -129,7 +130,7 @@ public struct Roster: Sendable {
     ///   - step: The step that it commits with.
     /// - Throws: ``AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func set(
-        _ jid: JID, name: String?, groups: [String] = [], then: Durable<IQReply>,
+        _ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible] = [], then: Durable<IQReply>,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
     ) throws {
         try change(RosterWire.set(jid, name: name, groups: groups), then, orElse, in: step)

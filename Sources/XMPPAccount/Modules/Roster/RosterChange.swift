@@ -41,9 +41,9 @@ public struct SubscriptionRequest: Hashable, Sendable {
     /// Who asks, as a bare address.
     public let jid: JID
     /// What they say with it. It comes from a stranger.
-    public let status: String?
+    public let status: ForeignText?
     /// The name that they give themselves (XEP-0172). It comes from a stranger.
-    public let nick: String?
+    public let nick: ForeignText?
     /// When it was received first, in milliseconds since 1970.
     public let receivedAt: Int64
 }

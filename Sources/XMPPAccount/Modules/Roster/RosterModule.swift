@@ -23,7 +23,10 @@ public struct RosterModule: AccountModule {
     public static let beginsBeforePresence = true
     public static let schema: Schema? = Schema(
         module: "xmpp-roster",
-        migrations: [RosterTable.script + ContactPresenceTable.script + SubscriptionTable.script],
+        migrations: [
+            RosterTable.script + ContactPresenceTable.script + SubscriptionTable.script,
+            SubscriptionTable.bounds,
+        ],
         handlers: [RosterFetched.self, SubscriptionSent.self, SubscriptionUnsent.self])
 
     /// Makes the module, which has no options.

@@ -27,7 +27,7 @@ struct RosterTable {
         """
 
     struct State {
-        var version: String?
+        var version: ForeignText?
         var isVersioned: Bool
         var isLoaded: Bool
     }
@@ -36,7 +36,8 @@ struct RosterTable {
         try step.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
             (row) throws(HandlerError) in
             State(
-                version: row.optionalText(0), isVersioned: row.integer(1) != 0, isLoaded: row.integer(2) != 0)
+                version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0,
+                isLoaded: row.integer(2) != 0)
         } ?? State(version: nil, isVersioned: false, isLoaded: false)
     }
 
@@ -48,7 +49,7 @@ struct RosterTable {
             """, account, isLoaded)
     }
 
-    func setVersion(_ version: String?, in step: borrowing Step) throws(HandlerError) {
+    func setVersion(_ version: ForeignText?, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             INSERT INTO roster(account, version) VALUES (?, ?)
@@ -81,7 +82,23 @@ struct RosterTable {
             read: Self.read) ?? nil
     }
 
-    func set(_ item: RosterItem, in step: borrowing Step) throws {
+    /// How many items are kept.
+    static let maximumItems = 10_000
+
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(_ item: RosterItem, in step: borrowing Step) throws -> Bool {
+        let isKept = try step.first(
+            """
+            SELECT EXISTS (SELECT 1 FROM roster_item WHERE account = ?1 AND jid = ?2)
+                OR (SELECT count(*) FROM (SELECT 1 FROM roster_item WHERE account = ?1 LIMIT ?3)) < ?3
+            """, account, item.jid.description, Self.maximumItems
+        ) { (row) throws(HandlerError) in row.integer(0) != 0 }
+        guard isKept == true else { return false }
+        try write(item, in: step)
+        return true
+    }
+
+    private func write(_ item: RosterItem, in step: borrowing Step) throws {
         let groups = String(decoding: try JSONEncoder().encode(item.groups), as: UTF8.self)
         try step.execute(
             """
@@ -95,9 +112,9 @@ struct RosterTable {
             "DELETE FROM roster_item WHERE account = ? AND jid = ?", account, jid.description)
     }
 
-    func replace(with items: [RosterItem], in step: borrowing Step) throws {
+    func replace(with items: some Sequence<RosterItem>, in step: borrowing Step) throws {
         try step.execute("DELETE FROM roster_item WHERE account = ?", account)
-        for item in items { try set(item, in: step) }
+        for item in items { try write(item, in: step) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> RosterItem? {

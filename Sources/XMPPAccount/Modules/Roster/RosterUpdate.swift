@@ -30,11 +30,19 @@ struct RosterUpdate {
         case .result(nil): try loaded(isWhole: false, in: step)
         case .result(let query?) where query.has(name: "query", namespace: Namespaces.roster):
             let items = query.children("item", Namespaces.roster).compactMap { RosterItem($0) }
-            try roster.replace(with: items, in: step)
-            try roster.setVersion(query["ver"], in: step)
+            try roster.replace(with: items.prefix(RosterTable.maximumItems), in: step)
+            if items.count > RosterTable.maximumItems { ignore(query, after: step) }
+            try roster.setVersion(query["ver"].flatMap(\.token), in: step)
             try loaded(isWhole: true, in: step)
         case .result: try notLoaded(StanzaError(.undefinedCondition), in: step)
         }
+    }
+
+    /// A roster is as large as the server makes it.
+    private func ignore(_ query: Element, after step: borrowing Step) {
+        account.ignore(
+            query, "the roster has more than \(RosterTable.maximumItems) items; the others are not kept",
+            after: step)
     }
 
     /// - Parameter isWhole: Whether the server has told all of the roster.
@@ -56,13 +64,14 @@ struct RosterUpdate {
     func push(_ query: Element, in step: borrowing Step) throws -> ModuleAnswer {
         let elements = query.children("item", Namespaces.roster)
         guard elements.count == 1 else { return .error(StanzaError(.badRequest)) }
-        if let version = query["ver"] { try roster.setVersion(version, in: step) }
+        if let version = query["ver"] { try roster.setVersion(version.token, in: step) }
         guard let item = RosterItem(elements[0]) else { return .result(nil) }
         if elements[0]["subscription"] == "remove" {
             try roster.remove(item.jid, in: step)
             tell(.removed(item.jid), after: step)
+        } else if try !roster.set(item, in: step) {
+            ignore(query, after: step)
         } else {
-            try roster.set(item, in: step)
             if item.isSubscriber { try subscriptions.removeRequest(of: item.jid.bare, in: step) }
             tell(.changed(item), after: step)
         }
@@ -127,10 +136,15 @@ struct RosterUpdate {
         // An occupant of a room is no contact (XEP-0045 section 7.2.2).
         guard presence.element.child("x", Namespaces.mucUser) == nil else { return }
         // Until the roster is there nobody is known to be a stranger.
-        guard try maySee(from.bare, in: step) || !roster.state(in: step).isLoaded else { return }
-        let presence = ContactPresence(presence, from: from)
-        try presences.set(presence, in: step)
-        tell(.available(presence), after: step)
+        let isContact = try maySee(from.bare, in: step)
+        guard try isContact || !roster.state(in: step).isLoaded else { return }
+        let limit = isContact ? ContactPresenceTable.maximumRows : ContactPresenceTable.maximumUnknown
+        let available = ContactPresence(presence, from: from)
+        guard try presences.set(available, limit: limit, in: step) else {
+            return account.ignore(
+                presence.element, "too many resources are available to keep \(from) as well", after: step)
+        }
+        tell(.available(available), after: step)
     }
 
     func unavailable(_ from: JID, in step: borrowing Step) throws {

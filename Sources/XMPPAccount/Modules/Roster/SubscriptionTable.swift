@@ -37,12 +37,19 @@ struct SubscriptionTable {
 
     // MARK: Requests of others
 
-    /// How many requests are kept; strangers make them.
-    static let maximumRequests = 10_000
-    /// The longest text of a request that is kept, in characters.
-    static let longestText = 1024
+    static let bounds = """
+        -- The oldest requests make way by this index. Those that are there already get the bounds of new ones; a character has
+        -- four bytes at most.
+        CREATE INDEX subscription_request_oldest ON subscription_request(account, received_at, jid);
+        UPDATE subscription_request SET status = substr(status, 1, 256) WHERE length(CAST(status AS BLOB)) > 1024;
+        UPDATE subscription_request SET nick = substr(nick, 1, 256) WHERE length(CAST(nick AS BLOB)) > 1024;
+        """
 
-    /// - Returns: The request if it was not known; nil as well when there are too many.
+    /// How many requests are kept; strangers make them. The oldest make way, and the server shows them again in the next
+    /// session (RFC 6121 section 3.1.3).
+    static let maximumRequests = 1000
+
+    /// - Returns: The request if it was not known.
     func note(_ presence: Presence, from jid: JID, in step: borrowing Step) throws(HandlerError)
         -> SubscriptionRequest?
     {
@@ -50,18 +57,24 @@ struct SubscriptionTable {
         let status = presence.element.child("status", presence.element.namespace)?.text
         let request = SubscriptionRequest(
             jid: jid, status: Self.shortened(status), nick: Self.shortened(nick), receivedAt: step.now)
-        let count = try step.execute(
+        let isNew =
+            try step.execute(
+                """
+                INSERT OR IGNORE INTO subscription_request(account, jid, status, nick, received_at)
+                VALUES (?, ?, ?, ?, ?)
+                """, account, jid.description, request.status, request.nick, request.receivedAt) == 1
+        guard isNew else { return nil }
+        try step.execute(
             """
-            INSERT OR IGNORE INTO subscription_request(account, jid, status, nick, received_at)
-            SELECT ?1, ?2, ?3, ?4, ?5
-            WHERE (SELECT count(*) FROM subscription_request WHERE account = ?1) < ?6
-            """, account, jid.description, request.status, request.nick, request.receivedAt,
-            Self.maximumRequests)
-        return count > 0 ? request : nil
+            DELETE FROM subscription_request WHERE account = ?1 AND jid IN (
+                SELECT jid FROM subscription_request WHERE account = ?1 ORDER BY received_at, jid
+                LIMIT max(0, (SELECT count(*) FROM subscription_request WHERE account = ?1) - ?2))
+            """, account, Self.maximumRequests)
+        return request
     }
 
-    private static func shortened(_ text: String?) -> String? {
-        text.flatMap { $0.isEmpty ? nil : String($0.prefix(longestText)) }
+    private static func shortened(_ text: ForeignText?) -> ForeignText? {
+        text.flatMap { $0.isEmpty ? nil : $0.prefix(bytes: ForeignBounds.words) }
     }
 
     func requests(in step: borrowing Step) throws(HandlerError) -> [SubscriptionRequest] {
@@ -73,8 +86,8 @@ struct SubscriptionTable {
         ) { (row) throws(HandlerError) in
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
-                    jid: $0, status: row.optionalText(1), nick: row.optionalText(2),
-                    receivedAt: row.integer(3))
+                    jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
+                    receivedAt: row.quantity(3))
             }
         }.compactMap(\.self)
     }

@@ -1,4 +1,4 @@
-import XMPPCore
+public import XMPPCore
 
 /// What somebody tells about themselves, as far as this library reads it.
 ///
@@ -17,15 +17,15 @@ public struct VCard: Hashable, Sendable {
     /// ```
     public struct Photo: Hashable, Sendable {
         /// Its MIME type as its owner states it; nil when it is not stated.
-        public let type: String?
+        public let type: ForeignText?
         /// The bytes of the picture, 1 to ``VCard/maximumPhoto``.
         public let bytes: [UInt8]
     }
 
     /// The formatted name.
-    public let name: String?
+    public let name: ForeignText?
     /// The nickname.
-    public let nickname: String?
+    public let nickname: ForeignText?
     /// The picture, if there is one inside the card and it is none too large.
     public let photo: Photo?
     /// Whether there was a picture that was not taken: it is too large or not readable, or only an address of it is given.
@@ -46,7 +46,7 @@ public struct VCard: Hashable, Sendable {
         hasRefusedPhoto = bytes == nil && photo?.elements.isEmpty == false
     }
 
-    private static func text(_ name: String, in parent: Element) -> String? {
+    private static func text(_ name: String, in parent: Element) -> ForeignText? {
         guard let text = parent.child(name, Namespaces.vcard)?.text, !text.isEmpty,
             text.utf8.count <= maximumText
         else { return nil }
@@ -54,7 +54,7 @@ public struct VCard: Hashable, Sendable {
     }
 
     /// Reads base64, which others break into lines. What is too large is not even read.
-    private static func bytes(_ text: String) -> [UInt8]? {
+    private static func bytes(_ text: ForeignText) -> [UInt8]? {
         let spaces: Set<UInt8> = [0x20, 0x09, 0x0A, 0x0D]
         let digits = text.utf8.filter { !spaces.contains($0) }
         guard digits.count <= (maximumPhoto + 2) / 3 * 4, let bytes = Crypto.bytes(base64: digits),

@@ -17,7 +17,7 @@ final class EventHome: Sendable, TestResource {
         scene = try RealScene(kind)
         jid = try scene.addUser()
         juliet = try scene.addUser()
-        try scene.server.befriend(jid.local ?? "", juliet.local ?? "")
+        try scene.server.befriend(jid.local?.string ?? "", juliet.local?.string ?? "")
         peer = try scene.peer(PackageResources.pep_peer_py, as: juliet, resource: "balcony")
     }
 

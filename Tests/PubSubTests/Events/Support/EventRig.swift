@@ -64,7 +64,7 @@ final class EventRig: Sendable, TestResource {
     func sendNick(_ name: String, id: String? = nil) throws {
         let event = try EventAccount.event(EventAccount.nick(name), id: id)
         var stanza = event
-        stanza["to"] = Self.jid.description
+        stanza["to"] = ForeignText(Self.jid.description)
         server.send(stanza, from: Self.juliet.bare)
     }
 
@@ -81,12 +81,12 @@ final class EventRig: Sendable, TestResource {
     }
 
     /// The digests that presence carried, in order.
-    var digests: [String] {
+    var digests: [ForeignText] {
         get throws { try presence.compactMap { $0.child("c", Namespaces.caps)?["ver"] } }
     }
 
     /// What the account's client answers to who asks what it understands.
-    func features(_ account: Account) async throws -> Set<String> {
+    func features(_ account: Account) async throws -> Set<ForeignText> {
         let jid = try await account.perform { step in
             try step.first("SELECT full_jid FROM session") { (row) throws(HandlerError) in row.text(0) }
         }

@@ -79,14 +79,14 @@ extension AccountRig {
     /// Puts a request on the account's connection, as its server would.
     func push(_ id: String, _ payload: Element, from sender: String? = nil) {
         var iq = IQ(type: .set, id: id, payload: payload).element
-        iq["from"] = sender
+        iq["from"] = sender.map { ForeignText($0) }
         server.send(iq, to: .jid(Self.alice))
     }
 
     /// Puts presence on the account's connection.
     func show(_ type: Presence.Kind? = nil, from sender: String, _ children: [Element] = []) {
         var presence = Presence(type: type, children: children).element
-        presence["from"] = sender
+        presence["from"] = ForeignText(sender)
         server.send(presence, to: .jid(Self.alice))
     }
 

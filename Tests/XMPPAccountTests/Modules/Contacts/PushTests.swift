@@ -179,7 +179,7 @@ import XMPPTestKit
         let pubsub = Element(
             "pubsub", namespace: Namespaces.pubsub, attributes: ["node": node], children: [child])
         var message = Message(to: AccountRig.alice, type: .normal, children: [pubsub]).element
-        message["from"] = sender
+        message["from"] = ForeignText(sender)
         rig.server.send(message, to: .jid(AccountRig.alice))
     }
 

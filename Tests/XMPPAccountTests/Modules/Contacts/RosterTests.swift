@@ -14,7 +14,7 @@ import XMPPTestKit
         var item = Element(
             "item", namespace: Namespaces.roster, attributes: ["jid": jid],
             children: groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
-        for (name, value) in attributes { item[name] = value }
+        for (name, value) in attributes { item[name] = ForeignText(value) }
         return item
     }
 
@@ -28,7 +28,7 @@ import XMPPTestKit
         try account.store.step { try account.roster.items(in: $0) }
     }
 
-    private func version(_ account: Account) throws -> String? {
+    private func version(_ account: Account) throws -> ForeignText? {
         try account.store.step { try account.roster.version(in: $0) }
     }
 

@@ -22,7 +22,7 @@ import XMPPTestKit
     }
 
     /// What was sent to the contact, by type, in order.
-    private func steps(_ rig: AccountRig, from index: Int = 0) -> [String] {
+    private func steps(_ rig: AccountRig, from index: Int = 0) -> [ForeignText] {
         rig.server.log.entries(from: index).filter {
             $0.event == .received && $0.peer == Self.juliet.description
         }

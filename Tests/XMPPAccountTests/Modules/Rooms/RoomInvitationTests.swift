@@ -22,7 +22,7 @@ import XMPPTestKit
             "x", namespace: Namespaces.mucUser,
             children: [invite, Element("password", namespace: Namespaces.mucUser, text: "cauldron")])
         var message = Message(to: AccountRig.alice, type: .normal, children: [x]).element
-        message["from"] = sender
+        message["from"] = ForeignText(sender)
         return message
     }
 
@@ -31,7 +31,7 @@ import XMPPTestKit
             "x", namespace: Namespaces.conference,
             attributes: ["jid": room, "reason": "Come", "password": "cauldron", "thread": "t1"])
         var message = Message(to: AccountRig.alice, type: .normal, children: [x]).element
-        message["from"] = sender
+        message["from"] = ForeignText(sender)
         return message
     }
 
@@ -93,7 +93,7 @@ import XMPPTestKit
             // A message of ours that came back, with what was in it.
             for kind in ["error", "groupchat"] {
                 var bounce = direct(hall.description)
-                bounce["type"] = kind
+                bounce["type"] = ForeignText(kind)
                 rig.server.send(bounce, to: .jid(AccountRig.alice))
             }
             try await account.caughtUp()

@@ -106,7 +106,7 @@ import XMPPTestKit
 
     private func addressed(_ element: Element, from nick: String?) -> Element {
         var element = element
-        element["from"] = ScriptedRoom.jid.description + (nick.map { "/" + $0 } ?? "")
+        element["from"] = ForeignText(ScriptedRoom.jid.description + (nick.map { "/" + $0 } ?? ""))
         return element
     }
 

@@ -26,7 +26,7 @@ import XMPPTestKit
             try await eventually { try account.store.number("SELECT count(*) FROM room_message") == 0 }
             try await account.caughtUp()
             let said = room.state.withLock(\.received).filter { $0.name == "message" }
-                .map { $0.child("body", Namespaces.client)?.text }
+                .compactMap { $0.child("body", Namespaces.client)?.text }
             #expect(said == bodies)
             #expect(!events.seen.contains { $0.hasPrefix("moduleFailed") }, "\(events.seen)")
         }

@@ -61,9 +61,9 @@ final class ScriptedRoom: Sendable {
     /// Sends something to all of Alice's sessions that are in.
     func send(_ stanza: Element, from nick: String?) {
         var stanza = stanza
-        stanza["from"] = Self.jid.description + (nick.map { "/" + $0 } ?? "")
+        stanza["from"] = ForeignText(Self.jid.description + (nick.map { "/" + $0 } ?? ""))
         for address in state.withLock(\.inside).keys.sorted() {
-            stanza["to"] = address
+            stanza["to"] = ForeignText(address)
             server.send(stanza, to: .jid(try! JID(address)))  // The server gave that address.
         }
     }
@@ -108,8 +108,8 @@ extension ScriptedRoom.State {
         received.append(element)
         switch element.name {
         case "presence" where element["type"] == "unavailable":
-            return leave(element, nick: to.resource ?? "", from: from)
-        case "presence": return enter(element, nick: to.resource ?? "", from: from)
+            return leave(element, nick: to.resource?.string ?? "", from: from)
+        case "presence": return enter(element, nick: to.resource?.string ?? "", from: from)
         case "message" where element["type"] == "groupchat": return reflect(element, from: from)
         case "iq": return answer(element, to: to, from: from)
         default: return []
@@ -118,8 +118,8 @@ extension ScriptedRoom.State {
 
     private func addressed(_ element: Element, from nick: String?, to: String) -> Element {
         var element = element
-        element["from"] = ScriptedRoom.jid.description + (nick.map { "/" + $0 } ?? "")
-        element["to"] = to
+        element["from"] = ForeignText(ScriptedRoom.jid.description + (nick.map { "/" + $0 } ?? ""))
+        element["to"] = ForeignText(to)
         return element
     }
 
@@ -152,7 +152,7 @@ extension ScriptedRoom.State {
             let past = history.filter { $0.time >= since ?? 0 }.map { entry in
                 addressed(
                     entry.message.appending(ScriptedRoom.delay(entry.time)),
-                    from: entry.message["from"], to: from)
+                    from: entry.message["from"]?.string, to: from)
             }
             let ending = Message(to: nil, type: .groupchat, children: [subject]).element
             return present + [addressed(own, from: nick, to: from)] + past
@@ -201,7 +201,7 @@ extension ScriptedRoom.State {
     }
 
     private func answered(_ iq: IQ, _ to: JID, _ from: String) -> [Element] {
-        [addressed(iq.element, from: to.resource, to: from)]
+        [addressed(iq.element, from: to.resource?.string, to: from)]
     }
 }
 

@@ -1,0 +1,27 @@
+import COpenSSL
+@testable import XMPPAccount
+
+extension FuzzTarget {
+    /// A server's certificate as DER: its names and dates in the error that refuses it, its hash for channel binding.
+    static let certificate = FuzzTarget("certificate", .short, maximumLength: 4096) { bytes in
+        ERR_clear_error()
+        let certificate = bytes.withUnsafeBufferPointer { buffer in
+            var place = buffer.baseAddress
+            return d2i_X509(nil, &place, buffer.count)
+        }
+        guard let certificate else { return }
+        defer { X509_free(certificate) }
+        _ = TLSSession.endPointBinding(of: certificate)
+        let names = TLSPeerNames(domain: "capulet.example", peer: "192.0.2.1")
+        for code in [
+            X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_CERT_HAS_EXPIRED, X509_V_ERR_CERT_NOT_YET_VALID,
+        ] {
+            let failure = CertificateVerification.Failure(
+                code: code, names: CertificateVerification.subjectNames(of: certificate),
+                notBefore: CertificateVerification.text(of: X509_get0_notBefore(certificate)),
+                notAfter: CertificateVerification.text(of: X509_get0_notAfter(certificate)))
+            let error = names.certificateFailure(failure, cause: "fuzzed")
+            try require(!error.description.isEmpty, "an error without words")
+        }
+    }
+}

@@ -1,0 +1,6 @@
+/// FNV-1a: the same in every process, which Swift's own hashes are not.
+enum Digest {
+    static func of(_ bytes: some Sequence<UInt8>) -> UInt64 {
+        bytes.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+    }
+}

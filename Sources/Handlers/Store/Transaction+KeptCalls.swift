@@ -1,0 +1,116 @@
+/// How many calls of standing handlers are kept: anybody who can make a program call a handler makes them.
+///
+/// Each has a row of its own, whose `size` is what is kept of it. Those that wait, for a runner or for a program that knows
+/// the handler, are not dropped: what comes beyond their bound is quarantined instead. Of quarantined calls the oldest make
+/// way, and ``Step/droppedCalls()`` tells how many did.
+extension Transaction {
+    enum KeptCalls {
+        /// How many calls of one handler may wait, and up to ``piece`` more.
+        static let waiting = 100_000
+        /// How many bytes these may have.
+        static let waitingBytes = 256 << 20
+        /// How many calls of one handler are kept in quarantine.
+        static let quarantined = 1000
+        /// How many bytes these may have.
+        static let quarantinedBytes = 8 << 20
+        /// How many bytes of a reason are kept.
+        static let reason = 4096
+        /// Those that wait are counted at each so manieth call that is kept.
+        static let piece = 64
+    }
+
+    /// Whether as many calls of a handler wait as may.
+    func isCrowded(_ name: String) throws(HandlerError) -> Bool {
+        var kept = connection.keptCalls[name] ?? (count: 0, isCrowded: false)
+        if kept.count % KeptCalls.piece == 0 {
+            let sum = try connection.first(
+                "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state <> 2",
+                [name]
+            ) { (row) throws(HandlerError) in (count: row.integer(0), bytes: row.integer(1)) }
+            kept.isCrowded =
+                sum.map { $0.count >= KeptCalls.waiting || $0.bytes >= KeptCalls.waitingBytes } ?? false
+        }
+        kept.count += 1
+        connection.keptCalls[name] = kept
+        return kept.isCrowded
+    }
+
+    /// Drops the oldest quarantined calls of a handler, as far as there are too many, and counts them.
+    ///
+    /// - Returns: How many were dropped.
+    @discardableResult
+    func trimQuarantine(of name: String) throws(HandlerError) -> Int {
+        let sum = try connection.first(
+            "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2",
+            [name]
+        ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.integer(1)) }
+        guard let sum else { return 0 }
+        var (dropped, bytes) = (0, Int64(0))
+        while sum.calls - dropped > KeptCalls.quarantined || sum.bytes - bytes > KeptCalls.quarantinedBytes {
+            guard let size = try dropOldest(of: name) else { break }
+            bytes += size
+            dropped += 1
+        }
+        guard dropped > 0 else { return 0 }
+        try connection.execute(
+            """
+            INSERT INTO dropped_call(name, calls, bytes, last_at) VALUES (?, ?, ?, ?)
+            ON CONFLICT(name) DO UPDATE SET
+                calls = calls + excluded.calls, bytes = bytes + excluded.bytes, last_at = excluded.last_at
+            """, [name, dropped, bytes, now])
+        return dropped
+    }
+
+    /// - Returns: How many bytes it was kept in; nil when there is none.
+    private func dropOldest(of name: String) throws(HandlerError) -> Int64? {
+        let oldest = try connection.first(
+            """
+            SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2 ORDER BY id LIMIT 1
+            """, [name]
+        ) { (row) throws(HandlerError) in (id: row.integer(0), size: row.integer(1)) }
+        guard let oldest else { return nil }
+        try connection.execute("DELETE FROM handler WHERE id = ?", [oldest.id])
+        return oldest.size
+    }
+
+    /// Drops what is too much after that row was quarantined, if it is the call of a standing handler.
+    func trimQuarantine(after id: HandlerID) throws(HandlerError) {
+        let name = try connection.first(
+            "SELECT name FROM handler WHERE id = ? AND size IS NOT NULL", [id]
+        ) { (row) throws(HandlerError) in row.text(0) }
+        if let name { try trimQuarantine(of: name) }
+    }
+}
+
+/// Calls of one standing handler that failed for good and made way for newer ones.
+///
+/// ```swift
+/// for dropped in try store.step({ try $0.droppedCalls() }) {
+///     print("\(dropped.calls) calls of \(dropped.name) are lost; the handler fails on what it is called with")
+/// }
+/// ```
+public struct DroppedCalls: Hashable, Sendable {
+    /// The stored name of the handler.
+    public let name: String
+    /// How many calls were dropped since the store was made.
+    public let calls: Int
+    /// How many bytes they were kept in.
+    public let bytes: Int64
+    /// When one was dropped last, in milliseconds since 1970.
+    public let lastAt: Int64
+}
+
+extension Step {
+    /// The quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and
+    /// 8 MiB.
+    ///
+    /// - Returns: One for each handler, in the order of their names.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
+        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
+            (row) throws(HandlerError) in
+            DroppedCalls(
+                name: row.text(0), calls: Int(row.integer(1)), bytes: row.integer(2), lastAt: row.integer(3))
+        }
+    }
+}

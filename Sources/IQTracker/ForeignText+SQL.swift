@@ -1,0 +1,17 @@
+public import Handlers
+public import XMPPCore
+
+extension ForeignText: SQLConvertible {
+    /// A text; SQLite compares its bytes.
+    public var sqlValue: SQLValue { .text(string) }
+}
+
+extension Row {
+    /// The text of a column; empty for NULL.
+    package func foreignText(_ column: Int) -> ForeignText { ForeignText(text(column)) }
+
+    /// The text of a column; nil for NULL.
+    package func optionalForeignText(_ column: Int) -> ForeignText? {
+        optionalText(column).map { ForeignText($0) }
+    }
+}

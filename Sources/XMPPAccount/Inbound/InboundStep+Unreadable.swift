@@ -1,0 +1,74 @@
+import Handlers
+import XMPPCore
+
+// What the parser cannot read: an element that it left out, or the end of the stream.
+extension InboundStep {
+    /// Counts, answers and reports an element that the parser left out.
+    mutating func process(
+        _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
+    ) throws {
+        // The stanza itself follows, and is counted then.
+        guard refused.list == nil else { return report(refused) }
+        guard Stanza.isStanza(refused.root) else {
+            report(refused)
+            // RFC 6120 section 4.9.1: a stream error ends the stream, whatever it says.
+            guard refused.root.has(name: "error", namespace: Namespaces.stream) else { return }
+            throw StreamFault(
+                AccountError(.streamError, "the server ended the stream with an error that cannot be read"))
+        }
+        // 1. Count.
+        guard try arrive(isCounted: isCounted, in: step).isDue else { return }
+        report(refused)
+        try account.archive.noteUnread(refused.root, in: step)
+        if let reply = refused.reply {
+            // 4. RFC 6120 section 8.2.3: every request is answered.
+            try account.reply(reply, in: step)
+        } else if refused.unreadable.isEmpty {
+            try endRequest(refused.root, refused.description, in: step)
+        }
+    }
+
+    private mutating func report(_ refused: RefusedElement) {
+        events.append(.ignored(refused.root, reason: refused.description))
+    }
+
+    /// 2. Match an answer that cannot be understood to its request, 3. invoke the handler with an error of our own making:
+    /// no other answer will come.
+    mutating func endRequest(_ answer: Element, _ reason: String, in step: borrowing Step) throws {
+        guard answer.name == "iq", let type = answer["type"].flatMap(IQ.Kind.init), !type.isRequest else {
+            return
+        }
+        let error = StanzaError(.undefinedCondition, text: reason)
+        var iq = Element(
+            name: answer.name, namespace: answer.namespace, attributes: answer.attributes,
+            children: [.element(error.element(in: answer.namespace))])
+        iq["type"] = ForeignText(IQ.Kind.error.rawValue)
+        guard let read = try? IQ(element: iq) else { return }
+        try match(read, in: step)
+    }
+
+    // MARK: The end of reading
+
+    /// The stream cannot be read any further: the end of what came could not be found.
+    ///
+    /// No stream error is sent: it would end the session. What was damaged on its way comes again intact after a
+    /// resumption. What is damaged again at the same place would come for ever: a stanza is then counted, so that the next
+    /// resumption goes on behind it.
+    mutating func meetEndOfReading(_ error: StreamParserError, in step: borrowing Step) throws -> StreamFault
+    {
+        if isManaged { try passDamage(error, in: step) }
+        return StreamFault(
+            AccountError(.protocolViolation, "the server's stream cannot be read: \(error)", cause: error))
+    }
+
+    private mutating func passDamage(_ error: StreamParserError, in step: borrowing Step) throws {
+        let damage = SessionTable.Damage(position: management.position, error)
+        guard try account.sessions.meet(damage, in: step) else { return }
+        guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step).isDue
+        else {
+            return
+        }
+        events.append(
+            .ignored(root, reason: "it cannot be read, again, and is passed over: \(error.message)"))
+    }
+}

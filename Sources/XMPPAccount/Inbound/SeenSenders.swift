@@ -1,0 +1,158 @@
+import Handlers
+import XMPPCore
+
+/// To whom the marks of handled messages are counted, and how many are kept.
+///
+/// Anybody can make marks. So each bare address has its own, the occupants of a room have those of the room, and a flood
+/// pushes out the oldest marks of the address that floods. Only two bounds reach beyond one address: of too many addresses
+/// the one that was silent longest goes, and of too many marks the oldest of the address that has the most.
+struct SeenSenders {
+    let account: Int64
+
+    /// How many marks of one address are kept: two for a message at most.
+    static let marksEach = 10_000
+    /// How many marks of messages that were sent from here are kept: ten times what the outbox holds by default.
+    static let marksSent = 1_000_000
+    /// How many addresses are kept, and up to ``piece`` more.
+    static let limit = 5000
+    /// How many marks of all addresses are kept together. They are counted once in ``piece`` marks of an address.
+    static let marks = 500_000
+    /// How often a bound that reaches beyond one address is looked at: each so manieth time.
+    static let piece = 64
+
+    struct Sender {
+        let id: Int64
+        /// How many marks it has.
+        private(set) var marks: Int
+        /// The time of the newest.
+        private(set) var newest: Int64
+        /// How many it had when it was read.
+        fileprivate let marksBefore: Int
+        fileprivate let heard: Int64
+
+        fileprivate init(id: Int64, marks: Int, newest: Int64, heard: Int64) {
+            (self.id, self.marks, self.newest) = (id, marks, newest)
+            (marksBefore, self.heard) = (marks, heard)
+        }
+
+        /// The hour of its newest mark.
+        fileprivate var hour: Int64 { newest / SeenSenders.millisecondsInHour }
+
+        /// The time of its next mark, after all others: neither several in one step nor a clock that was set back change the
+        /// order.
+        func time(_ now: Int64) -> Int64 { max(now, newest + 1) }
+
+        mutating func noted(at time: Int64) {
+            newest = max(newest, time)
+            marks += 1
+        }
+
+        fileprivate mutating func dropped(_ count: Int) { marks -= count }
+    }
+
+    /// 16 bytes of SHA-256.
+    static func digest(_ bytes: [UInt8]) -> [UInt8] { Array(Crypto.digest(.sha256, bytes).prefix(16)) }
+
+    /// - Parameter address: A bare address; nil for what was sent from here.
+    static func digest(of address: String?) -> [UInt8] { digest(Array((address ?? "").utf8)) }
+
+    fileprivate static let millisecondsInHour: Int64 = 3_600_000
+
+    /// The sender with an address, which is new if it has none.
+    ///
+    /// - Parameter address: A bare address; nil for what was sent from here.
+    func sender(_ address: JID?, in step: borrowing Step) throws(HandlerError) -> Sender {
+        let digest = Self.digest(of: address?.description)
+        let known = try step.first(
+            "SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest = ?", account,
+            digest
+        ) { (row) throws(HandlerError) in
+            Sender(
+                id: row.integer(0), marks: Int(row.integer(1)), newest: row.integer(2), heard: row.integer(3))
+        }
+        if let known { return known }
+        let hour = step.now / Self.millisecondsInHour
+        try step.execute(
+            "INSERT INTO seen_sender(account, digest, heard) VALUES (?, ?, ?)", account, digest, hour)
+        let sender = Sender(id: step.lastInsertedRow, marks: 0, newest: 0, heard: hour)
+        if sender.id % Int64(Self.piece) == 0 { try dropSilent(in: step) }
+        return sender
+    }
+
+    /// Stores what became of a sender that has new marks.
+    ///
+    /// - Parameter limit: How many of its marks are kept.
+    func store(_ sender: Sender, limit: Int, in step: borrowing Step) throws(HandlerError) {
+        guard sender.marks != sender.marksBefore else { return }
+        var sender = sender
+        if sender.marks > limit { try drop(sender.marks - limit, of: &sender, in: step) }
+        try step.execute(
+            "UPDATE seen_sender SET marks = ?, newest = ? WHERE id = ?", sender.marks, sender.newest,
+            sender.id)
+        // Written once an hour: that column has an index.
+        if sender.hour != sender.heard {
+            try step.execute("UPDATE seen_sender SET heard = ? WHERE id = ?", sender.hour, sender.id)
+        }
+        if sender.marks / Self.piece != sender.marksBefore / Self.piece { try dropMost(in: step) }
+    }
+
+    // MARK: Dropping
+
+    /// Drops the oldest marks of a sender.
+    private func drop(
+        _ count: Int, of sender: inout Sender, in step: borrowing Step
+    ) throws(HandlerError) {
+        let dropped = try step.execute(
+            """
+            DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) IN
+                (SELECT at, mark FROM seen_mark WHERE sender = ?1 ORDER BY at, mark LIMIT ?2)
+            """, sender.id, count)
+        sender.dropped(dropped)
+    }
+
+    /// Drops the senders beyond the limit that were silent longest, except rooms: what a quiet room sends again when it is
+    /// joined must be known.
+    private func dropSilent(in step: borrowing Step) throws(HandlerError) {
+        let count = try step.first("SELECT count(*) FROM seen_sender WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        }
+        let surplus = (count ?? 0) - Self.limit
+        guard surplus > 0 else { return }
+        var kept = Set(try RoomTable(account: account).lastTimes(in: step).keys.map { Self.digest(of: $0) })
+        kept.insert(Self.digest(of: nil))
+        let silent = try step.all(
+            "SELECT id, digest FROM seen_sender WHERE account = ? ORDER BY heard, id LIMIT ?", account,
+            surplus + kept.count
+        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1)) }
+        for sender in silent.filter({ !kept.contains($0.digest) }).prefix(surplus) {
+            try remove(sender.id, in: step)
+        }
+    }
+
+    func remove(_ sender: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM seen_mark WHERE sender = ?", sender)
+        try step.execute("DELETE FROM seen_sender WHERE id = ?", sender)
+    }
+
+    /// Drops the oldest marks of the sender that has the most when all together have too many.
+    private func dropMost(in step: borrowing Step) throws(HandlerError) {
+        let sent = Self.digest(of: nil)
+        let total = try step.first(
+            "SELECT sum(marks) FROM seen_sender WHERE account = ? AND digest <> ?", account, sent
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+        let surplus = (total ?? 0) - Self.marks
+        guard surplus > 0 else { return }
+        let largest = try step.first(
+            """
+            SELECT id, marks, newest, heard FROM seen_sender WHERE account = ? AND digest <> ?
+            ORDER BY marks DESC LIMIT 1
+            """, account, sent
+        ) { (row) throws(HandlerError) in
+            Sender(
+                id: row.integer(0), marks: Int(row.integer(1)), newest: row.integer(2), heard: row.integer(3))
+        }
+        guard var largest else { return }
+        try drop(min(surplus, largest.marks), of: &largest, in: step)
+        try step.execute("UPDATE seen_sender SET marks = ? WHERE id = ?", largest.marks, largest.id)
+    }
+}

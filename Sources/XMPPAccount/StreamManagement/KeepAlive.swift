@@ -1,0 +1,52 @@
+import Handlers
+
+/// When the server must show that it still hears an open stream: rules without clock or socket, in milliseconds of a clock
+/// that does not go back.
+///
+///     proof ──interval──▶ ack request or ping ──timeout──▶ dead
+///       ▲                          │
+///       └───────── answer ◀────────┘
+///
+/// Only an answer is a proof: a line that loses what is sent from here may go on delivering.
+struct KeepAlive: Sendable {
+    /// After how much time without a proof the server is asked for one; nil for never.
+    var interval: Int64?
+    /// Within which time it must answer.
+    let timeout: Int64
+    /// When the server last showed that it heard this side.
+    private var provenAt: Int64
+    /// When the oldest request without an answer was sent.
+    private(set) var requestedAt: Int64?
+
+    /// - Parameter openedAt: When the stream was opened: the server answered then.
+    init(interval: Int64?, timeout: Int64, openedAt: Int64) {
+        self.interval = interval
+        self.timeout = timeout
+        provenAt = openedAt
+    }
+
+    /// An ack request or a ping was sent.
+    mutating func didRequest(now: Int64) { requestedAt = requestedAt ?? now }
+
+    /// The server answered.
+    mutating func didReceiveAnswer(now: Int64) { (provenAt, requestedAt) = (now, nil) }
+
+    /// This process did not run for so long: that does not count against the server.
+    mutating func skip(_ milliseconds: Int64) {
+        requestedAt = requestedAt.map { TimeSource.sum($0, milliseconds) }
+    }
+
+    /// Whether the server is to be asked for a proof now.
+    func isRequestDue(now: Int64) -> Bool { requestedAt == nil && nextDue.map { $0 <= now } ?? false }
+
+    /// Whether the answer is overdue.
+    ///
+    /// - Parameter readAt: Up to when everything that had arrived was read.
+    func isDead(readAt: Int64) -> Bool { requestedAt != nil && nextDue.map { $0 <= readAt } ?? false }
+
+    /// When a request is due, or the answer to it overdue; nil for never.
+    var nextDue: Int64? {
+        if let requestedAt { return TimeSource.sum(requestedAt, timeout) }
+        return interval.map { TimeSource.sum(provenAt, $0) }
+    }
+}

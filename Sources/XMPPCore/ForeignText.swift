@@ -1,0 +1,252 @@
+private import Glibc
+
+/// Text that a peer may have written, compared byte by byte.
+///
+/// ```swift
+/// if message.body == "help" { … }          // compares UTF-8 bytes
+/// switch element.name {                    // so does this
+/// case "ping": …
+/// default: …
+/// }
+/// print(message.body?.string ?? "")        // a String, to show or to keep
+/// ```
+///
+/// Comparing and hashing a `String` normalizes Unicode first. A run of combining marks costs quadratic time there: one
+/// `==` of 200 KB of them takes seconds. Names, namespaces, values and text of elements therefore have this type, and so has
+/// all that is read from them. Equality, hashing, order and `switch` look at bytes in linear time, as XMPP does
+/// (RFC 6120 compares names, namespaces, ids and types octet by octet). Two texts that look alike but are composed
+/// differently are not equal.
+///
+/// Use ``string`` for showing, searching and storing; do not compare or hash that ``string``.
+public struct ForeignText: Sendable {
+    /// The text as a `String`, for showing and storing.
+    public let string: String
+
+    /// Text that is compared byte by byte.
+    ///
+    /// - Parameter string: The text.
+    public init(_ string: String) { self.string = string }
+
+    /// Decodes UTF-8; what is broken becomes U+FFFD.
+    ///
+    /// - Parameter bytes: The bytes.
+    public init(decoding bytes: some Collection<UInt8>) { string = String(decoding: bytes, as: UTF8.self) }
+
+    /// The bytes.
+    public var utf8: String.UTF8View { string.utf8 }
+
+    /// Whether there are no bytes.
+    public var isEmpty: Bool { string.utf8.isEmpty }
+
+    /// Whether the bytes begin with those of another text.
+    ///
+    /// - Parameter prefix: The other text.
+    /// - Returns: Whether this text begins with it; always for an empty prefix.
+    public func hasPrefix(_ prefix: some TextConvertible) -> Bool {
+        let prefix = prefix.foreignText
+        return utf8.count >= prefix.utf8.count
+            && Self.withBytes(string, prefix.string) { all, start in
+                Self.order(UnsafeRawBufferPointer(rebasing: all[..<start.count]), start) == 0
+            }
+    }
+
+    /// Whether the bytes end with those of another text.
+    ///
+    /// - Parameter suffix: The other text.
+    /// - Returns: Whether this text ends with it; always for an empty suffix.
+    public func hasSuffix(_ suffix: some TextConvertible) -> Bool {
+        let suffix = suffix.foreignText
+        return utf8.count >= suffix.utf8.count
+            && Self.withBytes(string, suffix.string) { all, end in
+                Self.order(UnsafeRawBufferPointer(rebasing: all.suffix(end.count)), end) == 0
+            }
+    }
+
+    /// The first bytes, up to the last character that is whole within a limit.
+    ///
+    /// - Parameter limit: Bytes, 0 or more.
+    /// - Returns: This text when it is within the limit, else its beginning.
+    public func prefix(bytes limit: Int) -> ForeignText {
+        if utf8.count <= limit { return self }
+        var end = utf8.index(utf8.startIndex, offsetBy: limit)
+        while end > utf8.startIndex, UTF8.isContinuation(utf8[end]) { end = utf8.index(before: end) }
+        return ForeignText(String(string[..<end]))
+    }
+}
+
+// MARK: - Comparing
+
+extension ForeignText: Hashable, Comparable {
+    /// Whether both have the same bytes.
+    public static func == (left: ForeignText, right: ForeignText) -> Bool {
+        isEqual(left.string, right.string)
+    }
+
+    /// Whether the bytes of `left` come first, as `memcmp` orders them.
+    public static func < (left: ForeignText, right: ForeignText) -> Bool {
+        withBytes(left.string, right.string) { left, right in
+            let order = order(left, right)
+            return order == 0 ? left.count < right.count : order < 0
+        }
+    }
+
+    /// Hashes the bytes.
+    public func hash(into hasher: inout Hasher) {
+        var string = string
+        string.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        hasher.combine(UInt8(0xFF))  // No text holds that byte: it keeps two texts in a row apart.
+    }
+
+    private static func isEqual(_ left: String, _ right: String) -> Bool {
+        left.utf8.count == right.utf8.count && withBytes(left, right) { order($0, $1) == 0 }
+    }
+
+    private static func withBytes(
+        _ left: String, _ right: String, _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Bool
+    ) -> Bool {
+        var (left, right) = (left, right)
+        return left.withUTF8 { left in
+            right.withUTF8 { body(UnsafeRawBufferPointer(left), UnsafeRawBufferPointer($0)) }
+        }
+    }
+
+    /// The order of the bytes that both have.
+    private static func order(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Int32 {
+        guard let start = left.baseAddress, let other = right.baseAddress else { return 0 }
+        return memcmp(start, other, min(left.count, right.count))
+    }
+}
+
+// Constants of the program are Strings. Compared with these functions, they are compared byte by byte, too.
+extension ForeignText {
+    /// Whether both have the same bytes.
+    public static func == (left: ForeignText, right: String) -> Bool { isEqual(left.string, right) }
+    /// Whether both have the same bytes.
+    public static func == (left: String, right: ForeignText) -> Bool { isEqual(left, right.string) }
+    /// Whether the bytes differ.
+    public static func != (left: ForeignText, right: String) -> Bool { !isEqual(left.string, right) }
+    /// Whether the bytes differ.
+    public static func != (left: String, right: ForeignText) -> Bool { !isEqual(left, right.string) }
+    /// What `switch` asks: whether both have the same bytes.
+    public static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
+}
+
+/// Whether both have the same bytes, or both are nil.
+public func == (left: ForeignText?, right: String?) -> Bool {
+    left == right.map { ForeignText($0) }
+}
+/// Whether both have the same bytes, or both are nil.
+public func == (left: String?, right: ForeignText?) -> Bool { right == left }
+/// Whether the bytes differ, or one is nil.
+public func != (left: ForeignText?, right: String?) -> Bool { !(left == right) }
+/// Whether the bytes differ, or one is nil.
+public func != (left: String?, right: ForeignText?) -> Bool { !(right == left) }
+/// What `switch` asks: whether both have the same bytes.
+public func ~= (pattern: String, text: ForeignText?) -> Bool { text.map { pattern ~= $0 } ?? false }
+
+// MARK: - Making and reading
+
+extension ForeignText: ExpressibleByStringInterpolation {
+    /// The text of a literal.
+    public init(stringLiteral value: String) { self.init(value) }
+}
+
+extension ForeignText: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The text.
+    public var description: String { string }
+    /// The text in quotation marks, with its control characters escaped.
+    public var debugDescription: String { string.debugDescription }
+}
+
+extension ForeignText: Codable {
+    /// Reads a string.
+    public init(from decoder: any Decoder) throws {
+        self.init(try decoder.singleValueContainer().decode(String.self))
+    }
+
+    /// Writes a string.
+    public func encode(to encoder: any Encoder) throws {
+        var container = encoder.singleValueContainer()
+        try container.encode(string)
+    }
+}
+
+/// What can be written where XMPP has text: a `String` of the program, or a ``ForeignText``.
+///
+/// ```swift
+/// let echo = Message(to: sender, body: message.body)   // a ForeignText
+/// let answer = Message(to: sender, body: "Good day")   // a String
+/// ```
+public protocol TextConvertible: Sendable {
+    /// The text.
+    var foreignText: ForeignText { get }
+}
+
+extension ForeignText: TextConvertible {
+    /// Itself.
+    public var foreignText: ForeignText { self }
+}
+
+extension String: TextConvertible {
+    /// The same text, to be compared byte by byte.
+    public var foreignText: ForeignText { ForeignText(self) }
+}
+
+extension Substring: TextConvertible {
+    /// The same text, to be compared byte by byte.
+    public var foreignText: ForeignText { ForeignText(String(self)) }
+}
+
+// MARK: - Values that are written as text
+
+extension RawRepresentable where RawValue == String {
+    /// The value that a foreign text names. All raw values are ASCII of at most 64 bytes; another text is not compared.
+    package init?(_ text: ForeignText) {
+        guard text.utf8.count <= 64, text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
+        self.init(rawValue: text.string)
+    }
+}
+
+extension FixedWidthInteger {
+    /// The integer that a foreign text writes in decimal; nil when it writes none.
+    ///
+    /// - Parameter text: An optional sign and digits.
+    public init?(_ text: ForeignText) { self.init(text.string) }
+}
+
+// MARK: - Collections of texts
+
+/// Whether both have the same texts in the same order, compared byte by byte.
+public func == (left: [ForeignText], right: [String]) -> Bool { left.elementsEqual(right) { $0 == $1 } }
+/// Whether both have the same texts in the same order, compared byte by byte.
+public func == (left: [String], right: [ForeignText]) -> Bool { right == left }
+/// Whether the texts or their order differ, compared byte by byte.
+public func != (left: [ForeignText], right: [String]) -> Bool { !(left == right) }
+/// Whether the texts or their order differ, compared byte by byte.
+public func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
+
+extension Sequence where Element == String {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
+}
+
+extension Sequence where Element == ForeignText {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: String) -> Bool { contains { $0 == text } }
+
+    /// All of them in one.
+    ///
+    /// - Parameter separator: What stands between two.
+    public func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
+}
+
+extension Set<ForeignText> {
+    /// Whether one of them has the same bytes.
+    ///
+    /// - Parameter text: What is looked for.
+    public func contains(_ text: String) -> Bool { contains(ForeignText(text)) }
+}

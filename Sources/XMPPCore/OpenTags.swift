@@ -1,0 +1,107 @@
+extension TreeBuilder {
+    /// What a start tag says beyond its element. The pointers lead into the dictionary of the libxml2 parser that read it.
+    struct OpenTag {
+        let name: UnsafePointer<UInt8>?
+        let prefix: UnsafePointer<UInt8>?
+        /// Namespaces that it declares.
+        let declarationCount: Int
+    }
+
+    /// How the stream header and the outermost open elements were written, for as long as their libxml2 parser lives.
+    struct OpenTags {
+        private var tags: [OpenTag] = []
+        /// Prefix and namespace of every declaration in them, one after the other.
+        private var declarations: [UnsafePointer<UInt8>?] = []
+
+        mutating func append(_ tag: OpenTag, _ pointers: UnsafePointer<UnsafePointer<UInt8>?>?) {
+            tags.append(tag)
+            guard let pointers, tag.declarationCount > 0 else { return }
+            declarations += UnsafeBufferPointer(start: pointers, count: 2 * tag.declarationCount)
+        }
+
+        mutating func removeLast() {
+            guard let tag = tags.popLast() else { return }
+            declarations.removeLast(2 * tag.declarationCount)
+        }
+
+        mutating func removeAll() {
+            tags.removeAll(keepingCapacity: true)
+            declarations.removeAll(keepingCapacity: true)
+        }
+
+        /// The first start tags once more, with their namespaces and without their attributes.
+        func replay(_ count: Int) -> [UInt8] {
+            var bytes: [UInt8] = []
+            var used = 0
+            for tag in tags.prefix(count) {
+                bytes += "<".utf8
+                Self.append(tag.prefix, tag.name, to: &bytes)
+                for index in 0..<tag.declarationCount {
+                    let pair = used + 2 * index
+                    Self.append(declarations[pair], declaring: declarations[pair + 1], to: &bytes)
+                }
+                used += 2 * tag.declarationCount
+                bytes += ">".utf8
+            }
+            return bytes
+        }
+
+        private static func append(
+            _ prefix: UnsafePointer<UInt8>?, _ name: UnsafePointer<UInt8>?, to bytes: inout [UInt8]
+        ) {
+            // As libxml2 read them, so that the end tags fit.
+            if let prefix { bytes += Array(String(cString: prefix).utf8) + ":".utf8 }
+            if let name { bytes += Array(String(cString: name).utf8) }
+        }
+
+        private static func append(
+            _ prefix: UnsafePointer<UInt8>?, declaring namespace: UnsafePointer<UInt8>?,
+            to bytes: inout [UInt8]
+        ) {
+            bytes += " xmlns".utf8
+            if let prefix { bytes += Array(":".utf8) + String(cString: prefix).utf8 }
+            bytes += "='".utf8
+            if let namespace {
+                Escaping.append(attribute: ForeignText(String(cString: namespace)), to: &bytes)
+            }
+            bytes += "'".utf8
+        }
+
+        /// The namespaces that the stream header declares, by their prefixes; that of the default namespace is empty.
+        var inherited: [ForeignText: ForeignText] {
+            var namespaces: [ForeignText: ForeignText] = [:]
+            for index in 0..<(tags.first?.declarationCount ?? 0) {
+                let prefix = declarations[2 * index].map { ForeignText(String(cString: $0)) } ?? ""
+                namespaces[prefix] =
+                    declarations[2 * index + 1].map { ForeignText(String(cString: $0)) } ?? ""
+            }
+            return namespaces
+        }
+    }
+}
+
+/// Lists whose members stand for themselves: one that cannot be read costs only itself.
+enum MemberList {
+    /// No list lies deeper, the stanza counted.
+    static let depth = 3
+
+    /// Where the open elements hold such a list, outermost first.
+    static func index(in open: [Element]) -> Int? {
+        guard let stanza = open.first, Stanza.isStanza(stanza) else { return nil }
+        if open.count > 1, isQuery(open[1]) { return 1 }
+        if open.count > 2, isPubSub(open[1], open[2]) { return 2 }
+        return nil
+    }
+
+    private static func isQuery(_ element: Element) -> Bool {
+        element.has(name: "query", namespace: Namespaces.roster)
+            || element.has(name: "query", namespace: Namespaces.discoItems)
+            || element.has(name: "blocklist", namespace: Namespaces.blocking)
+    }
+
+    private static func isPubSub(_ parent: Element, _ list: Element) -> Bool {
+        guard list.name == "items", list.namespace == parent.namespace else { return false }
+        return parent.has(name: "pubsub", namespace: Namespaces.pubsub)
+            || parent.has(name: "event", namespace: Namespaces.pubsubEvent)
+    }
+}

@@ -1,0 +1,35 @@
+/// What is wrong with the bytes of a stream, and how much of it that costs.
+struct ParserFault: Error {
+    enum Reach {
+        /// The member of a list in which it stands, or else the element.
+        case member
+        /// The first-level element.
+        case element
+        /// The stream: no boundary can be found behind it.
+        case stream
+    }
+
+    let error: StreamParserError
+    let reach: Reach
+
+    init(_ error: StreamParserError, reach: Reach) {
+        (self.error, self.reach) = (error, reach)
+    }
+
+    /// What costs as little as possible.
+    static func member(_ code: StreamParserError.Code, _ message: String) -> ParserFault {
+        ParserFault(StreamParserError(code, message), reach: .member)
+    }
+
+    static func stream(_ code: StreamParserError.Code, _ message: String) -> ParserFault {
+        ParserFault(StreamParserError(code, message), reach: .stream)
+    }
+
+    static let noTag = stream(
+        .notWellFormed, "A '<' that begins no tag; write &lt; for the character.")
+    static let tagInTag = stream(.notWellFormed, "A '<' inside a tag.")
+    static let slashInTag = stream(.notWellFormed, "A '/' inside a tag.")
+    static let quoteInEndTag = member(.notWellFormed, "A quotation mark inside an end tag.")
+    static let doctype = stream(.restrictedXML, "Document type declarations are forbidden in XMPP.")
+    static let mismatch = stream(.notWellFormed, "An end tag does not match its start tag.")
+}

@@ -1,0 +1,210 @@
+// Finding the end of an element that cannot be read.
+extension StreamScanner {
+    /// An element, or a member of a list in one, whose end is looked for.
+    struct Skipping {
+        /// Why.
+        let reason: StreamParserError
+        /// Elements that stay open behind it: 1 for a first-level element.
+        var depth: Int
+        /// The name of the first-level element without its prefix; empty while it is not known.
+        var rootName: [UInt8]
+        /// Reads the first-level element's start tag where libxml2 has not.
+        var reader = StartTagReader()
+        /// The name in the end tag that may end the first-level element.
+        var endName: [UInt8] = []
+        /// Its size in bytes, once its end was found.
+        var byteCount = 0
+    }
+
+    /// Looks for the end of the element that has begun, or of the next one.
+    ///
+    /// - Parameters:
+    ///   - reason: Why it cannot be read.
+    ///   - depth: How many elements stay open behind it.
+    ///   - rootName: The name of the first-level element, if libxml2 has read its start tag.
+    mutating func beginSkipping(_ reason: StreamParserError, to depth: Int, rootName: [UInt8]) {
+        skipping = Skipping(reason: reason, depth: depth, rootName: rootName)
+    }
+
+    /// Ends the search.
+    ///
+    /// - Returns: What was found.
+    mutating func endSkipping() -> Skipping? {
+        defer { skipping = nil }
+        return skipping
+    }
+
+    /// Skips up to the element's end.
+    ///
+    /// - Returns: Whether the end was found.
+    mutating func skip(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) throws(ParserFault) -> Bool {
+        while index < bytes.count {
+            skipPlain(bytes, &index)
+            guard index < bytes.count else { break }
+            try checkSkipped(endingAt: index + 1)
+            let isEnd = try skip(bytes[index], at: index)
+            index += 1
+            if isEnd { return true }
+        }
+        try checkSkipped(endingAt: index)
+        return false
+    }
+
+    /// What cannot end the token that the scanner is in.
+    private mutating func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
+        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
+        // Not beyond the limit: what is known of the element must not depend on how the bytes are cut.
+        let stop = max(index, min(bytes.count, itemStart + limits.skippedBytes))
+        var end = index
+        switch state {
+        case .text where depth > 1:
+            while end < stop, base[end] != UInt8(ascii: "<") { end += 1 }
+        case .quoted:
+            while end < stop, base[end] != quote { end += 1 }
+        case .startTag:
+            while end < stop, Self.isPlainInTag(base[end]) { end += 1 }
+        default: return
+        }
+        if depth == 1 {
+            // Of one name or value it keeps no more.
+            let kept = min(end - index, RefusedElement.Root.attributeBytes + 1)
+            for byte in UnsafeBufferPointer(start: base + index, count: kept) { skipping?.reader.take(byte) }
+        }
+        index = end
+    }
+
+    private mutating func checkSkipped(endingAt end: Int) throws(ParserFault) {
+        guard !isBetweenStanzas, let skipping else { return }
+        if end - itemStart > limits.skippedBytes {
+            throw exceeded("skippedBytes", limits.skippedBytes, costing: .stream)
+        }
+        guard skipping.depth > 1, end - itemStart > limits.stanzaBytes else { return }
+        // What is left of the whole element would be too large as well.
+        widen(exceeded("stanzaBytes", limits.stanzaBytes).error)
+    }
+
+    /// Skips the first-level element instead of a member of it.
+    private mutating func widen(_ reason: StreamParserError) {
+        guard let narrow = skipping else { return }
+        skipping = Skipping(reason: reason, depth: 1, rootName: narrow.rootName, endName: narrow.endName)
+    }
+
+    /// - Returns: Whether the element ends with this byte.
+    private mutating func skip(_ byte: UInt8, at index: Int) throws(ParserFault) -> Bool {
+        if depth == 1 { skipping?.reader.take(byte) }
+        switch state {
+        case .text, .textReference, .declaration: if byte == UInt8(ascii: "<") { beginTag(at: index) }
+        case .open: try skipBehindOpen(byte)
+        case .startTag: return try skipInStartTag(byte)
+        case .slash:
+            guard byte == UInt8(ascii: ">") else { throw ParserFault.slashInTag }
+            return try endSkipped(at: index)
+        case .quoted, .valueReference: if byte == quote { state = .startTag }
+        case .endTag: return try skipInEndTag(byte, at: index)
+        case .bang: try skipBehindBang(byte)
+        case .cdata: inCDATA(byte)
+        case .comment: skipInComment(byte)
+        case .instruction: skipInInstruction(byte)
+        }
+        return false
+    }
+
+    // MARK: Tags
+
+    private mutating func skipBehindOpen(_ byte: UInt8) throws(ParserFault) {
+        switch byte {
+        case UInt8(ascii: "/"):
+            // The end of the stream stands where the next element should.
+            if depth == 1 {
+                throw ParserFault(skipping?.reason ?? ParserFault.mismatch.error, reach: .stream)
+            }
+            skipping?.endName = []
+            state = .endTag
+        case UInt8(ascii: "!"): (state, matched) = (.bang, 0)
+        case UInt8(ascii: "?"): (state, matched) = (.instruction, 0)
+        case UInt8(ascii: ":"), 0x40...: state = .startTag
+        default: throw ParserFault.noTag
+        }
+    }
+
+    private mutating func skipInStartTag(_ byte: UInt8) throws(ParserFault) -> Bool {
+        switch byte {
+        case UInt8(ascii: ">"):
+            depth += 1
+            state = .text
+        case UInt8(ascii: "/"): state = .slash
+        case UInt8(ascii: "\""), UInt8(ascii: "'"): (quote, state) = (byte, .quoted)
+        case UInt8(ascii: "<"): throw ParserFault.tagInTag
+        default: break
+        }
+        return false
+    }
+
+    private mutating func skipInEndTag(_ byte: UInt8, at index: Int) throws(ParserFault) -> Bool {
+        if byte == UInt8(ascii: "<") { throw ParserFault.tagInTag }
+        guard byte == UInt8(ascii: ">") else {
+            if depth == 2, byte > 0x20 { keepEndName(byte) }
+            return false
+        }
+        depth -= 1
+        return try endSkipped(at: index)
+    }
+
+    /// The root's end tag is the only one whose name is compared: a tag that is missing inside must not make the scanner take
+    /// the elements that follow for a part of this one.
+    private mutating func keepEndName(_ byte: UInt8) {
+        if byte == UInt8(ascii: ":") {
+            skipping?.endName = []
+        } else if skipping?.endName.count ?? 0 <= StartTagReader.nameBytes {
+            skipping?.endName.append(byte)
+        }
+    }
+
+    private mutating func endSkipped(at index: Int) throws(ParserFault) -> Bool {
+        state = .text
+        runStart = index + 1
+        guard let skipping else { return true }
+        // The list ends behind what is wrong in it: it was in no member.
+        if depth < skipping.depth { widen(skipping.reason) }
+        guard depth == self.skipping?.depth else { return false }
+        if depth == 1 { try checkEndName() }
+        let start = depth == 1 ? itemStart : depth == 3 ? childStart.atDepth3 : childStart.atDepth4
+        self.skipping?.byteCount = index + 1 - start
+        return true
+    }
+
+    private func checkEndName() throws(ParserFault) {
+        guard let skipping, !skipping.endName.isEmpty else { return }
+        let name = skipping.rootName.isEmpty ? skipping.reader.localName : skipping.rootName
+        let isKnown = !name.isEmpty && name.count <= StartTagReader.nameBytes
+        if isKnown, skipping.endName != name { throw ParserFault.mismatch }
+    }
+
+    // MARK: What is no tag
+
+    private mutating func skipBehindBang(_ byte: UInt8) throws(ParserFault) {
+        // Dashes count downwards: a comment begins behind the second one.
+        if byte == UInt8(ascii: "-"), matched <= 0 {
+            matched -= 1
+            if matched == -2 { (state, matched) = (.comment, 0) }
+            return
+        }
+        guard matched >= 0, depth > 1, byte == Self.cdataStart[matched] else { throw ParserFault.doctype }
+        matched += 1
+        if matched == Self.cdataStart.count { (state, matched) = (.cdata, 0) }
+    }
+
+    private mutating func skipInComment(_ byte: UInt8) {
+        if byte == UInt8(ascii: "-") {
+            matched = min(2, matched + 1)
+        } else {
+            if byte == UInt8(ascii: ">"), matched == 2 { state = .text }
+            matched = 0
+        }
+    }
+
+    private mutating func skipInInstruction(_ byte: UInt8) {
+        if byte == UInt8(ascii: ">"), matched == 1 { state = .text }
+        matched = byte == UInt8(ascii: "?") ? 1 : 0
+    }
+}

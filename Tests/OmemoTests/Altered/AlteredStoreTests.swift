@@ -1,0 +1,249 @@
+import CSQLite
+import Foundation
+import Handlers
+import PubSub
+import TestSupport
+import TestThreads
+import Testing
+import XMPPAccount
+import XMPPCore
+import XMPPTestKit
+
+@testable import Omemo
+
+/// One column of a store after the other, altered: nothing that is stored ends a process, or keeps it for ever.
+///
+/// `ALTERED_VALUES=all` takes every value for every column, with a server (`make torture`); otherwise two for each column that
+/// fit its type, and the account finds no server.
+@Suite(.ownThread, .timeLimit(.minutes(120)))
+struct AlteredStoreTests {
+    private static let isWhole = ProcessInfo.processInfo.environment["ALTERED_VALUES"] == "all"
+
+    /// SQL of what is put into a column.
+    private static let values: [String] =
+        isWhole
+        ? sharp + [
+            "-1", "0", "1", "4294967296", "-4611686018427387904", "4611686018427387904", "NULL", "''", "x''",
+            "CAST(x'fffe00' AS TEXT)", "zeroblob(250000)", "9e999", "-1e300", "randomblob(300)",
+        ] : sharp
+    private static let sharp = [
+        "-9223372036854775808", "9223372036854775807", "replace(hex(zeroblob(125000)), '0', 'x')",
+    ]
+
+    struct Case: Sendable {
+        let table: String
+        let column: String
+        let value: String
+        /// As it is, for comparison.
+        static let unaltered = Case(table: "place", column: "copies", value: "copies")
+        var sql: String { "UPDATE OR REPLACE \"\(table)\" SET \"\(column)\" = \(value)" }
+    }
+
+    @Test(
+        "X22 no value of any column ends an account's process or keeps it: opened, one step, connecting, closed"
+    )
+    func accounts() async throws {
+        let scene = try ScriptedScene()
+        let folder = try TemporaryFolder()
+        let store = folder.path + "/store.db"
+        try await Self.populate(store, scene)
+        let cases = try [.unaltered] + Self.cases(store, Self.values)
+        #expect(cases.count > 500)
+        let next = Kept(0)
+        let failures = Kept<[String]>([])
+        let outcomes = Kept<[String: Int]>([:])
+        let authority = scene.authorityFile
+        let port = Self.isWhole ? scene.server.directTLSPort : 0
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<2 {
+                group.addTask {
+                    do {
+                        let copy = folder.path + "/copy\(number).db"
+                        try FileManager.default.copyItem(atPath: store, toPath: copy)
+                        try await onThread {
+                            try Self.visit(
+                                copy, port, authority, cases, next,
+                                { outcome in outcomes.withLock { $0[outcome, default: 0] += 1 } },
+                                { text in failures.withLock { $0.append(text) } })
+                        }
+                    } catch {
+                        failures.withLock { $0.append("\(error)") }
+                    }
+                }
+            }
+        }
+        let found = failures.withLock { $0 }
+        #expect(found.isEmpty, "\(found.count): \(found.prefix(400).joined(separator: "\n"))")
+        // Most columns do no harm: then the account gets as far as the server, which is not there.
+        let reached = outcomes.withLock { $0 }
+        #expect((reached["failed"] ?? 0) + (reached["connected"] ?? 0) > cases.count * 3 / 4, "\(reached)")
+        #expect(next.withLock { $0 } >= cases.count)
+        await scene.close()
+    }
+
+    /// A store that is let go closes a little later.
+    private static let visitsOfChild = 50
+
+    /// Lets children take case after case; one that dies or stays away too long is named and another one started.
+    private static func visit(
+        _ store: String, _ port: UInt16, _ authority: String, _ cases: [Case], _ next: Kept<Int>,
+        _ outcomes: (String) -> Void, _ report: (String) -> Void
+    ) throws {
+        var child: ChildProcess?
+        var visits = 0
+        while case let index = take(next), index < cases.count {
+            let running =
+                try child
+                ?? ChildProcess(
+                    BuiltProduct.path("omemo-device"), ["altered", store, String(port), authority],
+                    input: .pipe,
+                    output: .pipe, errors: .pipe)
+            child = running
+            do {
+                try running.write("connect \(cases[index].sql)\n")
+                let begin = try running.output?.readLine(deadline: .now + .seconds(30))
+                let end = try running.output?.readLine(deadline: .now + .seconds(30))
+                guard begin == "begin", let end, end.hasPrefix("end ") else { throw Ended() }
+                outcomes(String(end.dropFirst(4).prefix { $0 != ":" }))
+                visits += 1
+                if visits % visitsOfChild == 0 {
+                    running.killAndWait()
+                    child = nil
+                }
+                if index == 0 { #expect(end.contains("refused the connection"), "\(end)") }
+            } catch {
+                running.killAndWait()
+                let words = (try? running.errors?.readToEnd(deadline: .now + .seconds(10))) ?? ""
+                report("\(cases[index].sql.prefix(200)): \(error) \(words.prefix(600))")
+                child = nil
+            }
+        }
+        child?.killAndWait()
+    }
+
+    struct Ended: Error {}
+
+    private static func take(_ next: Kept<Int>) -> Int {
+        next.withLock { next in
+            defer { next += 1 }
+            return next
+        }
+    }
+
+    // MARK: inspect
+
+    private static let inspected = [
+        "account", "session", "ownership", "request", "outbox", "handler", "live_clock", "ending", "event",
+        "deferred",
+        "module_schema", "place",
+    ]
+
+    @Test("X22 no value of any column ends inspect, as text and as JSON, or keeps it for ten seconds")
+    func inspect() async throws {
+        let scene = try ScriptedScene()
+        let folder = try TemporaryFolder()
+        let store = folder.path + "/store.db"
+        try await Self.populate(store, scene)
+        await scene.close()
+        let cases = try Self.cases(store, Self.values).filter { Self.inspected.contains($0.table) }
+        #expect(cases.count > 100)
+        let next = Kept(0)
+        let failures = Kept<[String]>([])
+        await withTaskGroup(of: Void.self) { group in
+            for number in 0..<2 {
+                group.addTask {
+                    do {
+                        try await onThread {
+                            while case let index = Self.take(next), index < cases.count {
+                                let copy = folder.path + "/copy\(number).db"
+                                _ = unlink(copy)
+                                try FileManager.default.copyItem(atPath: store, toPath: copy)
+                                try Self.alter(copy, cases[index].sql)
+                                for words in [[], ["--json"]] {
+                                    let ending = try ProgramEnding(
+                                        of: "pushwake", ["inspect", "--store", copy] + words,
+                                        environment: ["COLUMNS": "40"], within: .seconds(10))
+                                    if ending.status != 0, ending.status != 1 {
+                                        failures.withLock {
+                                            $0.append("\(cases[index].sql) \(words): \(ending)")
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    } catch {
+                        failures.withLock { $0.append("\(error)") }
+                    }
+                }
+            }
+        }
+        let found = failures.withLock { $0 }
+        #expect(found.isEmpty, "\(found.map { $0.prefix(800) }.joined(separator: "\n"))")
+    }
+
+    // MARK: The store
+
+    /// A store that an account used, and a row in each table that stayed empty.
+    private static func populate(_ path: String, _ scene: ScriptedScene) async throws {
+        let romeo = try await scene.device(ScriptedScene.romeo)
+        _ = try await scene.device(ScriptedScene.juliet)
+        try await romeo.account.caughtUp()
+        await romeo.account.close()
+        for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: romeo.store.filePath + suffix)
+        {
+            try FileManager.default.copyItem(atPath: romeo.store.filePath + suffix, toPath: path + suffix)
+        }
+        do {
+            // What PubSub and the program keep.
+            _ = try HandlerStore(
+                path: path, registry: HandlerRegistry(),
+                schemas: Account.schemas + PubSubEvents.schemas + OmemoService.schemas)
+        }
+        try alter(path, "PRAGMA wal_checkpoint(TRUNCATE)")
+        for table in try rows(
+            path, "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'")
+        {
+            guard try rows(path, "SELECT 1 FROM \"\(table)\" LIMIT 1").isEmpty else { continue }
+            let columns = try rows(path, "SELECT name || ' ' || type FROM pragma_table_info('\(table)')")
+            let values = columns.map { column in
+                column.hasSuffix("INTEGER")
+                    ? "1" : column.hasSuffix("BLOB") ? "CAST('{}' AS BLOB)" : "'juliet@localhost'"
+            }
+            try alter(path, "INSERT INTO \"\(table)\" VALUES (\(values.joined(separator: ", ")))")
+        }
+    }
+
+    private static func cases(_ path: String, _ values: [String]) throws -> [Case] {
+        let columns = try rows(
+            path,
+            """
+            SELECT t.name || ' ' || c.name || ' ' || c.type
+            FROM sqlite_schema AS t JOIN pragma_table_info(t.name) AS c
+            WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_stat%' ORDER BY t.name, c.cid
+            """)
+        return columns.flatMap { column in
+            let words = column.split(separator: " ").map(String.init)
+            let fitting =
+                isWhole ? values : words.last == "INTEGER" ? Array(values.prefix(2)) : Array(values.suffix(2))
+            return fitting.map { Case(table: words[0], column: words[1], value: $0) }
+        }
+    }
+
+    private static func alter(_ path: String, _ sql: String) throws { _ = try rows(path, sql) }
+
+    /// The first column of each row, by a connection that checks nothing.
+    private static func rows(_ path: String, _ sql: String) throws -> [String] {
+        var database: OpaquePointer?
+        defer { sqlite3_close(database) }
+        try #require(sqlite3_open(path, &database) == SQLITE_OK)
+        sqlite3_exec(database, "PRAGMA ignore_check_constraints = ON", nil, nil, nil)
+        var statement: OpaquePointer?
+        defer { sqlite3_finalize(statement) }
+        try #require(sqlite3_prepare_v2(database, sql, -1, &statement, nil) == SQLITE_OK, "\(sql)")
+        var found: [String] = []
+        while sqlite3_step(statement) == SQLITE_ROW {
+            found.append(sqlite3_column_text(statement, 0).map { String(cString: $0) } ?? "")
+        }
+        return found
+    }
+}

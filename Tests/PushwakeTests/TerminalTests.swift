@@ -1,0 +1,206 @@
+import Foundation
+import Handlers
+import TestSupport
+import TestThreads
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import PubSub
+@testable import XMPPAccount
+@testable import pushwake
+
+/// Everything that can reach a terminal, a log or a report, with every character that could steer it.
+@Suite(.ownThread, .timeLimit(.minutes(2)))
+struct TerminalTests {
+    /// C0, DEL, C1, separators, controls of the writing direction, and some of what is shown as nothing.
+    private static let hostile: [Unicode.Scalar] = [
+        0...0x1F, 0x7F...0x9F, 0xAD...0xAD, 0x61C...0x61C, 0x200B...0x200B, 0x200E...0x200F, 0x2028...0x202E,
+        0x2060...0x2060, 0x2066...0x2069, 0xFEFF...0xFEFF, 0xE0041...0xE0041,
+    ].joined().compactMap { Unicode.Scalar($0 as UInt32) }
+
+    /// What a path makes of foreign text.
+    struct Path: CustomTestStringConvertible, Sendable {
+        let testDescription: String
+        let output: @Sendable (String) throws -> String
+    }
+
+    private static let alice = try! JID("alice@localhost")
+
+    static let paths: [Path] =
+        [
+            Path(testDescription: "AccountError") { "\(AccountError(.streamError, $0))" },
+            Path(testDescription: "TransportError") { "\(TransportError(.tlsFailed, $0, cause: $0))" },
+            Path(testDescription: "SASLError") { "\(SASLError(.refused, $0, cause: $0))" },
+            Path(testDescription: "StreamError") { "\(StreamError(.conflict, text: $0))" },
+            Path(testDescription: "StanzaError") { "\(StanzaError(.badRequest, text: $0))" },
+            Path(testDescription: "JIDError") { text in
+                do { return "\(try JID("a b\(text)@"))" } catch { return "\(error)" }
+            },
+            Path(testDescription: "PubSubError") { "\(PubSubError(StanzaError(.badRequest, text: $0)))" },
+            Path(testDescription: "PubSubPayloadError") { "\(PubSubPayloadError(.unreadable, $0))" },
+            Path(testDescription: "names of a certificate") { text in
+                let failure = CertificateVerification.Failure(
+                    code: 62, names: [text], notBefore: text, notAfter: text)
+                let names = TLSPeerNames(domain: "localhost", peer: "there")
+                return "\(names.certificateFailure(failure, cause: text))"
+            },
+            Path(testDescription: "a logged line") { text in
+                logged { $0.note(.error, .session, alice) { text } }
+            },
+            Path(testDescription: "logged XML") { text in logged { $0.show(text, sent: false, alice) } },
+            Path(testDescription: "a message") { text in
+                ClientApp.Line(peer: "p" + text, nick: text, own: false, time: "t", body: text).text
+                    .description
+            },
+            Path(testDescription: "a message as JSON") { text in
+                try Client.json(ClientApp.Line(peer: text, nick: text, own: true, time: text, body: text))
+                    .description
+            },
+            Path(testDescription: "a table") { text in
+                var table = TextTable([.init(name: "n", least: 3)])
+                table.add([text])
+                return (table.lines(width: nil) + table.lines(width: 16)).joined(separator: "\n")
+            },
+            Path(testDescription: "inspect") { try contents($0).text(TerminalStyle(width: 400)).description },
+            Path(testDescription: "inspect --json") { text in
+                let report = InspectCommand.Report(contents: try contents(text), repairs: nil)
+                return VisibleText(json: try report.json()).description
+            },
+            Path(testDescription: "a repair") { text in
+                let done = StoreRepair.Done(action: text, row: 1, handler: text, effect: text)
+                let report = InspectCommand.Report(contents: try contents(""), repairs: [done])
+                return report.text(TerminalStyle()).description
+            },
+            Path(testDescription: "the report of a run") { try page($0) },
+        ]
+
+    @Test("X22 none of the characters that steer a terminal passes any path raw", arguments: paths)
+    func path(_ path: Path) throws {
+        let plain = try path.output("x").unicodeScalars.count { $0 == "\n" }
+        for scalar in Self.hostile {
+            let output = try path.output("x\(scalar)y")
+            var found = output.unicodeScalars.filter(Set(Self.hostile).contains)
+            found.removeAll { $0 == "\n" }
+            #expect(found.isEmpty, "U+\(String(scalar.value, radix: 16)): \(output)")
+            let lines = output.unicodeScalars.count { $0 == "\n" }
+            if scalar != "\n" { #expect(lines == plain, "U+\(String(scalar.value, radix: 16)) made a line") }
+            let forms = [
+                "\\u{\(String(scalar.value, radix: 16, uppercase: true))}", "\\u", "\\n", "\\r", "\\t", "\\b",
+                "\\f",
+            ]
+            #expect(forms.contains(where: output.contains) || scalar == "\n" || scalar == "\r", "\(output)")
+        }
+    }
+
+    @Test(
+        "X22 no line break in a body looks like a line of listen",
+        arguments: ["\n", "\r\n", "\r", "\u{85}", "\u{2028}", "\u{B}"])
+    func forgedLine(lineBreak: String) {
+        let forged = "2026-01-01T00:00 alice@localhost: forged"
+        let line = ClientApp.Line(
+            peer: "eve@localhost", nick: nil, own: false, time: "2026-01-01T00:00:00Z",
+            body: "x\(lineBreak)\(forged)")
+        for shown in line.text.description.utf8.split(whereSeparator: { $0 == 0x0A || $0 == 0x0D })
+            .dropFirst()
+        {
+            #expect(String(Substring(shown)).hasPrefix("    "))
+        }
+        #expect(line.text.description.contains(forged))
+    }
+
+    @Test("X22 a stream error before TLS reaches the terminal without what steers it")
+    func streamErrorBeforeTLS() throws {
+        let allowed = Self.hostile.filter { $0.value >= 0x20 || ["\t", "\n"].contains($0) }
+        let text = String(String.UnicodeScalarView(allowed))
+        let folder = try TemporaryFolder()
+        let server = try ScriptedServer(
+            .init(
+                accounts: ["alice": "secret"],
+                certificate: try TestCertificates(in: folder.path).makeServerCertificate(for: ["localhost"])))
+        try server.start()
+        defer { server.stop(.reset) }
+        server.setScript { element, _ in
+            guard element.name == "starttls" else { return .pass }
+            let condition = Element("conflict", namespace: Namespaces.streams)
+            let words = Element("text", namespace: Namespaces.streams, text: text)
+            return .answer([Element("error", namespace: Namespaces.stream, children: [condition, words])])
+        }
+        let ending = try ProgramEnding(
+            of: "pushwake",
+            [
+                "login", "--jid", "alice@localhost", "--host", "127.0.0.1", "--port",
+                "\(server.startTLSPort)",
+                "--store", folder.path + "/a.db",
+            ], environment: ["PUSHWAKE_PASSWORD": "secret"])
+        #expect(ending.status != 0 && ending.complaint.contains("\\u{9B}"), "\(ending)")
+        #expect(ending.complaint.unicodeScalars.count { Self.hostile.contains($0) } == 1, "\(ending)")
+        let odd = try ProgramEnding(of: "pushwake", ["a\u{1B}[2J\u{202E}\u{9B}\n"])
+        #expect(odd.complaint.contains("'a\\u{1B}[2J\\u{202E}\\u{9B}\\u{A}'"), "\(odd)")
+    }
+
+    @Test("X22 one file of each program writes to the terminal, and no other")
+    func onlyTerminalWrites() throws {
+        let sources = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "Sources")
+        let places =
+            #/\b(debugPrint|print|dump|fputs|puts|putchar|vprintf|printf|perror|fwrite|fprintf|NSLog)\(|FileHandle\.standard|TextOutputStream|/dev/(stdout|stderr)|\bwrite\(\s*(STD|1,|2,|terminal)|\bstd(out|err)\b/#
+        for (program, exempt) in [("pushwake", "Terminal.swift"), ("pushwake-omemo", "Output.swift")] {
+            let files = try #require(
+                FileManager.default.enumerator(
+                    at: sources.appending(path: program), includingPropertiesForKeys: nil))
+            var count = 0
+            for case let file as URL in files
+            where file.pathExtension == "swift" && file.lastPathComponent != exempt {
+                count += 1
+                for line in try String(contentsOf: file, encoding: .utf8).split(separator: "\n") {
+                    #expect(try places.firstMatch(in: line) == nil, "\(file.lastPathComponent): \(line)")
+                }
+            }
+            #expect(count > 0)
+        }
+    }
+
+    // MARK: Paths that need more than a line
+
+    private static func logged(_ body: (AccountLog) -> Void) -> String {
+        let kept = Kept("")
+        body(AccountLog(level: .trace) { entry in kept.withLock { $0 = "\(entry)" } })
+        return kept.withLock { $0 }
+    }
+
+    private static func contents(_ text: String) throws -> StoreContents {
+        let folder = try TemporaryFolder()
+        let path = folder.path + "/store.db"
+        let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: Account.schemas)
+        try store.step { step in
+            try step.execute("INSERT INTO account(id, jid) VALUES (1, ?)", text)
+            try step.execute("INSERT INTO ownership VALUES (1, 7, ?)", text)
+            try step.execute(
+                "INSERT INTO session(account, number, live, full_jid) VALUES (1, 3, 3, ?)", text)
+            try step.execute(
+                "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, ?, '<m/>', 1)",
+                text)
+            try step.execute(
+                "INSERT INTO handler(name, version, arguments, kind, state, bound_at, reason) VALUES (?, 1, ?, 0, 2, 1, ?)",
+                text, "{\"a\":\"\(text)\"}", text)
+        }
+        var contents = try StoreContents(StoreReader(path: path, schemas: Account.schemas), limit: 20)
+        contents.store = text
+        return contents
+    }
+
+    private static func page(_ text: String) throws -> String {
+        let json = String(decoding: try JSONEncoder().encode(["a": text]), as: UTF8.self)
+        let flight = FlightRecorder.Flight(
+            id: 1, name: text, arguments: json, bound: 0, boundBy: 0, reason: text, trace: 1)
+        let page = try RunReport(
+            title: "\(text)", verdict: "v", isGood: true, summary: "\(text)",
+            lives: [.init(role: "main", pid: 1, start: 0, end: 1, fate: text)],
+            marks: [.init(at: 0, kind: "push", text: text)],
+            record: .init(flights: [flight], epochs: [], sessions: [])
+        ).page()
+        let start = try #require(page.range(of: "id=\"data\">"))
+        return String(page[start.upperBound...].prefix { $0 != "<" })
+    }
+}

@@ -1,0 +1,109 @@
+import Foundation
+import Glibc
+import Handlers
+import TestSupport
+import TestThreads
+import Testing
+import XMPPCore
+import XMPPTestKit
+
+@testable import XMPPAccount
+
+/// The owner's files beside the database.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountFilesTests {
+    static let kinds = [
+        "link", "second name", "folder", "pipe", "text", "cut", "no sum", "greatest epoch", "negative",
+    ]
+
+    private func put(_ kind: String, at path: String, target: String) throws {
+        func write(_ bytes: [UInt8], to path: String) throws {
+            try Data(bytes).write(to: URL(filePath: path))
+        }
+        func bytes(_ words: [Int64]) -> [UInt8] { words.withUnsafeBytes { Array($0) } }
+        let diary = Array("a diary".utf8)
+        try write(diary, to: target)
+        switch kind {
+        case "link": #expect(symlink(target, path) == 0)
+        case "second name": #expect(link(target, path) == 0)
+        case "folder": #expect(mkdir(path, 0o700) == 0)
+        case "pipe": #expect(mkfifo(path, 0o600) == 0)
+        case "text": try write(diary, to: path)
+        case "cut": try write(bytes([1, 0, 0, 0]), to: path)
+        case "no sum": try write(bytes([1, 0, 0, 0, 0]), to: path)
+        case "greatest epoch": try write(bytes(ToldMark(epoch: .max).stored), to: path)
+        default: try write(bytes([1, -5, 0, 0, 1 ^ -5]), to: path)
+        }
+    }
+
+    @Test(
+        "X22 a lock file that no owner wrote is refused by name and left as it is; without it the account connects",
+        arguments: kinds)
+    func lockFile(kind: String) async throws {
+        try await withRig(reconnects: false) { rig in
+            let path = rig.databasePath + "-owner-1"
+            let target = rig.databasePath + ".target"
+            try put(kind, at: path, target: target)
+            let before = try? Data(contentsOf: URL(filePath: path))
+            let account = try rig.account()
+            let error = await errorOf { try await account.connect() } as? AccountError
+            #expect(error?.code == .invalidConfiguration, "\(String(describing: error))")
+            #expect(error?.message.contains(path) == true && error?.message.contains("move it away") == true)
+            #expect(try Data(contentsOf: URL(filePath: target)) == Data("a diary".utf8))
+            if kind != "folder", kind != "pipe" {
+                #expect((try? Data(contentsOf: URL(filePath: path))) == before)
+            }
+            await account.close()
+            #expect(rmdir(path) == 0 || unlink(path) == 0)
+            let next = try rig.account()
+            try await next.connect()
+            await next.close()
+        }
+    }
+
+    @Test(
+        "X22 what stands at the name of the owner's socket is not removed",
+        arguments: ["text", "link", "folder"])
+    func socketName(kind: String) async throws {
+        try await withRig(reconnects: false) { rig in
+            let path = rig.databasePath + "-owner-1.sock"
+            try put(kind, at: path, target: rig.databasePath + ".target")
+            let account = try rig.account()
+            let error = await errorOf { try await account.connect() } as? AccountError
+            #expect(error?.code == .invalidConfiguration && error?.message.contains(path) == true)
+            var status = stat()
+            #expect(lstat(path, &status) == 0)
+        }
+    }
+
+    @Test("X22 a lock file that others could open is narrowed to its owner, and the log says so")
+    func narrowed() async throws {
+        try await withRig { rig in
+            let path = rig.databasePath + "-owner-1"
+            await (try rig.account()).close()
+            #expect(FileManager.default.createFile(atPath: path, contents: nil))
+            for file in [path, rig.databasePath] { #expect(chmod(file, 0o666) == 0) }
+            let kept = KeptLog()
+            let account = try rig.account { $0.log = kept.log }
+            try await account.connect()
+            var status = stat()
+            for file in [path, rig.databasePath] {
+                #expect(stat(file, &status) == 0 && status.st_mode & 0o777 == 0o600)
+                #expect(kept.lines.contains { $0.contains("others could open") && $0.contains(file + ";") })
+            }
+        }
+    }
+
+    @Test(
+        "X22 an epoch that nobody counted to ends the attempt with a sentence, and nothing traps",
+        arguments: [.max, -1, .min] as [Int64])
+    func storedEpoch(epoch: Int64) async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try rig.account()
+            try account.store.change("INSERT OR REPLACE INTO ownership(account, epoch) VALUES (1, \(epoch))")
+            let error = await errorOf { try await account.connect() } as? HandlerError
+            #expect(
+                error?.code == .databaseCorrupt && error?.message.contains("\(epoch)") == true,
+                "\(String(describing: error))")
+        }
+    }
+}

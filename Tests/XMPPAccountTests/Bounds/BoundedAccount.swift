@@ -1,0 +1,126 @@
+import CSQLite
+import Glibc
+@testable import Handlers
+@testable import XMPPAccount
+import XMPPCore
+
+/// An account without a stream, on a store at a path, that takes in what a test gives it.
+struct BoundedAccount {
+    static let own = try! JID("alice@localhost/phone")  // A constant that is an address.
+
+    let store: HandlerStore
+    let account: Account
+    var id: Int64 { account.id }
+
+    init(_ path: String, _ modules: [any AccountModule]) throws {
+        store = try HandlerStore(
+            path: path, registry: HandlerRegistry([Silent.self]), schemas: Account.schemas,
+            synchronous: .normal)
+        var configuration = AccountConfiguration(jid: Self.own.bare, password: "none")
+        configuration.modules = modules
+        account = try Account(configuration, store: store)
+    }
+
+    /// Takes a request and never answers.
+    struct Silent: Handler {
+        static let id = "test.silent"
+        func run(_ call: borrowing Call<IQRequest>) throws {}
+    }
+
+    func step<R>(_ body: (borrowing Step) throws -> R) throws -> R { try store.step(body) }
+
+    func number(_ sql: String) throws -> Int {
+        try step { step in try step.first(sql) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0 }
+    }
+
+    // MARK: What arrives
+
+    /// Takes stanzas in, as the loop would, some in a step.
+    @discardableResult
+    func receive(_ stanzas: some Sequence<String>) throws -> [AccountEvent] {
+        var events: [AccountEvent] = []
+        var iterator = stanzas.makeIterator()
+        var isOver = false
+        while !isOver {
+            try step { step in
+                var inbound = inbound
+                for _ in 0..<50 {
+                    guard let xml = iterator.next() else {
+                        isOver = true
+                        break
+                    }
+                    let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
+                    try inbound.process(.element(element), in: step)
+                }
+                events += inbound.events
+            }
+        }
+        return events
+    }
+
+    private var inbound: InboundStep {
+        InboundStep(
+            account: account, own: Self.own, session: 1, isManaged: true, flushMark: 0, now: 0,
+            management: StreamManagement())
+    }
+
+    /// Takes messages in as far as they are looked at to recognize copies.
+    ///
+    /// - Returns: How many were new.
+    @discardableResult
+    func see(_ messages: some Sequence<(String, String)>) throws -> Int {
+        var count = 0
+        try step { step in
+            for (from, id) in messages {
+                let received = MessageReceived(
+                    account: account,
+                    message: try Message(
+                        element: Element(
+                            "message", namespace: Namespaces.client,
+                            attributes: ["from": from, "id": id])),
+                    source: .live, delivery: nil)
+                if try account.seen.isNew(received, in: step) { count += 1 }
+            }
+        }
+        return count
+    }
+
+    // MARK: What it costs
+
+    /// How many pages of the database were looked at since it was opened: what grows with the rows that are read.
+    var pagesRead: Int {
+        get throws {
+            try store.connectionState { connection in
+                [SQLITE_DBSTATUS_CACHE_HIT, SQLITE_DBSTATUS_CACHE_MISS].reduce(0) { sum, kind in
+                    var (now, peak): (Int32, Int32) = (0, 0)
+                    sqlite3_db_status(connection.database, kind, &now, &peak, 0)
+                    return sum + Int(now)
+                }
+            }
+        }
+    }
+
+    /// What the next process reads: it opens the store, begins its modules and takes one message in.
+    static func pagesOfWake(_ path: String, _ modules: [any AccountModule]) throws -> Int {
+        let woken = try BoundedAccount(path, modules)
+        try woken.step { try woken.account.beginModules(.stream, in: $0) }
+        try woken.receive(["<message from='juliet@capulet.lit/balcony' id='wake'><body>hi</body></message>"])
+        return try woken.pagesRead
+    }
+
+    /// The most physical memory that this process has taken so far, in KiB.
+    static var peakKibibytes: Int { memory("VmHWM:") }
+    /// The physical memory that it takes now, in KiB.
+    static var residentKibibytes: Int { memory("VmRSS:") }
+
+    private static func memory(_ name: String) -> Int {
+        guard let file = fopen("/proc/self/status", "r") else { return 0 }
+        defer { fclose(file) }
+        var line = [CChar](repeating: 0, count: 256)
+        while fgets(&line, Int32(line.count), file) != nil {
+            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            if text.hasPrefix(name) { return Int(text.split { $0 == " " || $0 == "\t" }[1]) ?? 0 }
+        }
+        return 0
+    }
+}

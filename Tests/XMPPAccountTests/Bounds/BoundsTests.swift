@@ -1,0 +1,156 @@
+import Handlers
+import TestSupport
+import TestThreads
+import Testing
+import XMPPCore
+
+@testable import XMPPAccount
+
+/// Everything that others can fill is filled some times over.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct BoundsTests {
+    /// How much more memory a process may take than before the flood, in KiB: a worker has 24 MiB, of which it has taken some
+    /// 14 when it begins.
+    private static let memory = 10 * 1024
+
+    @Test(
+        "X20 what others fill up to ten times over stays within its rows and bytes, within the memory of a worker, and the next wake reads no more of it",
+        arguments: Flood.allCases)
+    func flood(_ flood: Flood) async throws {
+        let folder = try TemporaryFolder()
+        // Its peak is that of a process of its own.
+        await #expect(processExitsWith: .success) { [flood, path = (folder.path + "/store.db") as String] in
+            let rows = flood.rows
+            let filled = try BoundedAccount(path, flood.modules)
+            try flood.prepare(filled)
+            try flood.fill(filled, 0..<rows)
+            let isFilled = try filled.number("SELECT count(*) FROM \(flood.table)")
+            try #require((rows * 9 / 10...rows).contains(isFilled), "\(isFilled) of \(rows) rows")
+            let before = try BoundedAccount.pagesOfWake(path, flood.modules)
+            let resident = BoundedAccount.residentKibibytes
+            try flood.fill(filled, rows..<flood.times * rows)
+            let count = try filled.number("SELECT count(*) FROM \(flood.table)")
+            try #require(count <= rows, "\(count) rows, not \(rows)")
+            let size = flood.columns.map { "ifnull(length(CAST(\($0) AS BLOB)), 0)" }.joined(separator: " + ")
+            let bytes = try filled.number("SELECT max(\(size)) FROM \(flood.table)")
+            try #require(bytes > 0 && bytes <= flood.bytesOfRow, "a row of \(bytes) bytes")
+            let growth = BoundedAccount.peakKibibytes - resident
+            try #require(growth <= Self.memory, "\(growth) KiB more")
+            let after = try BoundedAccount.pagesOfWake(path, flood.modules)
+            // Not a row of it: as many pages, up to what a tree that was changed is deeper.
+            try #require(after <= before + 20, "\(after) pages, not \(before)")
+        }
+    }
+
+    @Test("X20 a text is cut to its bytes where a scalar ends, and a token is never cut")
+    func texts() {
+        #expect(ForeignText("abc").prefix(bytes: 3) == "abc")
+        #expect(ForeignText("abcd").prefix(bytes: 3) == "abc")
+        #expect(Array(ForeignText("aüb").prefix(bytes: 2).utf8) == [0x61])
+        #expect(Array(ForeignText("e\u{301}\u{301}").prefix(bytes: 4).utf8) == Array("e\u{301}".utf8))
+        #expect(ForeignText("😀😀").prefix(bytes: 7) == "😀")
+        #expect(ForeignText("").prefix(bytes: 0) == "")
+        let longest = ForeignText(String(repeating: "ü", count: 512))
+        #expect(longest.token == longest)
+        #expect(ForeignText("\(longest)!").token == nil)
+    }
+
+    // MARK: Whose marks go
+
+    private func withAccount(_ body: (BoundedAccount) throws -> Void) throws {
+        let folder = try TemporaryFolder()
+        try body(BoundedAccount(folder.path + "/store.db", [RosterModule(), RoomsModule()]))
+    }
+
+    private func messages(_ from: String, _ numbers: Range<Int>) -> some Sequence<(String, String)> {
+        numbers.lazy.map { (from, "m\($0)") }
+    }
+
+    @Test("X20 a flood pushes out the oldest marks of who floods, and nobody else's")
+    func ownMarks() throws {
+        try withAccount { filled in
+            try filled.see([("juliet@capulet.lit/balcony", "hers")])
+            try filled.see(messages("evil@evil.lit/a", 0..<SeenSenders.marksEach))
+            #expect(try filled.see(messages("evil@evil.lit/a", 0..<10)) == 0)
+            // Another resource is the same sender.
+            try filled.see(messages("evil@evil.lit/b", 0..<10))
+            #expect(try filled.see([("juliet@capulet.lit/balcony", "hers")]) == 0)
+            #expect(try filled.see(messages("evil@evil.lit/a", 10..<SeenSenders.marksEach)) == 0)
+            #expect(try filled.see([("evil@evil.lit/a", "m9")]) == 1)
+        }
+    }
+
+    @Test("X20 the occupants of a room share its marks")
+    func occupants() throws {
+        try withAccount { filled in
+            try filled.see([("room@rooms.lit/juliet", "hers")])
+            try filled.see(messages("other@rooms.lit/evil", 0..<100))
+            #expect(try filled.see([("room@rooms.lit/juliet", "hers")]) == 0)
+            for nick in 0..<11 { try filled.see(messages("room@rooms.lit/\(nick)", 0..<1000)) }
+            #expect(try filled.see([("room@rooms.lit/juliet", "hers")]) == 1)
+            #expect(try filled.see(messages("other@rooms.lit/evil", 0..<100)) == 0)
+        }
+    }
+
+    @Test("X20 no id hides the message of another sender, however they are put together")
+    func collisions() throws {
+        try withAccount { filled in
+            try filled.see([("a@evil.lit/bc", "d")])
+            #expect(
+                try filled.see([("a@evil.lit/b", "cd"), ("a@evil.lit", "bcd"), ("a@evil.lit/bcd", "")]) == 3)
+            #expect(try filled.see([("a@evil.lit/bc", "d")]) == 0)
+        }
+    }
+
+    @Test("X20 of too many senders the one that was silent longest goes, and a room stays")
+    func silentSenders() throws {
+        try withAccount { filled in
+            try filled.see([("room@rooms.lit/juliet", "hers"), ("nurse@capulet.lit/x", "hers")])
+            try filled.step { step in
+                try step.execute("UPDATE seen_sender SET heard = heard - 48")
+                try step.execute(
+                    """
+                    INSERT INTO room(account, jid, nick, state, history, ticket, last_time)
+                    VALUES (?, 'room@rooms.lit', 'alice', 'left', x'', '', ?)
+                    """, filled.id, step.now)
+            }
+            try filled.see((0..<SeenSenders.limit + 200).lazy.map { ("s\($0)@evil.lit/x", "1") })
+            #expect(try filled.see([("room@rooms.lit/juliet", "hers")]) == 0)
+            #expect(try filled.see([("nurse@capulet.lit/x", "hers")]) == 1)
+        }
+    }
+
+    @Test("X20 of too many marks in all the oldest go of the sender that has the most")
+    func mostMarks() throws {
+        try withAccount { filled in
+            try filled.see([("juliet@capulet.lit/balcony", "hers")])
+            let each = SeenSenders.marksEach - 64
+            let senders = SeenSenders.marks / each
+            try filled.step { step in
+                try step.execute(
+                    """
+                    WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < ?2)
+                    INSERT INTO seen_sender(id, account, digest, marks, newest, heard)
+                    SELECT 1000 + n, ?1, randomblob(16), ?3, 1000000, 0 FROM n
+                    """, filled.id, senders, each)
+                try step.execute(
+                    """
+                    WITH RECURSIVE n(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM n WHERE n < ?2 * ?3 - 1)
+                    INSERT INTO seen_mark(sender, at, mark, account)
+                    SELECT 1001 + n / ?3, n % ?3, randomblob(16), ?1 FROM n
+                    """, filled.id, senders, each)
+            }
+            // Up to the bound, and then ten times as much as is looked at once beyond it.
+            let room = SeenSenders.marks - senders * each
+            for round in 0..<11 {
+                try filled.see(messages("s\(round)@evil.lit/x", 0..<(round == 0 ? room : 640)))
+            }
+            let total = try filled.number("SELECT count(*) FROM seen_mark")
+            #expect(total <= SeenSenders.marks + 2 * SeenSenders.piece)
+            #expect(try filled.number("SELECT sum(marks) FROM seen_sender") == total)
+            #expect(
+                try filled.number("SELECT min(marks) FROM seen_sender WHERE id > 1000 AND id <= 2000") > 0)
+            #expect(try filled.see([("juliet@capulet.lit/balcony", "hers")]) == 0)
+            #expect(try filled.see(messages("s10@evil.lit/x", 0..<640)) == 0)
+        }
+    }
+}
