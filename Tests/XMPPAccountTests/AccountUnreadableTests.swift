@@ -145,7 +145,7 @@ import XMPPTestKit
             ] { rig.server.send(raw: nonza, to: .everyone) }
             rig.bot.send(rig.messageToAlice("good", "hello"))
             try await eventually { try account.store.notes("message") == ["good: hello"] }
-            #expect(ignored.withLock { $0.count } == 4)
+            try await eventually { ignored.withLock { $0.count } == 4 }
             try await account.caughtUp()
             try expectAllCounted(rig, account)
             #expect(resumptions(rig) == 0)

@@ -59,10 +59,9 @@ struct AlteredStoreTests {
                 group.addTask {
                     do {
                         let copy = folder.path + "/copy\(number).db"
-                        try FileManager.default.copyItem(atPath: store, toPath: copy)
                         try await onThread {
                             try Self.visit(
-                                copy, port, authority, cases, next,
+                                store, copy, port, authority, cases, next,
                                 { outcome in outcomes.withLock { $0[outcome, default: 0] += 1 } },
                                 { text in failures.withLock { $0.append(text) } })
                         }
@@ -86,18 +85,14 @@ struct AlteredStoreTests {
 
     /// Lets children take case after case; one that dies or stays away too long is named and another one started.
     private static func visit(
-        _ store: String, _ port: UInt16, _ authority: String, _ cases: [Case], _ next: Kept<Int>,
+        _ store: String, _ copy: String, _ port: UInt16, _ authority: String, _ cases: [Case],
+        _ next: Kept<Int>,
         _ outcomes: (String) -> Void, _ report: (String) -> Void
     ) throws {
         var child: ChildProcess?
         var visits = 0
         while case let index = take(next), index < cases.count {
-            let running =
-                try child
-                ?? ChildProcess(
-                    BuiltProduct.path("omemo-device"), ["altered", store, String(port), authority],
-                    input: .pipe,
-                    output: .pipe, errors: .pipe)
+            let running = try child ?? start(store, copy, port, authority)
             child = running
             do {
                 try running.write("connect \(cases[index].sql)\n")
@@ -119,6 +114,19 @@ struct AlteredStoreTests {
             }
         }
         child?.killAndWait()
+    }
+
+    /// A child begins with the store as it was, not with what the last case of the child before left.
+    private static func start(_ store: String, _ copy: String, _ port: UInt16, _ authority: String) throws
+        -> ChildProcess
+    {
+        for file in [copy, copy + "-wal", copy + "-shm"] where FileManager.default.fileExists(atPath: file) {
+            try FileManager.default.removeItem(atPath: file)
+        }
+        try FileManager.default.copyItem(atPath: store, toPath: copy)
+        return try ChildProcess(
+            BuiltProduct.path("omemo-device"), ["altered", copy, String(port), authority], input: .pipe,
+            output: .pipe, errors: .pipe)
     }
 
     struct Ended: Error {}

@@ -25,7 +25,7 @@ private final class Middle {
     func close() { process.killAndWait() }
 
     private static let script = #"""
-        import re, socket, ssl, sys, threading
+        import re, select, socket, ssl, sys, threading
         target, certificate, key, change = int(sys.argv[1]), *sys.argv[2:5]
         own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         own.load_cert_chain(certificate, key)
@@ -41,22 +41,28 @@ private final class Middle {
             if change == "strip, bogus list": return plus.sub(b"", types.sub(listed % b"tls-bogus", data))
             return types.sub(listed % change.encode(), data)
 
-        def copy(source, sink, change):
-            try:
-                while data := source.recv(1 << 16):
+        def copy(ends):
+            """Carries both directions in one thread: OpenSSL allows no two at one connection."""
+            while True:
+                for source in [end for end in ends if end.pending()] or select.select(list(ends), [], [])[0]:
+                    sink, change = ends[source]
+                    source.setblocking(False)
+                    # A record may carry nothing for us, such as a session ticket.
+                    try: data = source.recv(1 << 16)
+                    except ssl.SSLWantReadError: continue
+                    finally: source.setblocking(True)
+                    if not data: return
                     sink.sendall(change(data))
-            except OSError: pass
-            for end in (source, sink):
-                try: end.close()
-                except OSError: pass
 
         def serve(client):
+            ends = [client]
             try:
-                client = own.wrap_socket(client, server_side=True)
+                client = ends[0] = own.wrap_socket(client, server_side=True)
                 server = theirs.wrap_socket(socket.create_connection(("127.0.0.1", target)), server_hostname="localhost")
-            except OSError: return client.close()
-            threading.Thread(target=copy, args=(client, server, bytes), daemon=True).start()
-            copy(server, client, changed)
+                ends.append(server)
+                copy({client: (server, bytes), server: (client, changed)})
+            except OSError: pass
+            for end in ends: end.close()
 
         listener = socket.create_server(("127.0.0.1", 0))
         print(listener.getsockname()[1], flush=True)
