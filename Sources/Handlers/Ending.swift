@@ -101,6 +101,8 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
     public static let sessionLost = InvalidationReason(rawValue: "session-lost")
     /// Its time ran out before it was called; see ``Step/bind(_:timeout:deadline:in:)``.
     public static let timedOut = InvalidationReason(rawValue: "timed-out")
+    /// It failed for good; see ``RetryPolicy/Finally/orElse``.
+    public static let failed = InvalidationReason(rawValue: "failed")
     /// Someone discarded the row by hand.
     public static let discarded = InvalidationReason(rawValue: "discarded")
 }

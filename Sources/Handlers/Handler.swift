@@ -155,7 +155,7 @@ public enum Availability: Hashable, Sendable {
 /// static let retry = RetryPolicy(attempts: 10, firstDelay: .seconds(5), longestDelay: .seconds(600))
 /// ```
 public struct RetryPolicy: Hashable, Sendable {
-    /// How often the handler is called in all before it goes to quarantine, from 1.
+    /// How often the handler may throw before it has failed for good, from 1.
     public var attempts: Int
     /// The wait after the first failure.
     public var firstDelay: Duration
@@ -163,26 +163,46 @@ public struct RetryPolicy: Hashable, Sendable {
     public var factor: Double
     /// The longest wait.
     public var longestDelay: Duration
-    /// How often its process may die while the handler runs before it goes to quarantine, from 1.
+    /// How often its process may die while the handler runs before it fails for good, from 1.
     public var deaths: Int
+    /// What happens when the handler has failed for good.
+    public var finally: Finally
+
+    /// What happens to a handler whose attempts are used up, or that killed too many processes.
+    ///
+    /// ```swift
+    /// static let retry = RetryPolicy(attempts: 3, finally: .orElse)  // then what was bound with orElse(_:) runs
+    /// ```
+    ///
+    /// A handler that this program cannot call at all, for example because of a stored argument of another type, is
+    /// quarantined in either case: a later version of the program can repair that. A failed call of a standing handler is
+    /// quarantined too, as the handler itself stays bound.
+    public enum Finally: Hashable, Sendable {
+        /// Its row and what it was called with stay in quarantine until it is requeued, invalidated or discarded.
+        case quarantine
+        /// It is invalidated with the reason `failed`, so what was bound with ``Durable/orElse(_:)`` runs.
+        case orElse
+    }
 
     /// Makes a policy; numbers below their range count as the least that is allowed.
     ///
     /// - Parameters:
-    ///   - attempts: How often the handler is called in all before it goes to quarantine, from 1.
+    ///   - attempts: How often the handler may throw before it has failed for good, from 1.
     ///   - firstDelay: The wait after the first failure, 0 or more; a part of a millisecond is dropped.
     ///   - factor: How much longer each wait is than the one before it, from 1.
     ///   - longestDelay: The longest wait, before the fifth at most that is added by chance.
-    ///   - deaths: How often its process may die while the handler runs before it goes to quarantine, from 1.
+    ///   - deaths: How often its process may die while the handler runs before it fails for good, from 1.
+    ///   - finally: What happens when it has failed for good.
     public init(
         attempts: Int = 5, firstDelay: Duration = .seconds(1), factor: Double = 4,
-        longestDelay: Duration = .seconds(3600), deaths: Int = 5
+        longestDelay: Duration = .seconds(3600), deaths: Int = 5, finally: Finally = .quarantine
     ) {
         self.attempts = max(1, attempts)
         self.firstDelay = firstDelay
         self.factor = max(1, factor)
         self.longestDelay = longestDelay
         self.deaths = max(1, deaths)
+        self.finally = finally
     }
 
     /// Five attempts within about a minute and a half.
@@ -199,7 +219,7 @@ public struct RetryPolicy: Hashable, Sendable {
     /// The wait after a failure in milliseconds.
     ///
     /// - Parameters:
-    ///   - attempts: How often the handler was called, from 1.
+    ///   - attempts: How often the handler threw, from 1.
     ///   - seed: What the spread is drawn from, so that a row always waits equally long.
     package func delay(after attempts: Int, seed: Int64) -> Int64 {
         let longest = Double(longestDelay.milliseconds)

@@ -43,7 +43,7 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let boundAt: Int64
     /// When a runner calls or expires it, in milliseconds since 1970; nil when it waits for somebody else.
     public let due: Int64?
-    /// How often it was called and failed.
+    /// How many times it was run since it was bound or requeued; a run in which its process died counts.
     public let attempts: Int
     /// How often a process died while it ran.
     public let deaths: Int

@@ -94,7 +94,7 @@ public final class Account: Sendable {
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
         liveClock = LiveClock(time: configuration.time)
-        runner = try HandlerRunner(store)
+        runner = try HandlerRunner(store, configuration.loggedRunner)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
@@ -185,6 +185,25 @@ public final class Account: Sendable {
         awaited.endAll()
         store.removeNeighborListener(mailbox)
         for module in modules.modules.reversed() { module.stop(self) }
+    }
+
+    /// Closes like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    ///
+    /// Until then the stream stays open for them. Handlers that are due, and async handlers for what arrives meanwhile, are
+    /// left to the next process.
+    ///
+    /// ```swift
+    /// let isClean = await account.close(finishing: .seconds(10))  // in a service that is asked to stop
+    /// ```
+    ///
+    /// - Parameter time: How long to wait for them at most, 0 or more. Those that still run then are canceled, and another
+    ///   process runs them again.
+    /// - Returns: Whether all of them ended.
+    @discardableResult
+    public func close(finishing time: Duration) async -> Bool {
+        let isClean = await runner.close(finishing: time)
+        await close()
+        return isClean
     }
 
     /// Waits until no handler is due and no async handler runs any more, or until the time is over.

@@ -110,6 +110,13 @@ public struct AccountConfiguration: Sendable {
     public var resourcePrefix: String = "dh"
     /// How long a request waits for its answer, in milliseconds of connected time; 1 or more.
     public var requestTimeout: Int64 = 60_000
+    /// How ``Account/runner`` calls handlers: how many async ones at the same time, and what gets their final failures.
+    /// These are written to ``log`` as well.
+    ///
+    /// ```swift
+    /// configuration.runner = .init(leases: 16) { error in metrics.count(error) }
+    /// ```
+    public var runner = HandlerRunner.Configuration()
     /// How long connecting may take, from the first lookup to a session, in milliseconds; 1 or more.
     public var connectTimeout: Int64 = 30_000
     /// How long the server may leave an ack request or a ping unanswered before the connection counts as dead, in

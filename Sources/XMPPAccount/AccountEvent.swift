@@ -1,3 +1,4 @@
+import Handlers
 public import XMPPCore
 
 /// What a live program may want to know about an account's stream.
@@ -39,8 +40,9 @@ public enum AccountEvent: Sendable {
     case refused(AcknowledgedStanza, reason: String)
     /// A stanza was counted but could not be understood.
     case ignored(Element, reason: String)
-    /// A handler was set aside; its row and what it was called with are kept.
-    case setAside(handler: String, reason: String)
+    /// A handler did not run to its end: it is retried later, parked, quarantined or invalidated, with what it was called
+    /// with. Its stored name, what it was called with (such as "message m1"), and why.
+    case setAside(handler: String, call: String, reason: String)
     /// A module failed with what arrived or with its beginning; what it did in that step is undone.
     case moduleFailed(String, any Error)
     /// What a module tells; see ``Account/events(of:)``.
@@ -49,4 +51,17 @@ public enum AccountEvent: Sendable {
     case handedOver
     /// The account stopped for good; see the error.
     case stopped(AccountError)
+}
+
+extension AccountEvent {
+    /// The event of a call that did not run to its end; nil for one that did.
+    ///
+    /// - Parameter call: What the handler was called with, in a few words.
+    init?(_ disposition: Disposition, _ handler: HandlerID, _ call: String, in step: borrowing Step)
+        throws(HandlerError)
+    {
+        guard let reason = disposition.reason else { return nil }
+        let name = try step.status(of: handler)?.name
+        self = .setAside(handler: name ?? "\(handler)", call: call, reason: reason)
+    }
 }

@@ -245,6 +245,42 @@ extension TimerFired {
     public var account: Account { get throws(HandlerError) { try .serving(environment) } }
 }
 
+extension Call where Context == TimerFired {
+    /// The account in whose service the timer was bound, as in handlers of other contexts.
+    ///
+    /// ```swift
+    /// func run(_ call: borrowing Call<TimerFired>) throws {
+    ///     try call.account.send(Message(to: peer, body: "Tea is ready"), in: call.step)
+    /// }
+    /// ```
+    ///
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was scheduled without an account's
+    ///   scope.
+    public var account: Account { get throws(HandlerError) { try context.account } }
+}
+
+extension AsyncCall where Context == TimerFired {
+    /// The account in whose service the timer was bound.
+    ///
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was scheduled without an account's
+    ///   scope.
+    public var account: Account { get throws(HandlerError) { try context.account } }
+}
+
+extension Call where Context == Invalidation {
+    /// The account in whose service the invalidated handler was bound.
+    ///
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was invalidated without an account.
+    public var account: Account { get throws(HandlerError) { try context.account } }
+}
+
+extension AsyncCall where Context == Invalidation {
+    /// The account in whose service the invalidated handler was bound.
+    ///
+    /// - Throws: ``/Handlers/HandlerError`` with code `missingInstance` when it was invalidated without an account.
+    public var account: Account { get throws(HandlerError) { try context.account } }
+}
+
 extension Invalidation {
     /// The account in whose service the handler was bound.
     ///

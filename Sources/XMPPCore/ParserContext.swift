@@ -27,10 +27,26 @@ final class ParserContext {
         // NOENT: without it libxml2 leaves "&amp;" in attribute values as "&#38;". There is nothing else to
         // substitute, because the scanner refuses every DTD. HUGE stays off, so libxml2's own limits hold too.
         xmlCtxtUseOptions(context, Int32(XML_PARSE_NOENT.rawValue | XML_PARSE_NONET.rawValue))
-        // Settles the encoding, which libxml2 would otherwise guess from the first four bytes.
-        Array("<?xml version='1.0' encoding='UTF-8'?>".utf8).withUnsafeBytes { parse($0) }
+        try start()
+    }
+
+    /// Forgets everything but the names, after an error. A new parser would cost several times as much.
+    func restart() throws(ParserFault) {
+        guard xmlCtxtResetPush(context, nil, 0, nil, nil) == 0 else {
+            throw ParserFault.stream(.outOfMemory, "libxml2 has no memory for a parser.")
+        }
+        // Before 2.11 the reset leaves the namespaces of the elements that were open.
+        context.pointee.nsNr = 0
+        try start()
+    }
+
+    /// Settles the encoding, which libxml2 would otherwise guess from the first four bytes.
+    private func start() throws(ParserFault) {
+        Self.declaration.withUnsafeBytes { parse($0) }
         if let failure = builder.pointee.failure { throw failure }
     }
+
+    private static let declaration = Array("<?xml version='1.0' encoding='UTF-8'?>".utf8)
 
     deinit {
         // The context never builds a document, so there is none to free with it.

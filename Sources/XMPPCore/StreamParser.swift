@@ -331,7 +331,11 @@ public final class StreamParser {
     private func replaceContext() throws(ParserFault) {
         let replay = builder.pointee.replay
         builder.pointee.forgetParser()
-        context = try ParserContext(builder: builder)
+        if isSwollen || context.isWorn {
+            context = try ParserContext(builder: builder)
+        } else {
+            try context.restart()
+        }
         builder.pointee.isReplaying = true
         replay.withUnsafeBytes { context.parse($0) }
         builder.pointee.isReplaying = false

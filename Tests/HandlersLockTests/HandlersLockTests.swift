@@ -36,7 +36,8 @@ import XMPPAccount
 
     @Test("H11 no handler of this package is left out of handlers.lock")
     func complete() throws {
-        let declared = try idsInSources()
+        // An event is stored under a name of that form, too.
+        let declared = try idsInSources().subtracting([HandlerFailure.id])
         let listed = Set(try HandlerRegistry(Self.handlers).signatures.map(\.id))
         #expect(declared == listed)
     }

@@ -111,7 +111,7 @@ private struct Stranger: AsyncHandler {
 /// `work DATABASE`: runs what is due, with others, until nothing is.
 func work(_ arguments: [String]) throws {
     let store = try open(arguments[0])
-    let runner = try HandlerRunner(store) { say("failed \($0)") }
+    let runner = try HandlerRunner(store, .init { if !($0 is HandlerFailure) { say("failed \($0)") } })
     try runner.start()
     while try store.step({ step in
         try step.first(

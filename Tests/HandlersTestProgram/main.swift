@@ -8,6 +8,7 @@ let subcommands: [String: ([String]) throws -> Void] = [
     "bind": bindWork,
     "work": work,
     "requeue": requeue,
+    "deadly": deadly,
 ]
 
 let arguments = Array(CommandLine.arguments.dropFirst())

@@ -65,8 +65,8 @@ private struct Unnamed: Handler {
             let id = try store.bind(handler.durable)
             switch try store.end(id, overriding: Record(overrides)) {
             case .ended: result = try store.notes().joined()
-            case .parked(let reason), .quarantined(let reason), .retrying(_, let reason): result = reason
             case .queued: result = "queued"
+            case let other: result = other.reason ?? ""
             }
         }
         return result

@@ -28,10 +28,12 @@ import XMPPCore
         #expect(rows.first?.reason?.contains("no handler named 'test.fetched' is registered") == true)
         #expect(rows.first?.input?.contains("<item id='i'/>") == true)
         #expect(try ignorant.endings.isEmpty)
-        guard case .setAside(_, let reason) = try #require(events.first) else {
+        guard case .setAside(let handler, let call, let reason) = try #require(events.first) else {
             Issue.record("\(events)")
             return
         }
+        #expect(handler == "pubsub.answered")
+        #expect(call == "answer to request \(id)")
         #expect(reason == rows.first?.reason)
         await ignorant.close()
     }

@@ -18,9 +18,27 @@ import XMPPTestKit
         }
     }
 
+    /// Fails for good; what runs then says in whose service.
+    struct Broken: Handler {
+        static let id = "test.start-broken"
+        static let retry = RetryPolicy(attempts: 1, finally: .orElse)
+        func run(_ call: borrowing Call<TimerFired>) throws {
+            throw AccountError(.closed, "\(try call.account.configuration.jid) is broken")
+        }
+    }
+
+    struct Replacement: Handler {
+        static let id = "test.start-replacement"
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            try TestApp.note(
+                "chime", try call.account.configuration.jid.description, call.reason.rawValue, in: call.step)
+        }
+    }
+
     private func store(_ rig: AccountRig) throws -> HandlerStore {
         try HandlerStore(
-            path: rig.databasePath, registry: HandlerRegistry([Chime.self, TestApp.Received.self]),
+            path: rig.databasePath,
+            registry: HandlerRegistry([Chime.self, Broken.self, Replacement.self, TestApp.Received.self]),
             schemas: Account.schemas + [TestApp.schema], synchronous: .normal)
     }
 
@@ -47,6 +65,30 @@ import XMPPTestKit
             #expect(!rig.server.log.entries.contains { $0.event == .connected })
             await account.close()
             #expect((await errorOf { try account.start() } as? HandlerError)?.code == .runnerClosed)
+        }
+    }
+
+    @Test(
+        "H30 an account logs a final failure, reports it to its runner's configuration, and calls what runs instead"
+    )
+    func finalFailure() async throws {
+        try await withRig(reconnects: false) { rig in
+            let (lines, errors) = (Kept<[String]>([]), Kept<[String]>([]))
+            let account = try rig.account(store: store(rig)) {
+                $0.log = AccountLog(level: .error) { entry in lines.withLock { $0.append("\(entry)") } }
+                $0.runner = .init(leases: 2) { error in errors.withLock { $0.append("\(error)") } }
+            }
+            try account.store.step { step in
+                _ = try step.schedule(
+                    Broken().durable.orElse(Replacement().durable), after: .zero, in: account.scope)
+            }
+            try account.start()
+            try await eventually { try account.store.notes("chime") == ["\(AccountRig.alice): failed"] }
+            let line = "the handler 'test.start-broken' (row 1) failed for good after 1 run, 0 deaths: "
+            try await eventually { lines.withLock { $0.count } == 1 && errors.withLock { $0.count } == 1 }
+            #expect(lines.withLock { $0[0] }.hasPrefix("error handlers \(AccountRig.alice): \(line)"))
+            #expect(errors.withLock { $0[0] }.hasPrefix(line))
+            #expect(await account.close(finishing: .seconds(5)))
         }
     }
 

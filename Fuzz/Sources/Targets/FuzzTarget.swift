@@ -66,6 +66,15 @@ struct FuzzTarget: Sendable {
     }
 
     private func measure(_ input: [UInt8]) throws(Finding) {
+        var cost = try time(input)
+        // A busy machine makes the same input cost more now and then, as caches and pages are taken away: the least counts.
+        for _ in 0..<2 where cost > Self.limit * passes { cost = min(cost, try time(input)) }
+        try require(
+            cost <= Self.limit * passes,
+            "\(input.count) bytes took \(cost) ms of processor time, more than \(Self.limit * passes)")
+    }
+
+    private func time(_ input: [UInt8]) throws(Finding) -> Int64 {
         let start = ThreadClock.milliseconds
         do {
             try run(input)
@@ -74,10 +83,7 @@ struct FuzzTarget: Sendable {
         } catch {
             // The code under test refused the input, which is its right.
         }
-        let cost = ThreadClock.milliseconds - start
-        try require(
-            cost <= Self.limit * passes,
-            "\(input.count) bytes took \(cost) ms of processor time, more than \(Self.limit * passes)")
+        return ThreadClock.milliseconds - start
     }
 
     /// An input with a piece of it repeated, half of the time a single character: what costs more than linear time shows.

@@ -29,6 +29,7 @@ extension HandlerRunner {
         }
         // A closed runner makes no pass that would settle it.
         if let unsettled, isClosed { giveBack(unsettled.lease) }
+        leaseEnded()
         signal.raise()
     }
 

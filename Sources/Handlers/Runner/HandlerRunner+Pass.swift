@@ -11,6 +11,7 @@ extension HandlerRunner {
     func pass() throws -> Int64? {
         try passing.withLock { passing in
             try settle()
+            if state.withLock({ $0.isFinishing }) { return nil }
             try store.recoverDead()
             try hasten(&passing)
             var rest = try pass(nil, nil)
@@ -25,7 +26,7 @@ extension HandlerRunner {
 
     /// One step with as many rows as belong into one.
     private func pass(_ scope: HandlerScope?, _ environment: (any HandlerEnvironment)?) throws -> Int64? {
-        if isClosed { return nil }
+        if state.withLock({ $0.isClosed || $0.isFinishing }) { return nil }
         var leases: [Lease] = []
         let rest = try store.step { step in
             let transaction = step.transaction

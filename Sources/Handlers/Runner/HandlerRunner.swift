@@ -52,7 +52,39 @@ public final class HandlerRunner: Sendable {
         var longestRest = longestWait
         /// Whether something does.
         var isWaitingForClock = false
+        /// Whether nothing more is called, because the runner is about to be closed.
+        var isFinishing = false
         var isClosed = false
+    }
+
+    /// How a runner works.
+    ///
+    /// ```swift
+    /// let runner = try HandlerRunner(store, .init(leases: 8) { error in logger.error("\(error)") })
+    /// ```
+    public struct Configuration: Sendable {
+        /// How many async handlers run at the same time, 1 or more.
+        public var leases: Int
+        /// For how long the tombstones of ended handlers are kept.
+        public var keepEndings: Duration
+        /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
+        /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
+        public var onFailure: @Sendable (any Error) -> Void
+
+        /// Makes a configuration.
+        ///
+        /// - Parameters:
+        ///   - leases: How many async handlers run at the same time, 1 or more; less counts as 1.
+        ///   - keepEndings: For how long the tombstones of ended handlers are kept, 0 or more.
+        ///   - onFailure: Gets final failures of handlers, and failures of the store.
+        public init(
+            leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
+            onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+        ) {
+            self.leases = leases
+            self.keepEndings = keepEndings
+            self.onFailure = onFailure
+        }
     }
 
     let store: HandlerStore
@@ -79,22 +111,21 @@ public final class HandlerRunner: Sendable {
     ///
     /// - Parameters:
     ///   - store: The store whose handlers it calls.
-    ///   - leases: How many async handlers run at the same time, 1 or more.
-    ///   - keepEndings: For how long the tombstones of ended handlers are kept.
-    ///   - onFailure: Told when the store fails while no caller waits for it; the runner tries again after a second.
+    ///   - configuration: How it works.
     /// - Throws: ``HandlerError`` `resourcesExhausted` when the process has no file descriptor left.
-    public init(
-        _ store: HandlerStore, leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
-        onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
-    ) throws(HandlerError) {
+    public init(_ store: HandlerStore, _ configuration: Configuration = .init()) throws(HandlerError) {
         self.store = store
-        leaseLimit = max(1, leases)
-        self.keepEndings = keepEndings.milliseconds
-        self.onFailure = onFailure
+        leaseLimit = max(1, configuration.leases)
+        keepEndings = configuration.keepEndings.milliseconds
+        onFailure = configuration.onFailure
         signal = try WakeSignal()
         // Weakly: a clock keeps what it calls for as long as it lives.
         let wake: @Sendable () -> Void = { [weak signal] in signal?.raise() }
-        store.addRunner(self, wake)
+        store.addRunner(
+            self,
+            RunnerHooks(
+                wake: wake, serves: { [weak self] in self?.serves($0) ?? false },
+                failed: configuration.onFailure))
         store.time.onTurn?(wake)
     }
 
@@ -143,6 +174,11 @@ public final class HandlerRunner: Sendable {
     public func stopLiveTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
         try store.step { try $0.transaction.stopLiveTime(of: scope) }
+    }
+
+    /// The program as a whole is served by every runner.
+    private func serves(_ scope: HandlerScope?) -> Bool {
+        scope.map { scope in state.withLock { $0.environments[scope] != nil } } ?? true
     }
 
     // MARK: Running
@@ -231,6 +267,7 @@ public final class HandlerRunner: Sendable {
             }
             return state
         }
+        store.removeRunner(self)
         signal.raise()
         passes.announce()
         for (_, task) in old.leases.values { task.cancel() }
@@ -249,6 +286,45 @@ public final class HandlerRunner: Sendable {
         } catch {
             // The store gives the rows back when it goes, and another process when this one has died.
             onFailure(error)
+        }
+    }
+
+    /// Ends like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    ///
+    /// From now on nothing more is called or leased: what is due is left to the next process.
+    ///
+    /// ```swift
+    /// let isClean = await runner.close(finishing: .seconds(10))
+    /// ```
+    ///
+    /// - Parameter time: How long to wait for them at most, by the machine's clock, 0 or more. Those that still run then
+    ///   are canceled, and another process runs them again. A canceled caller does not wait any longer either.
+    /// - Returns: Whether all of them ended.
+    @discardableResult
+    public func close(finishing time: Duration) async -> Bool {
+        state.withLock { $0.isFinishing = true }
+        let waiting = Task { try await leasesEnded() }
+        let limit = Task {
+            try? await Task.sleep(for: time)
+            waiting.cancel()
+        }
+        let isDone = await withTaskCancellationHandler {
+            (try? await waiting.value) != nil
+        } onCancel: {
+            waiting.cancel()
+        }
+        limit.cancel()
+        close()
+        return isDone
+    }
+
+    /// Waits until no async handler runs here any more.
+    private func leasesEnded() async throws {
+        while true {
+            let seen = passes.count
+            let isIdle = state.withLock { $0.leases.isEmpty && $0.unsettled.isEmpty }
+            if isIdle || isClosed { return }
+            try await passes.wait(beyond: seen)
         }
     }
 
@@ -324,6 +400,9 @@ public final class HandlerRunner: Sendable {
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
     func failed(_ error: any Error) { onFailure(error) }
+
+    /// Reports that an async handler ended.
+    func leaseEnded() { passes.announce() }
 
     var leasesLeft: Int { state.withLock { leaseLimit - $0.leases.count } }
 }

@@ -52,8 +52,8 @@ public final class HandlerStore: Sendable {
     private let lock = Mutex<Void>(())
     /// The thread inside a step, to refuse a nested one instead of waiting for itself for ever.
     private let threadInStep = Atomic<UInt>(0)
-    /// What is told that a row may be due.
-    private let runners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
+    /// The runners of this process, oldest first.
+    private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
     /// What is told that others have committed something.
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// What those wait for who listen to events.
@@ -150,9 +150,14 @@ public final class HandlerStore: Sendable {
         if parked != nil { _ = try step { try $0.transaction.requeueKnown() } }
     }
 
-    /// Has `action` called whenever a row was written that may be due.
-    func addRunner(_ runner: AnyObject, _ action: @escaping @Sendable () -> Void) {
-        runners.withLock { $0[ObjectIdentifier(runner)] = action }
+    func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
+        runners.withLock { $0.append((ObjectIdentifier(runner), hooks)) }
+    }
+
+    /// Reports a final failure to one runner: the first that serves the scope, else the first of all.
+    private func report(_ failure: HandlerFailure) {
+        let hooks = runners.withLock { $0.map(\.hooks) }
+        (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
     }
 
     /// Has `action` called whenever another process has committed something for others to look at, has come, or has gone; from
@@ -189,11 +194,11 @@ public final class HandlerStore: Sendable {
     }
 
     private func wakeRunners() {
-        for runner in runners.withLock({ $0.values.map { $0 } }) { runner() }
+        for runner in runners.withLock({ $0.map(\.hooks) }) { runner.wake() }
     }
 
     func removeRunner(_ runner: AnyObject) {
-        runners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(runner)) }
+        runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
     private static func migrate(_ connection: Connection, to schemas: [Schema]) throws(HandlerError) {
@@ -264,6 +269,7 @@ public final class HandlerStore: Sendable {
         // The closure above always runs and always assigns.
         let (value, transaction) = try committed!.get()
         for action in transaction.afterCommit { action() }
+        for failure in transaction.failures { report(failure) }
         if transaction.hasNewEvents { news.announce() }
         if transaction.hasNewDue { wakeRunners() }
         return value
@@ -290,4 +296,14 @@ public final class HandlerStore: Sendable {
             throw error
         }
     }
+}
+
+/// What a store calls of a runner. Outside of steps.
+struct RunnerHooks: Sendable {
+    /// A row was written that may be due.
+    let wake: @Sendable () -> Void
+    /// Whether it serves a scope; nil is the program as a whole.
+    let serves: @Sendable (HandlerScope?) -> Bool
+    /// A handler failed for good.
+    let failed: @Sendable (HandlerFailure) -> Void
 }

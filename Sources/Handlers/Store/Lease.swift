@@ -233,7 +233,7 @@ extension Connection {
         try execute(
             """
             UPDATE handler SET deaths = CASE WHEN kind = 0 OR culprit IS ? THEN deaths + 1 ELSE 1 END,
-                culprit = CASE WHEN kind = 1 THEN ? END
+                attempts = attempts + (kind = 0), culprit = CASE WHEN kind = 1 THEN ? END
             WHERE id = ?
             """, [digest, digest, mark.handler])
     }

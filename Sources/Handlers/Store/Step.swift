@@ -219,6 +219,7 @@ public struct Step: ~Copyable {
 /// switch try step.end(id, .result, with: payment) {
 /// case .ended, .queued, .retrying: break
 /// case .parked(let reason), .quarantined(let reason): print("waits for repair: \(reason)")
+/// case .failed(let reason): print("its invalidation handler runs: \(reason)")
 /// }
 /// ```
 public enum Disposition: Hashable, Sendable {
@@ -230,6 +231,19 @@ public enum Disposition: Hashable, Sendable {
     case retrying(at: Int64, reason: String)
     /// This program does not know it or only an older version of it; it waits for one that does.
     case parked(reason: String)
-    /// It failed; its writes are undone and it waits for repair.
+    /// It failed for good; its writes are undone and it waits for repair.
     case quarantined(reason: String)
+    /// It failed for good; its writes are undone and a ``HandlerRunner`` invalidates it with the reason `failed`.
+    case failed(reason: String)
+}
+
+extension Disposition {
+    /// Why the handler did not run to its end; nil when it ended, or a runner calls it as planned.
+    public var reason: String? {
+        switch self {
+        case .ended, .queued: nil
+        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason), .failed(let reason):
+            reason
+        }
+    }
 }

@@ -150,9 +150,12 @@ extension Transaction {
             return .ended
         } catch let error {
             guard let taken, connection.isUsable else { throw error }
+            let own = registry.definition(named: taken.name)?.retry
+            var retry = failedRetry ?? own
+            // A nested handler says when to try again, and not what its holder's failure leads to.
+            retry?.finally = own?.finally ?? .quarantine
             var aside = SetAside(
-                error, taken, call, context: context, isKept: given == nil,
-                retry: failedRetry ?? registry.definition(named: taken.name)?.retry, now: now)
+                error, taken, call, context: context, isKept: given == nil, retry: retry, now: now)
             try Failpoint.beforeSetAside.hit()
             try setAside(taken, &aside)
             hasNewDue = hasNewDue || aside.due != nil

@@ -171,6 +171,7 @@ extension Transaction {
         try connection.execute(
             "UPDATE handler SET state = 2, due = NULL, live_due = NULL, lease = NULL, reason = ? WHERE id = ?",
             [reason, id])
+        try report(id, reason)
         try trimQuarantine(after: id)
     }
 }

@@ -10,7 +10,14 @@ struct SetAside {
     /// When a runner calls it again; nil when none does.
     var due: Int64?
     var lane = Lane.inStep
-    let attempts: Int
+    /// What the row counts from now on.
+    private(set) var attempts: Int
+    /// How many times it was run since it was bound or requeued.
+    let runs: Int
+    /// In how many of these its process died.
+    let deaths: Int
+    /// Whether it is invalidated next, because it failed for good.
+    private(set) var runsOrElse = false
     private(set) var reason: String
     /// The call and what it was made with; nil when that cannot be kept, and then somebody else must call again.
     var call: [UInt8]?
@@ -25,7 +32,9 @@ struct SetAside {
         isKept: Bool, retry: RetryPolicy?, now: Int64
     ) {
         let isPostponed = error is Postponed
-        attempts = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
+        runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
+        deaths = stored.deaths
+        attempts = runs
         reason =
             isPostponed
             ? "waits for a runner"
@@ -40,15 +49,31 @@ struct SetAside {
             (state, due, lane) = (.pending, now, error.lane)
         } else if Self.isUnknown(error) {
             state = .parked
-        } else if let retry, Self.isWorthRetrying(error), isKept, attempts < retry.attempts {
+        } else if let retry, Self.isWorthRetrying(error), isKept, runs - deaths < retry.attempts {
             // The calls of a standing handler have one row, but do not come back together either.
             let seed =
                 (stored.id?.rawValue ?? 0)
                 &+ Int64(bitPattern: (context as? any RestorableContext)?.fingerprint ?? 0)
-            let delay = retry.delay(after: attempts, seed: seed)
+            let delay = retry.delay(after: runs - deaths, seed: seed)
             (state, due) = (.pending, TimeSource.sum(now, delay))
+        } else if retry?.finally == .orElse, call.reason == nil, !stored.isStanding,
+            !Self.isRepairable(error)
+        {
+            runOrElse(call, now)
         }
     }
+
+    /// Not in this step: if the invalidation handler kills the process, that must count against it, so the step before has to
+    /// be committed.
+    private mutating func runOrElse(_ call: StoredCall, _ now: Int64) {
+        let invalidation = StoredCall(
+            .invalidated, reason: .failed, overrides: call.overrides ?? Record())
+        guard let bytes = try? invalidation.bytes() else { return }
+        (state, due, self.call, attempts, runsOrElse) = (.pending, now, bytes, 0, true)
+    }
+
+    /// Whether the handler failed for good.
+    var isFinal: Bool { state == .quarantined || runsOrElse }
 
     /// How many bytes are kept of the call.
     var size: Int { (call?.count ?? 0) + (input?.count ?? 0) }
@@ -82,7 +107,19 @@ struct SetAside {
         return code == .unknownHandler || code == .newerVersion
     }
 
-    private static func isUncalled(_ error: any Error) -> Bool { error is Postponed || isUnknown(error) }
+    /// Whether the handler was not run, so that its attempts stay.
+    private static func isUncalled(_ error: any Error) -> Bool {
+        error is Postponed || isUnknown(error) || isRepairable(error)
+            || (error as? HandlerError)?.code == .deadly
+    }
+
+    /// Whether this program cannot call the handler, and a later version may.
+    private static func isRepairable(_ error: any Error) -> Bool {
+        switch (error as? HandlerError)?.code {
+        case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable: true
+        default: false
+        }
+    }
 
     /// Whether the same call may succeed later. A fault in what is stored or in the program stays.
     private static func isWorthRetrying(_ error: any Error) -> Bool {
@@ -98,6 +135,7 @@ struct SetAside {
     var disposition: Disposition {
         switch state {
         case .parked: .parked(reason: reason)
+        case .pending where runsOrElse: .failed(reason: reason)
         case .pending where reason == "waits for a runner": .queued
         case .pending: .retrying(at: due ?? 0, reason: reason)
         case .quarantined, .leased: .quarantined(reason: reason)
@@ -111,16 +149,17 @@ extension Transaction {
         let changed = try connection.execute(
             """
             UPDATE handler SET state = ?, due = ?, live_due = NULL, lane = ?, attempts = ?, reason = ?,
-                call = coalesce(?, call), input = coalesce(?, input), scope = coalesce(?, scope), lease = NULL
+                call = coalesce(?, call), input = coalesce(?, input), scope = coalesce(?, scope), lease = NULL,
+                deaths = CASE WHEN ? THEN 0 ELSE deaths END
             WHERE id = ?
             """,
             [
                 aside.state.rawValue, aside.due, aside.lane.rawValue, aside.attempts, aside.reason,
-                aside.call,
-                aside.input, aside.scope?.rawValue, id,
+                aside.call, aside.input, aside.scope?.rawValue, aside.runsOrElse ? 1 : 0, id,
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
+        if aside.isFinal { try report(aside, of: id) }
         if aside.state == .quarantined { try trimQuarantine(after: id) }
     }
 
@@ -139,7 +178,10 @@ extension Transaction {
                 aside.input,
                 aside.reason, stored.arguments.count + aside.size,
             ])
-        if aside.state == .quarantined { aside.note(dropped: try trimQuarantine(of: stored.name)) }
+        if aside.isFinal {
+            try report(aside, of: HandlerID(rawValue: connection.lastInsertedRow))
+            aside.note(dropped: try trimQuarantine(of: stored.name))
+        }
         if stored.deaths > 0, let id = stored.id {
             try connection.execute("UPDATE handler SET deaths = 0, culprit = NULL WHERE id = ?", [id])
         }

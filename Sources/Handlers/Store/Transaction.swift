@@ -18,6 +18,8 @@ package final class Transaction {
     var hasNewDue = false
     /// Set when an event was posted.
     var hasNewEvents = false
+    /// The calls that failed for good in this step.
+    var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
     /// The word that stands on the seat while it does.
@@ -66,7 +68,7 @@ package final class Transaction {
         let outer = nested
         nested = nil
         defer { nested = outer }
-        let actions = afterCommit.count
+        let (actions, failed) = (afterCommit.count, failures.count)
         do {
             try body()
             if let nestedFailure { throw nestedFailure }
@@ -76,6 +78,7 @@ package final class Transaction {
             // is nothing to undo: the step cannot commit any more.
             if connection.isUsable { try connection.undo() }
             afterCommit.removeSubrange(actions...)
+            failures.removeSubrange(failed...)
             failedRetry = nested?.retry
             // The inner handler's own error decides what becomes of the outer one, however that one worded it.
             throw nestedFailure ?? error

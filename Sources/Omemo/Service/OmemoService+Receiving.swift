@@ -37,11 +37,7 @@ extension OmemoService {
             (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
         }
         for listener in listeners {
-            let reason: String
-            switch try step.call(listener, with: received) {
-            case .ended, .queued: continue
-            case .retrying(_, let why), .parked(let why), .quarantined(let why): reason = why
-            }
+            guard let reason = try step.call(listener, with: received).reason else { continue }
             // What the program could not take is not taken: the ratchet must not go on without it.
             throw OmemoError(.undecryptable, "a listener failed, so the message stays encrypted: \(reason)")
         }

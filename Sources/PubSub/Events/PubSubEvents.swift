@@ -128,7 +128,7 @@ private struct EventArrival {
             account: account, service: service, node: node, change: news, isOwn: isOwn, sentAt: sentAt,
             subscriptionIDs: subscriptionIDs)
         let disposition = try step.call(handler, with: event)
-        account.note(disposition, of: "event of \(node) at \(service)", after: step)
+        try account.report(disposition, handler, "event of \(node) at \(service)", after: step)
     }
 
     /// What of a change a handler has not been called with; nil for nothing.

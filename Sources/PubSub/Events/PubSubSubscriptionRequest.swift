@@ -121,8 +121,9 @@ struct SubscriptionRequestArrival {
         for listener in handlers {
             let disposition = try step.call(
                 listener.handler, with: PubSubSubscriptionRequested(account: account, request: request))
-            account.note(
-                disposition, of: "subscription of \(request.subscriber) to \(request.node)", after: step)
+            try account.report(
+                disposition, listener.handler, "subscription of \(request.subscriber) to \(request.node)",
+                after: step)
         }
         return true
     }

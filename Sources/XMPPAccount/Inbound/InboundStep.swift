@@ -120,7 +120,7 @@ struct InboundStep {
         let context = IQReply(account: account, iq: iq, outcome: IQReply.Outcome(iq))
         let disposition = try step.end(
             request.handler, iq.type == .error ? .error : .result, with: context)
-        note(disposition, of: "request \(iq.id)")
+        try report(disposition, request.handler, "answer to request \(iq.id)", in: step)
     }
 
     /// 3. Invoke the listeners, unless the message is a copy.
@@ -133,7 +133,7 @@ struct InboundStep {
         else { return }
         for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
             let disposition = try step.call(handler, with: context)
-            note(disposition, of: "message \(message.id ?? "")")
+            try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
         // A handler that threw after it had asked for that has not.
         guard let number, let delivery, delivery.mayBeDeferred,
@@ -243,18 +243,19 @@ struct InboundStep {
         opensRequests = true
         let request = IQRequest(account: account, iq: iq)
         let disposition = try step.call(handler, with: request)
-        note(disposition, of: "request \(iq.id) of \(iq.from?.description ?? "the server")")
+        try report(
+            disposition, handler, "request \(iq.id) of \(iq.from?.description ?? "the server")", in: step)
         guard case .quarantined = disposition, try account.inboundRequests.close(iq, in: step) else { return }
         let error = StanzaError(.internalServerError)
         try account.reply(InboundRequestTable.refusal(to: iq.from, id: iq.id, error).element, in: step)
     }
 
-    private mutating func note(_ disposition: Disposition, of what: String) {
-        switch disposition {
-        case .ended, .queued: break
-        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason):
-            events.append(.setAside(handler: what, reason: reason))
-        }
+    /// Reports a handler that did not run to its end.
+    private mutating func report(
+        _ disposition: Disposition, _ handler: HandlerID, _ call: String, in step: borrowing Step
+    ) throws {
+        guard let event = try AccountEvent(disposition, handler, call, in: step) else { return }
+        events.append(event)
     }
 
     // MARK: Stream management
@@ -287,9 +288,9 @@ struct InboundStep {
         for row in rows {
             guard let handler = row.handler, try step.waits(handler) else { continue }
             let context = StanzaAcknowledged(account: account, stanza: row.stanza)
-            note(
-                try step.end(handler, .result, with: context), of: "acknowledgement of \(row.stanza.id ?? "")"
-            )
+            try report(
+                try step.end(handler, .result, with: context), handler,
+                "acknowledgement of \(row.stanza.id ?? "")", in: step)
         }
         let stanzas = rows.map(\.stanza).filter { $0.id != nil || $0.storedKey != nil }
         if !stanzas.isEmpty { events.append(.acknowledged(stanzas)) }

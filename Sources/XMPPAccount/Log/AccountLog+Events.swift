@@ -1,9 +1,21 @@
+import Handlers
+
 extension AccountConfiguration {
     /// Tells the log that a listener is so slow that it does not get an event.
     func noteDropped(_ event: Any) {
         note(
             .warning, .handlers,
             "a listener is \(EventHub.waiting) events behind and misses one: \(type(of: event))")
+    }
+
+    /// The runner's configuration, whose failures are written to the log, too.
+    var loggedRunner: HandlerRunner.Configuration {
+        var logged = runner
+        logged.onFailure = { error in
+            note(error is HandlerFailure ? .error : .warning, .handlers, "\(error)")
+            runner.onFailure(error)
+        }
+        return logged
     }
 
     /// Tells the log what listeners are told.
@@ -29,7 +41,8 @@ extension AccountConfiguration {
                 "the server keeps the last session no longer\(error.map { ": \($0)" } ?? "")")
         case .ignored(let element, let reason):
             note(.warning, .handlers, "ignored <\(element.name)/>: \(reason)")
-        case .setAside(let handler, let reason): note(.warning, .handlers, "set aside \(handler): \(reason)")
+        case .setAside(let handler, let call, let reason):
+            note(.warning, .handlers, "set aside '\(handler)', called with \(call): \(reason)")
         case .moduleFailed(let module, let error):
             note(.warning, .handlers, "the module '\(module)' failed: \(error)")
         case .module(let event): note(.trace, .handlers, "\(type(of: event))")

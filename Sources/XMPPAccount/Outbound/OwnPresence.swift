@@ -83,13 +83,14 @@ extension Account {
         step.afterCommit { hub.send(.ignored(element, reason: reason)) }
     }
 
-    /// Tells of a standing handler that a module called, if it was set aside.
-    package func note(_ disposition: Disposition, of what: String, after step: borrowing Step) {
+    /// Reports a handler that a module called and that did not run to its end.
+    ///
+    /// - Parameter call: What it was called with, in a few words.
+    package func report(
+        _ disposition: Disposition, _ handler: HandlerID, _ call: String, after step: borrowing Step
+    ) throws {
+        guard let event = try AccountEvent(disposition, handler, call, in: step) else { return }
         let hub = hub
-        switch disposition {
-        case .ended, .queued: break
-        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason):
-            step.afterCommit { hub.send(.setAside(handler: what, reason: reason)) }
-        }
+        step.afterCommit { hub.send(event) }
     }
 }

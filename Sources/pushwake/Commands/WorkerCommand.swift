@@ -37,9 +37,14 @@ struct WorkerCommand {
         let memory = ProcessMemory.releasingCode(above: Self.comfortable)
         let events = account.events
         let isAsked = Flag()
-        let handedOver = Task {
+        let isOvertaken = Task {
             for await event in events {
-                guard case .handedOver = event else { continue }
+                switch event {
+                case .handedOver: break
+                // It stood still for so long that main took the stream without asking.
+                case .stopped(let error) where error.code == .ownershipLost: break
+                default: continue
+                }
                 isAsked.raise()
                 return true
             }
@@ -51,7 +56,7 @@ struct WorkerCommand {
         } catch {
             await time.close()
             await ProcessMemory.end(memory)
-            return try await leave(error, isOver: time.isOver, handedOver)
+            return try await leave(error, isOver: time.isOver, isOvertaken)
         }
         // Closing takes code of its own, and so does what libraries do at exit.
         ProcessMemory.releaseCode()
@@ -84,14 +89,14 @@ struct WorkerCommand {
 
     /// What stopped the work, when that is no failure.
     private func leave(
-        _ error: any Error, isOver: Bool, _ handedOver: Task<Bool, Never>
+        _ error: any Error, isOver: Bool, _ isOvertaken: Task<Bool, Never>
     ) async throws -> Int32 {
         if (error as? AccountError)?.code == .ownershipHeld {
             Terminal.say("main is alive")
             return 0
         }
         if isOver { return leave("time is over") }
-        guard await handedOver.value else { throw error }
+        guard await isOvertaken.value else { throw error }
         Terminal.say("main has the stream")
         return 0
     }

@@ -94,7 +94,7 @@ enum StoreRepair: Equatable {
         switch disposition {
         case .ended: "it ended"
         case .queued: "only a program's runner calls it"
-        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason): reason
+        default: disposition.reason ?? ""
         }
     }
 

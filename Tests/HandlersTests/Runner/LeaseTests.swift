@@ -1,8 +1,10 @@
 import Foundation
-import Handlers
 import Synchronization
 import TestThreads
 import Testing
+import XMPPTestKit
+
+@testable import Handlers
 
 /// Lets a test stand between the beginning and the end of an async handler.
 private final class Bench: Sendable {
@@ -113,6 +115,43 @@ private struct Slow: AsyncHandler {
             let isDrained = try await runner.drain(for: .seconds(60))
             #expect(isDrained)
             #expect(try store.step { try $0.status(of: id)?.state } == .quarantined)
+        }
+    }
+
+    @Test("H30 a runner that closes finishing waits for what runs, and calls nothing new")
+    func finishing() async throws {
+        try await withBench { store, runner, bench, id in
+            let visit = await bench.next()
+            let closing = Task { await runner.close(finishing: .seconds(60)) }
+            while !runner.state.withLock({ $0.isFinishing }) { await Task.yield() }
+            let late = try store.bind(Slow().durable)
+            #expect(try store.step { try $0.end(late, .result, with: Order(bench)) } == .queued)
+            let timer = try store.step { try $0.bind(Gone(name: "late").durable, timeout: nil, deadline: 0) }
+            #expect(try runner.runDue() == nil)
+            try visit.call.end { try $0.note("done") }
+            visit.go.resume()
+            #expect(await closing.value)
+            #expect(try store.notes() == ["done"])
+            #expect(try store.ending(of: id)?.outcome == .result)
+            for left in [late, timer] {
+                let status = try #require(try store.step { try $0.status(of: left) })
+                #expect(status.state == .pending && status.attempts == 0)
+            }
+            #expect(code { try runner.start() } == .runnerClosed)
+        }
+    }
+
+    @Test("H30 a runner that closes finishing cancels what runs for longer, and gives it back")
+    func finishingTooLate() async throws {
+        try await withBench { store, runner, bench, id in
+            let visit = await bench.next()
+            let isDone = await runner.close(finishing: .milliseconds(1))
+            #expect(!isDone)
+            let status = try #require(try store.step { try $0.status(of: id) })
+            #expect(status.state == .pending && status.attempts == 0)
+            let late = error { try visit.call.end { _ in } }
+            #expect(late?.code == .leaseLost)
+            visit.go.resume()
         }
     }
 

@@ -278,7 +278,7 @@ private struct Login: Handler {
     func pruned() throws {
         try withFolder { folder in
             try withRig(folder.file(), [Say.self]) { rig in
-                let runner = try HandlerRunner(rig.store, keepEndings: .seconds(3600))
+                let runner = try HandlerRunner(rig.store, .init(keepEndings: .seconds(3600)))
                 defer { runner.close() }
                 let old = try (0..<1200).map { _ in try rig.store.bind(Say(name: "o").durable) }
                 try rig.store.step { step in

@@ -56,12 +56,7 @@ extension Rooms {
         let context = RoomJoined(
             account: account, room: room.jid, nick: room.nick, outcome: outcome, isNew: isNew)
         let disposition = try step.end(waiter, .result, with: context)
-        switch disposition {
-        case .ended, .queued: break
-        case .retrying(_, let reason), .parked(let reason), .quarantined(let reason):
-            let hub = account.hub
-            step.afterCommit { hub.send(.setAside(handler: "joining \(room.jid)", reason: reason)) }
-        }
+        try account.report(disposition, waiter, "joining \(room.jid)", after: step)
     }
 
     /// Nobody needs to know any more how the attempt ends.

@@ -1,0 +1,76 @@
+/// A call that failed for good: its retries are used up, or it killed too many processes, or it cannot be made at all.
+///
+/// It is posted in the step in which the handler is quarantined or its invalidation handler is scheduled, for the program as
+/// a whole. ``HandlerRunner/Configuration/onFailure`` of the runner that serves the handler's scope gets it after the commit.
+///
+/// ```swift
+/// for try await delivery in store.events(HandlerFailure.self) { page(delivery.event.description) }
+/// ```
+///
+/// Of those that nobody consumes the newest ``kept`` are kept.
+public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvertible {
+    public static let id = "handlers.failed"
+    /// How many events are kept while nobody consumes them.
+    public static let kept = 1000
+    /// The longest ``error`` in bytes.
+    static let errorBytes = 1024
+
+    /// The row of the call: that of the handler, or the call's own row if the handler is a standing one.
+    public let handler: HandlerID
+    /// The stored name of the handler.
+    public let name: String
+    /// In whose service it was bound; nil for the program as a whole.
+    public let scope: HandlerScope?
+    /// How many times it was run since it was bound or requeued.
+    public let attempts: Int
+    /// In how many of these its process died.
+    public let deaths: Int
+    /// What the handler threw last, or why it cannot be called; at most 1024 bytes.
+    public let error: String
+    /// Whether the handler ends as invalidated with the reason `failed`; otherwise its row is quarantined.
+    public let isInvalidated: Bool
+
+    /// One line: name, row, runs, deaths, error and what happens next.
+    public var description: String {
+        let runs = "\(attempts) \(attempts == 1 ? "run" : "runs")"
+        let next =
+            isInvalidated ? "its invalidation handler runs" : "the row is in quarantine; requeue or discard it"
+        return "the handler '\(name)' (row \(handler)) failed for good after \(runs), \(deaths) deaths: \(error); \(next)"
+    }
+}
+
+extension Transaction {
+    /// Posts the event of a final failure and keeps it for the runners of this process.
+    ///
+    /// - Parameters:
+    ///   - counts: How many times it was run, and died; nil where the row still says that.
+    func report(
+        _ handler: HandlerID, _ error: String, counts: (runs: Int, deaths: Int)? = nil,
+        isInvalidated: Bool = false
+    ) throws(HandlerError) {
+        let failure = try connection.first(
+            "SELECT name, scope, attempts, deaths FROM handler WHERE id = ?", [handler]
+        ) { (row) throws(HandlerError) in
+            HandlerFailure(
+                handler: handler, name: row.text(0),
+                scope: row.optionalText(1).map(HandlerScope.init(rawValue:)),
+                attempts: counts?.runs ?? Int(row.quantity(2)),
+                deaths: counts?.deaths ?? Int(row.quantity(3)),
+                error: String(decoding: error.utf8.prefix(HandlerFailure.errorBytes), as: UTF8.self),
+                isInvalidated: isInvalidated)
+        }
+        guard let failure else { return }
+        try connection.execute(
+            """
+            DELETE FROM event WHERE name = ?1 AND scope IS NULL AND id <=
+                (SELECT id FROM event WHERE name = ?1 AND scope IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?2)
+            """, [HandlerFailure.id, HandlerFailure.kept - 1])
+        try Step(self).post(failure)
+        failures.append(failure)
+    }
+
+    func report(_ aside: SetAside, of handler: HandlerID) throws(HandlerError) {
+        try report(
+            handler, aside.reason, counts: (aside.runs, aside.deaths), isInvalidated: aside.runsOrElse)
+    }
+}
