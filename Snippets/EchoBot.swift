@@ -8,8 +8,8 @@ enum Echo {
     /// Called once for each message: the answer commits together with the count of what arrived.
     @Handler("echo.received")
     static func received(_ call: borrowing Call<MessageReceived>) throws {
-        guard let body = call.message.body, let from = call.message.from, call.message.type == .chat,
-            call.context.source != .carbonSent
+        guard !call.isOutgoing, !call.isHistory, call.message.type == .chat, let from = call.message.from,
+            let body = call.message.body
         else { return }
         try call.account.chat.send(Message(to: from, body: body), in: call.step)
     }
@@ -19,7 +19,10 @@ do {
     let environment = ProcessInfo.processInfo.environment
     guard let jid = environment["ECHO_JID"] else { throw AccountError(.invalidConfiguration, "set ECHO_JID") }
     var configuration = AccountConfiguration(jid: try JID(jid), password: environment["ECHO_PASSWORD"] ?? "")
-    configuration.modules = .standard
+    configuration.modules = .bot
+    if let port = environment["ECHO_PORT"].flatMap(UInt16.init) {  // of a server on this machine
+        configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
+    }
     let store = try HandlerStore(path: "echo.db", registry: .discovered(), schemas: Account.schemas)
     let account = try Account(configuration, store: store)
     let events = account.events

@@ -10,8 +10,8 @@ enum SecretEcho {
     /// Called in the step that decrypts: the ratchet, the answer and the count of what arrived commit together.
     @Handler("secret-echo.heard")
     static func heard(_ call: borrowing Call<OmemoReceived>) throws {
-        guard case .content(let content) = call.outcome, call.trust.mayReceive, let sender = call.sender,
-            call.message.type == .chat, sender != call.account.configuration.jid.bare
+        guard !call.isOutgoing, !call.isHistory, call.message.type == .chat, let sender = call.sender,
+            call.trust.mayReceive, case .content(let content) = call.outcome
         else { return }
         try call.account.omemo.send(
             OmemoContent(body: content.body), to: sender, then: SecretEcho.sent(), in: call.step)
@@ -28,7 +28,10 @@ do {
     let environment = ProcessInfo.processInfo.environment
     guard let jid = environment["ECHO_JID"] else { throw AccountError(.invalidConfiguration, "set ECHO_JID") }
     var configuration = AccountConfiguration(jid: try JID(jid), password: environment["ECHO_PASSWORD"] ?? "")
-    configuration.modules = .standard + [OmemoModule()]
+    configuration.modules = .bot + [OmemoModule()]
+    if let port = environment["ECHO_PORT"].flatMap(UInt16.init) {  // of a server on this machine
+        configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
+    }
     let store = try HandlerStore(
         path: "secret-echo.db", registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
     let account = try Account(configuration, store: store)

@@ -34,8 +34,10 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public var description: String {
         let runs = "\(attempts) \(attempts == 1 ? "run" : "runs")"
         let next =
-            isInvalidated ? "its invalidation handler runs" : "the row is in quarantine; requeue or discard it"
-        return "the handler '\(name)' (row \(handler)) failed for good after \(runs), \(deaths) deaths: \(error); \(next)"
+            isInvalidated
+            ? "its invalidation handler runs" : "the row is in quarantine; requeue or discard it"
+        return
+            "the handler '\(name)' (row \(handler)) failed for good after \(runs), \(deaths) deaths: \(error); \(next)"
     }
 }
 

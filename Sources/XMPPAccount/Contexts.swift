@@ -65,7 +65,7 @@ extension IQReply.Outcome {
 /// ```swift
 /// @Handler("echo.received")
 /// static func received(_ call: borrowing Call<MessageReceived>) throws {
-///     guard call.source == .live, let from = call.message.from, let body = call.message.body else { return }
+///     guard !call.isOutgoing, !call.isHistory, let from = call.message.from, let body = call.message.body else { return }
 ///     try call.account.send(Message(to: from, body: body), in: call.step)
 /// }
 /// ```
@@ -91,6 +91,8 @@ public struct MessageReceived: Sendable {
     /// Whether this account sent it from here: a room, another client's copy or an archive gave it back. Modules see such
     /// messages, listeners do not.
     public internal(set) var isEcho = false
+    /// Whether it is from the account's own nickname in a room.
+    var isFromOwnNickname = false
     /// While it is being delivered.
     let delivery: Deferral?
 
@@ -105,6 +107,22 @@ public struct MessageReceived: Sendable {
         self.delivery = delivery
     }
 
+    /// Whether the account sent it itself: another of its clients, this one in an earlier session, or its own nickname in a
+    /// room. A bot does not answer such a message, or it talks to itself.
+    public var isOutgoing: Bool {
+        if source == .carbonSent || isFromOwnNickname { return true }
+        return message.type != .groupchat && message.from?.bare == account.configuration.jid.bare
+    }
+
+    /// Whether it comes out of an archive or the history of a room, so that it may be old and may have been answered, by
+    /// another client or before the store was emptied.
+    ///
+    /// A message that the server kept while no client was connected (XEP-0160) is not history: this is its first delivery.
+    public var isHistory: Bool {
+        if case .archive = source { return true }
+        return message.type == .groupchat && believedDelay != nil
+    }
+
     /// When it was sent, in milliseconds since 1970, as far as that is known: it was held up on the way, or stored.
     ///
     /// Only what claims to be the own server's word is believed, or that of the room through which it came, and no time
@@ -112,8 +130,11 @@ public struct MessageReceived: Sendable {
     public var sentAt: Int64? {
         let now = account.configuration.time.wallMilliseconds()
         if case .archive(_, _, let storedAt) = source { return min(storedAt, now) }
-        let delay = message.element.children("delay", Namespaces.delay).first { isBelieved($0["from"]) }
-        return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+        return believedDelay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+    }
+
+    private var believedDelay: Element? {
+        message.element.children("delay", Namespaces.delay).first { isBelieved($0["from"]) }
     }
 
     private func isBelieved(_ witness: ForeignText?) -> Bool {
@@ -144,13 +165,18 @@ extension MessageReceived: RestorableContext {
     private struct Stored: Codable {
         var source: Source
         var stanza: String
+        /// Missing where it is not.
+        var isFromOwnNickname: Bool?
     }
 
     public func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
-        if source == .live { return stanza }
+        if source == .live, !isFromOwnNickname { return stanza }
         return try [UInt8](
-            JSONEncoder().encode(Stored(source: source, stanza: String(decoding: stanza, as: UTF8.self))))
+            JSONEncoder().encode(
+                Stored(
+                    source: source, stanza: String(decoding: stanza, as: UTF8.self),
+                    isFromOwnNickname: isFromOwnNickname ? true : nil)))
     }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -162,6 +188,7 @@ extension MessageReceived: RestorableContext {
         self.init(
             account: try Account.serving(environment), message: try Message(element: element),
             source: stored.source)
+        isFromOwnNickname = stored.isFromOwnNickname ?? false
     }
 
     /// Enough to tell one message from another, and quicker than writing the whole one down.

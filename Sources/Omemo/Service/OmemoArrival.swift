@@ -5,7 +5,8 @@ import XMPPCore
 /// One message that arrived, on its way to being decrypted.
 struct OmemoArrival {
     let service: OmemoService
-    let message: Message
+    let received: MessageReceived
+    private var message: Message { received.message }
 
     /// From this number in its chain on a message is answered by a heartbeat (XEP-0384 section 6).
     static let heartbeatAt: UInt32 = 53
@@ -104,11 +105,12 @@ struct OmemoArrival {
         } catch {
             outcome = .failed(error)
         }
-        let received = OmemoReceived(
+        let context = OmemoReceived(
             account: service.account, message: message, sender: peer.jid, device: peer.device,
             version: peer.version,
-            identity: opened.identity, trust: opened.trust, outcome: outcome)
-        try service.deliver(received, in: step)
+            identity: opened.identity, trust: opened.trust, outcome: outcome,
+            isOutgoing: peer.jid == service.ownJID || received.isOutgoing, isHistory: received.isHistory)
+        try service.deliver(context, in: step)
         OmemoFailpoint.delivered.hit()
     }
 
@@ -131,10 +133,11 @@ struct OmemoArrival {
         _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step
     ) throws {
-        let received = OmemoReceived(
+        let context = OmemoReceived(
             account: service.account, message: message, sender: sender, device: device, version: version,
-            identity: nil, trust: .undecided, outcome: .failed(error))
-        try service.deliver(received, in: step)
+            identity: nil, trust: .undecided, outcome: .failed(error),
+            isOutgoing: sender == service.ownJID || received.isOutgoing, isHistory: received.isHistory)
+        try service.deliver(context, in: step)
     }
 
     // MARK: The ratchet

@@ -34,4 +34,8 @@ public struct OmemoReceived: Sendable {
     public let trust: OmemoTrust
     /// What became of it.
     public let outcome: Outcome
+    /// Whether another device of the account sent it.
+    public let isOutgoing: Bool
+    /// Whether it comes out of an archive or the history of a room; see ``/XMPPAccount/MessageReceived/isHistory``.
+    public let isHistory: Bool
 }

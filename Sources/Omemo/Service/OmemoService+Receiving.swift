@@ -58,7 +58,7 @@ struct MessageTaken: Handler {
         {
             try omemo.learn(event: event, from: call.message.from ?? omemo.ownJID, in: call.step)
         }
-        try OmemoArrival(service: omemo, message: call.message).take(in: call.step)
+        try OmemoArrival(service: omemo, received: call.context).take(in: call.step)
     }
 }
 

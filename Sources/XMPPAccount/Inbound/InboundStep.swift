@@ -128,9 +128,10 @@ struct InboundStep {
         _ message: Message, _ number: HandledCount?, in step: borrowing Step
     ) throws {
         let delivery = number.map { Deferral(receipt($0)) }
-        guard let context = try unwrapped(message, delivery, in: step),
+        guard var context = try unwrapped(message, delivery, in: step),
             try account.seen.isNew(context, in: step), try !takenByModule(context, in: step)
         else { return }
+        context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
         for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
             let disposition = try step.call(handler, with: context)
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
@@ -166,6 +167,13 @@ struct InboundStep {
             events.append(.ignored(message.element, reason: reason))
             return nil
         }
+    }
+
+    private func isFromOwnNickname(_ message: Message, in step: borrowing Step) throws -> Bool {
+        guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
+            return false
+        }
+        return try room.occupant == message.from
     }
 
     /// Shows a message to the modules, until one takes it.

@@ -17,9 +17,22 @@ public enum AccountModules {
             RoomsModule(), PushModule(),
         ]
     }
+
+    /// What a bot needs: ``standard`` without the catch-up with archives and without copies of what other clients of the
+    /// account send and receive.
+    ///
+    /// A bot that starts with an empty or restored store so gets no messages that it may have answered before. What the
+    /// server keeps for a client that is not connected (XEP-0160) still comes. Room history comes as well; see
+    /// ``MessageReceived/isHistory``.
+    public static var bot: [any AccountModule] {
+        [DiscoModule(), RosterModule(), BlockingModule(), ChatModule(), RoomsModule(), PushModule()]
+    }
 }
 
 extension Array where Element == any AccountModule {
     /// What a messenger needs; see ``AccountModules/standard``.
     public static var standard: [any AccountModule] { AccountModules.standard }
+
+    /// What a bot needs; see ``AccountModules/bot``.
+    public static var bot: [any AccountModule] { AccountModules.bot }
 }

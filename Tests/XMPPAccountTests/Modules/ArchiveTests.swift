@@ -163,8 +163,13 @@ import XMPPTestKit
                 archive.take(stanza, service)
             }
             archive.drop(first: 3)
-            let account = try await connected(rig)
+            let account = try rig.account {
+                $0.modules = [ArchiveModule(pageSize: 10, history: nil)]
+            }
+            // Before it connects: the first results come at once.
             let events = EventReader(account)
+            try await account.listen()
+            try await account.connect()
             try await eventually { asked.withLock { $0 != nil } }
             try await account.caughtUp()
             #expect(try account.store.notes("message").isEmpty)

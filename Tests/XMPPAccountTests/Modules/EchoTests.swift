@@ -187,6 +187,58 @@ import XMPPTestKit
         }
     }
 
+    /// Notes of each message what a bot asks.
+    private struct Flagged: Handler {
+        static let id = "test.flagged"
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            let again = try MessageReceived(restoring: call.context.stored(), in: call.account)
+            let flags = [call.context, again].map { "\($0.isOutgoing) \($0.isHistory)" }
+            try TestApp.note(
+                "flags", call.message.body?.string ?? "", Set(flags).joined(separator: " or "), in: call.step)
+        }
+    }
+
+    @Test(
+        "X29 a message of the own nickname is outgoing and one of a room's history is history, also when called later"
+    )
+    func flags() async throws {
+        try await withRig { rig in
+            addRoom(rig)
+            let store = try HandlerStore(
+                path: rig.databasePath, registry: HandlerRegistry([Flagged.self]),
+                schemas: Account.schemas + [TestApp.schema], synchronous: .normal)
+            let account = try rig.account(store: store) { $0.modules = [ChatModule(), RoomsModule()] }
+            try await account.listen(as: "flags", Flagged().durable)
+            try await account.connect()
+            _ = try await account.rooms.join(room, as: "alice")
+            func say(_ body: String, by nick: String, delayed witness: String? = nil) throws {
+                let delay = Element(
+                    "delay", namespace: Namespaces.delay,
+                    attributes: ["stamp": "2025-11-20T22:00:00Z", "from": witness])
+                rig.server.send(
+                    Message(
+                        to: AccountRig.alice, type: .groupchat, id: body, body: body,
+                        children: witness == nil ? [] : [delay]
+                    ).element, from: try JID("\(room)/\(nick)"))
+            }
+            try say("theirs", by: "bob")
+            try say("ours", by: "alice")
+            try say("old", by: "bob", delayed: room.description)
+            try say("forged", by: "bob", delayed: "\(room)/bob")
+            try say("ours and old", by: "alice", delayed: room.description)
+            for (from, body) in [(AccountRig.peer, "hello"), (AccountRig.alice, "note to self")] {
+                let message = Message(to: AccountRig.alice, id: body, body: body)
+                rig.server.send(message.element, from: from)
+            }
+            try await account.caughtUp()
+            #expect(
+                try store.notes("flags") == [
+                    "theirs: false false", "ours: true false", "old: false true", "forged: false false",
+                    "ours and old: true true", "hello: false false", "note to self: true false",
+                ])
+        }
+    }
+
     @Test("X12 a message is as old as the own server says, not as the sender says, and never of tomorrow")
     func times() async throws {
         try await withRig { rig in
