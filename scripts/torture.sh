@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The long kill tests: random kills against the embedded server, Prosody and ejabberd; with the first two, lines break,
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
-# requests pending, a login after a long absence, conversations with OMEMO under random kills, lines that break after each
-# byte, a million handlers through two workers, and stores of which each column is altered in turn. At last each fuzz target
-# for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
+# requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills,
+# lines that break after each byte, a million handlers through two workers, and stores of which each column is altered in turn.
+# At last each fuzz target for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
 #
 #   KILLS=10000 SEED=1 FUZZ_SECONDS=900 make torture
 #
@@ -35,8 +35,10 @@ echo "backlog: the session of 1000000 requests is lost"
 .build/release/pushwake backlog --messages 100 --answers 10 --lose-session --seed "$seed"
 echo "storm: 150000 messages"
 .build/release/pushwake storm --seed "$seed"
-echo "OMEMO: 1000 messages with each version on each server"
+echo "attacks: what a worker takes that finds them"
 swift build --build-tests
+WORKER_PROGRAM=$PWD/.build/release/pushwake swift test --skip-build --disable-xctest --filter WorkerAttackTests
+echo "OMEMO: 1000 messages with each version on each server"
 OMEMO_MESSAGES=1000 swift test --skip-build --disable-xctest --filter OmemoKillTests/randomKills
 echo "lines that break after each byte"
 TORN_POSITIONS=all swift test --skip-build --disable-xctest --filter TornStreamTests

@@ -37,7 +37,7 @@ enum ProcessMemory {
     static func releasingCode(above kibibytes: Int) -> Task<Void, Never> {
         Task {
             while !Task.isCancelled {
-                if residentKibibytes > kibibytes { releaseCode() }
+                releaseCode(above: kibibytes)
                 try? await Task.sleep(for: .milliseconds(1))
             }
         }
@@ -47,6 +47,11 @@ enum ProcessMemory {
     static func end(_ releasing: Task<Void, Never>) async {
         releasing.cancel()
         await releasing.value
+    }
+
+    /// Gives code back if more than that is taken.
+    static func releaseCode(above kibibytes: Int) {
+        if residentKibibytes > kibibytes { releaseCode() }
     }
 
     /// Gives the pages of code back that only the beginning needed, such as that of the login.
@@ -59,9 +64,12 @@ enum ProcessMemory {
         var line = [CChar](repeating: 0, count: 1024)
         while fgets(&line, Int32(line.count), file) != nil {
             let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            // Only what is executable: nothing was ever written there, so nothing can be lost.
+            // Only what is executable, and the tables at the begin of a file that the loader reads: nothing was ever written
+            // there, so nothing can be lost. In other read-only parts addresses may have been filled in.
             let words = text.split(separator: " ")
-            guard words.count > 5, words[1] == "r-xp", words[5].hasPrefix("/") else { continue }
+            guard words.count > 5, words[5].hasPrefix("/"),
+                words[1] == "r-xp" || words[1] == "r--p" && words[2] == "00000000"
+            else { continue }
             let bounds = words[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
             guard bounds.count == 2, bounds[1] > bounds[0] else { continue }
             madvise(UnsafeMutableRawPointer(bitPattern: bounds[0]), Int(bounds[1] - bounds[0]), MADV_DONTNEED)

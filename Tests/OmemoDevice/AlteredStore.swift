@@ -69,9 +69,11 @@ struct AlteredStore {
         for suffix in ["", "-wal", "-shm", "-processes", "-owner-1", "-owner-1.sock"] {
             unlink(path + suffix)
         }
-        guard let file = fopen(path, "w") else { return }
-        _ = template.withUnsafeBytes { fwrite($0.baseAddress, 1, $0.count, file) }
-        fclose(file)
+        // A store that is not the altered one shows nothing: whoever reads must see that this process is gone.
+        guard let file = fopen(path, "w"),
+            template.withUnsafeBytes({ fwrite($0.baseAddress, 1, $0.count, file) }) == template.count,
+            fclose(file) == 0
+        else { fatalError("\(path) cannot be written: error \(errno)") }
         Self.run("UPDATE place SET inode = \(dh_file_birth(path))", on: path)
     }
 

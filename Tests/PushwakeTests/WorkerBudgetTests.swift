@@ -37,6 +37,26 @@ struct WorkerBudgetTests {
         #expect(modest.0 == nil && modest.signal == nil)
     }
 
+    @Test(
+        "W3 time in which others have the processor is not a worker's; time in which it waits for anything else is"
+    )
+    func waiting() throws {
+        // Both on one processor, of which the polite one gets a seventieth.
+        let shared = "import os, time; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); "
+        let busy = shared + "print('busy', flush=True)\nwhile True: pass"
+        let other = try ChildProcess("/usr/bin/python3", ["-c", busy], output: .pipe)
+        defer { other.killAndWait() }
+        _ = try other.output?.readLine(deadline: .now + .seconds(60)) { $0 == "busy" }
+        let polite = shared + "os.nice(19)\nwhile time.process_time() < 0.15: pass"
+        let limits = WorkerLimits(time: .seconds(1))
+        let budget = try WorkerBudget(limits, ["/usr/bin/python3", "-c", polite])
+        let ending = try budget.process.waitUntilExit(deadline: .now + .seconds(120))
+        #expect(ending.elapsed > .seconds(2), "nothing was shown")
+        #expect(budget.excess == nil && ending.succeeded, "\(ending)")
+        let asleep = try run(limits, "/usr/bin/python3", ["-c", shared + "time.sleep(60)"])
+        #expect(asleep.0 == .time && asleep.signal == SIGKILL)
+    }
+
     /// Pages that are never touched are counted by nobody; these are.
     private static let hungry = "x = bytearray(100 << 20); import time; time.sleep(60)"
 

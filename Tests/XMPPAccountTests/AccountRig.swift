@@ -143,6 +143,19 @@ final class AccountRig: Sendable, TestResource {
             .map { "\($0.name ?? "") \($0.id ?? "")" }
     }
 
+    /// Expects that everything that the server has sent in its newest session is counted, once.
+    func expectAllCounted(_ account: Account, sourceLocation: SourceLocation = #_sourceLocation) async throws
+    {
+        try await account.caughtUp()
+        let entries = server.log.entries
+        let newest = entries.map(\.session).max()
+        let sent = entries.count {
+            $0.event == .delivered && $0.session == newest && $0.isCounted && !$0.isResent
+        }
+        #expect(
+            try account.store.number("SELECT handled FROM session") == sent, sourceLocation: sourceLocation)
+    }
+
     /// The XML of the elements with that id that clients sent.
     func xml(ofID id: String) -> [String] {
         server.log.entries.filter { $0.event == .received && $0.id == id }.compactMap(\.xml)

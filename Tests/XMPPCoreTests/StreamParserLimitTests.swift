@@ -142,12 +142,12 @@ import XMPPCore
     @Test("X3 an attribute of 100 MB ends the stream near the limit on what is skipped")
     func hugeAttribute() throws {
         let growth = try leastGrowth(over: 8 << 20) {
-            let before = residentBytes()
+            let before = try residentBytes()
             let parser = try StreamParser()
             _ = try parser.parse(testHeader + "<message id='")
             let fed = feed(parser, upTo: 100_000_000, [UInt8](repeating: 0x78, count: 64 << 10))
             #expect(fed <= skippedBytes)
-            return residentBytes() - before
+            return try residentBytes() - before
         }
         #expect(growth <= 8 << 20, "nothing of what is skipped is held")
         let whole = try StreamParser()
@@ -205,7 +205,7 @@ import XMPPCore
     /// - Returns: by how much the process had grown then.
     private func growth(_ start: String, _ piece: String) throws -> Int {
         let piece = [UInt8](String(repeating: piece, count: (64 << 10) / piece.utf8.count).utf8)
-        let before = residentBytes()
+        let before = try residentBytes()
         let parser = try StreamParser(limits: limits { $0.skippedBytes = 2 << 20 })
         _ = try parser.parse(testHeader + start)
         var fed = 0
@@ -215,7 +215,7 @@ import XMPPCore
             } catch {
                 #expect(error.streamError.condition == .policyViolation)
                 #expect(fed < 2 << 20)
-                return residentBytes() - before
+                return try residentBytes() - before
             }
             fed += piece.count
         }
@@ -229,10 +229,10 @@ import XMPPCore
         _ = try parser.parse(testHeader)
         let blanks = [UInt8](repeating: 0x20, count: 1 << 20)
         let growth = try leastGrowth(over: 8 << 20) {
-            let before = residentBytes()
+            let before = try residentBytes()
             for _ in 0..<200_000 { #expect(try parser.parse(" ").isEmpty) }
             for _ in 0..<20 { _ = try parser.parse(blanks) }
-            return residentBytes() - before
+            return try residentBytes() - before
         }
         #expect(growth <= 8 << 20)
         #expect(try parser.parse("<presence/>").count == 1)
@@ -260,9 +260,9 @@ import XMPPCore
         }
         try meetNames(300)
         let growth = try leastGrowth(over: 8 << 20) {
-            let before = residentBytes()
+            let before = try residentBytes()
             try meetNames(1200)
-            return residentBytes() - before
+            return try residentBytes() - before
         }
         #expect(growth <= 8 << 20)
     }
@@ -300,22 +300,22 @@ import XMPPCore
         let large = Array(message(of: 1 << 20).utf8)
         for _ in 0..<3 { #expect(try parser.parse(large).count == 1) }
         let growth = try leastGrowth(over: 16 << 20) { () throws -> Int in
-            let before = residentBytes()
+            let before = try residentBytes()
             for _ in 0..<30 { #expect(try parser.parse(large).count == 1) }
-            return residentBytes() - before
+            return try residentBytes() - before
         }
         #expect(growth <= 16 << 20)
         #expect(try parser.parse("<presence/></stream:stream>").count == 2)
     }
 
     /// Resident memory of this process, from the kernel.
-    private func residentBytes() -> Int {
-        guard let file = fopen("/proc/self/statm", "r") else { return 0 }
+    private func residentBytes() throws -> Int {
+        let file = try #require(fopen("/proc/self/statm", "r"))
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 256)
-        guard fgets(&line, 256, file) != nil else { return 0 }
+        try #require(fgets(&line, 256, file) != nil)
         let fields = String(decoding: line.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
             .split(separator: " ")
-        return (fields.count > 1 ? Int(fields[1]) ?? 0 : 0) * sysconf(Int32(_SC_PAGESIZE))
+        return try #require(Int(fields[1])) * sysconf(Int32(_SC_PAGESIZE))
     }
 }

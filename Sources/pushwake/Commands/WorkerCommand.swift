@@ -9,8 +9,9 @@ import XMPPCore
 /// acknowledges, hands back and exits. If the main program is alive it leaves at once. When its time is nearly over it begins
 /// nothing new, and leaves the rest to the next worker.
 struct WorkerCommand {
-    /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone.
-    static let comfortable = 20 << 10
+    /// From how much memory on it gives code back, in KiB. It has 24 MiB on a phone, and the worst stanza takes half of that while
+    /// it is read.
+    static let comfortable = 12 << 10
 
     private let options: AccountOptions
     private let linger: Duration
@@ -22,7 +23,11 @@ struct WorkerCommand {
         let arguments = try Arguments(words, of: "worker")
         timings = arguments.has("--timings") ? WorkerTimings(begin: begin) : nil
         var options = try AccountOptions(arguments, role: .worker)
-        if let timings { options.configuration.onMilestone = { timings.reached($0.rawValue) } }
+        options.configuration.onMilestone = { [timings] in
+            timings?.reached($0.rawValue)
+            // What was needed up to here is seldom needed behind it; a busy machine may let the watch come too late.
+            ProcessMemory.releaseCode(above: Self.comfortable)
+        }
         self.options = options
         linger = .milliseconds(try arguments.number("--linger", in: 0...25_000, default: 0))
         time = .seconds(try arguments.number("--time", in: 1...3600, default: 30))
@@ -31,6 +36,7 @@ struct WorkerCommand {
     func run() async throws -> Int32 {
         let end = ContinuousClock.now + WorkerTime.working(of: time)
         let store = try options.openStore()
+        ProcessMemory.releaseCode(above: Self.comfortable)
         timings?.reached("opened")
         let account = try Account(options.configuration, store: store)
         let time = WorkerTime(until: end, account)

@@ -7,7 +7,8 @@ import XMPPTestKit
 struct WorkerLimits: Equatable, Sendable {
     /// The most physical memory that it may have had at any moment, in MiB; nil for any.
     var mebibytes: Int?
-    /// How long it may live; nil for as long as it likes.
+    /// How long it may live, without the time in which it waited for a processor that others used; nil for as long as it
+    /// likes.
     var time: Duration?
 
     /// How they are kept, in words.
@@ -62,9 +63,9 @@ final class WorkerBudget: Sendable {
     var excess: Excess? { found.withLock { $0 } ?? (group?.hasKilled == true ? .memory : nil) }
 
     private func watch() {
-        let end = limits.time.map { ContinuousClock.now + $0 }
+        let begin = ContinuousClock.now
         while process.isRunning {
-            if let excess = excess(end) {
+            if let excess = excess(since: begin) {
                 // First: whoever sees the process dead asks why.
                 found.withLock { $0 = excess }
                 process.signal(SIGKILL)
@@ -74,11 +75,13 @@ final class WorkerBudget: Sendable {
         }
     }
 
-    private func excess(_ end: ContinuousClock.Instant?) -> Excess? {
+    private func excess(since begin: ContinuousClock.Instant) -> Excess? {
         if let limit = limits.mebibytes, ProcessMemory.peakKibibytes(of: process.processID) > limit * 1024 {
             return .memory
         }
-        if let end, ContinuousClock.now > end { return .time }
-        return nil
+        guard let limit = limits.time, case let age = ContinuousClock.now - begin, age > limit else {
+            return nil
+        }
+        return age - ProcessorWait.longest(of: process.processID) > limit ? .time : nil
     }
 }

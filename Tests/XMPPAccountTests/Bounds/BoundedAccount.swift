@@ -1,5 +1,4 @@
 import CSQLite
-import Glibc
 @testable import Handlers
 @testable import XMPPAccount
 import XMPPCore
@@ -106,21 +105,5 @@ struct BoundedAccount {
         try woken.step { try woken.account.beginModules(.stream, in: $0) }
         try woken.receive(["<message from='juliet@capulet.lit/balcony' id='wake'><body>hi</body></message>"])
         return try woken.pagesRead
-    }
-
-    /// The most physical memory that this process has taken so far, in KiB.
-    static var peakKibibytes: Int { memory("VmHWM:") }
-    /// The physical memory that it takes now, in KiB.
-    static var residentKibibytes: Int { memory("VmRSS:") }
-
-    private static func memory(_ name: String) -> Int {
-        guard let file = fopen("/proc/self/status", "r") else { return 0 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 256)
-        while fgets(&line, Int32(line.count), file) != nil {
-            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            if text.hasPrefix(name) { return Int(text.split { $0 == " " || $0 == "\t" }[1]) ?? 0 }
-        }
-        return 0
     }
 }

@@ -26,14 +26,14 @@ import XMPPCore
             let isFilled = try filled.number("SELECT count(*) FROM \(flood.table)")
             try #require((rows * 9 / 10...rows).contains(isFilled), "\(isFilled) of \(rows) rows")
             let before = try BoundedAccount.pagesOfWake(path, flood.modules)
-            let resident = BoundedAccount.residentKibibytes
+            let resident = try PhysicalMemory.resident
             try flood.fill(filled, rows..<flood.times * rows)
             let count = try filled.number("SELECT count(*) FROM \(flood.table)")
             try #require(count <= rows, "\(count) rows, not \(rows)")
             let size = flood.columns.map { "ifnull(length(CAST(\($0) AS BLOB)), 0)" }.joined(separator: " + ")
             let bytes = try filled.number("SELECT max(\(size)) FROM \(flood.table)")
             try #require(bytes > 0 && bytes <= flood.bytesOfRow, "a row of \(bytes) bytes")
-            let growth = BoundedAccount.peakKibibytes - resident
+            let growth = try PhysicalMemory.peak - resident
             try #require(growth <= Self.memory, "\(growth) KiB more")
             let after = try BoundedAccount.pagesOfWake(path, flood.modules)
             // Not a row of it: as many pages, up to what a tree that was changed is deeper.

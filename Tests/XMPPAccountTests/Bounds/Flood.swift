@@ -114,7 +114,7 @@ enum Flood: String, CaseIterable, Codable {
                 try RosterTable(account: filled.id).replace(with: contacts, in: step)
                 try RosterTable(account: filled.id).setLoaded(true, in: step)
             }
-        case .openRequestsOfOne:
+        case .openRequests, .openRequestsOfOne:
             try filled.step { step in
                 try filled.account.listeners.set(
                     ListenerTable.requests, key: ListenerTable.key("ask", "urn:test"),
@@ -165,6 +165,8 @@ enum Flood: String, CaseIterable, Codable {
             <presence from='evil@evil.lit/x'><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:evil'
             ver='version \(n)'/></presence>
             """
+        case .openRequests:
+            "<iq type='get' id='q' from='s\(n)@evil.lit'><ask xmlns='urn:test'/></iq>"
         case .openRequestsOfOne:
             "<iq type='get' id='q\(n)' from='evil@evil.lit/r\(n)'><ask xmlns='urn:test'/></iq>"
         case .subject:
@@ -216,14 +218,6 @@ enum Flood: String, CaseIterable, Codable {
         case .occupants:
             let occupant = RoomOccupant(nick: "n\(n)", jid: jid, affiliation: .none, role: .visitor)
             _ = try account.rooms.table.set(occupant, of: JID("room@rooms.lit"), in: step)
-        case .openRequests:
-            let iq = try IQ(
-                element: Element(
-                    "iq", namespace: Namespaces.client,
-                    attributes: ["type": "get", "id": "q", "from": jid.description],
-                    children: [Element("ask", namespace: "urn:test")]))
-            guard try account.inboundRequests.hasRoom(for: iq, in: step) else { return }
-            _ = try account.inboundRequests.open(iq, liveTime: 0, in: step)
         case .roster:
             let isLong = n % 1000 == 0
             let item = try Element(

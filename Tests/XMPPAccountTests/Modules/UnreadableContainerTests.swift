@@ -43,14 +43,15 @@ import XMPPTestKit
             #expect(try account.store.notes("message") == good.map { "a\($0): message \($0)" })
             #expect(archive.queries.map(\.after) == [nil, 9, 19])
             #expect(try await progress(account)?.received == good.count)
+            try await rig.expectAllCounted(account)
             // The next session begins behind what could not be read.
-            try await account.caughtUp()
             let events = EventReader(account)
             archive.grow(by: 1)
             rig.server.expireSessions()
             await events.until("bound")
             try await eventually { try account.store.notes("message").count == good.count + 1 }
             #expect(archive.queries.last?.after == 29)
+            try await rig.expectAllCounted(account)
             #expect(!rig.server.log.entries.contains { $0.event == .resumed })
         }
     }
@@ -74,6 +75,7 @@ import XMPPTestKit
                     element["to"] = stanza["from"]
                     service.send(element)
                 }
+                // Whoever has not given up by then gets nothing any more, and does not come to the end that is awaited.
                 guard turn < 50 else { return }
                 let last = Element("last", namespace: Namespaces.rsm, text: "place \(turn)")
                 let set = Element("set", namespace: Namespaces.rsm, children: [last])
@@ -81,7 +83,9 @@ import XMPPTestKit
             }
             let account = try rig.account { $0.modules = [ArchiveModule(pageSize: 10, history: nil)] }
             try await account.connect()
-            try await eventually { try await progress(account)?.state == .failed }
+            try await eventually("the end of it, after \(asked.withLock { $0 }) pages") {
+                try await progress(account)?.state == .failed
+            }
             #expect(try await progress(account)?.failure == ArchiveProgress.standsStill)
             #expect(try account.store.texts("SELECT last_id FROM archive") == ["place 2"])
         }
@@ -119,6 +123,7 @@ import XMPPTestKit
                 rig.server.send(carbon, to: .everyone)
             }
             try await eventually { try account.store.notes("message").suffix(2) == ["c1: copy", "c2: copy"] }
+            try await rig.expectAllCounted(account)
             #expect(!rig.server.log.entries.contains { $0.event == .resumed })
         }
     }
@@ -147,6 +152,7 @@ import XMPPTestKit
             try await eventually { try contacts() == ["a", "g", "k"] }
             try await rig.saw { $0.event == .received && $0.id == "good" && $0.type == "result" }
             #expect(rig.xml(ofID: "bad").contains { $0.contains("bad-request") })
+            try await rig.expectAllCounted(account)
             #expect(!rig.server.log.entries.contains { $0.event == .resumed })
         }
     }

@@ -1,3 +1,4 @@
+import Foundation
 import Handlers
 import TestSupport
 import TestThreads
@@ -7,7 +8,18 @@ import XMPPCore
 import XMPPTestKit
 
 /// Everything that is tested against Prosody and ejabberd; the suites are extensions.
-@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(5))) enum RealServerTests {}
+@Suite(
+    .ownThread, .realServers, .serialized,
+    // Some thousand broken lines need more than any other test.
+    .timeLimit(.minutes(TornPositions.areAll ? 240 : 5)))
+enum RealServerTests {}
+
+/// Whether lines break after each byte, as in `make torture`, and not only after some.
+enum TornPositions {
+    static let areAll = ProcessInfo.processInfo.environment["TORN_POSITIONS"] == "all"
+    /// How many lines share them, as most of the time goes by in waiting.
+    static let lines = areAll ? 4 : 1
+}
 
 extension RealHome {
     /// - Parameter other: Another home of the same account: another client of it.

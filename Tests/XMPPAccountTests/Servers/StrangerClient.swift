@@ -71,12 +71,14 @@ final class StrangerClient {
     }
 
     private func read(until words: [UInt8]) throws -> Bool {
+        var looked = 0
         while true {
-            if let found = input.firstRange(of: words) {
-                input.removeSubrange(..<found.upperBound)
+            if let found = end(of: words, behind: looked) {
+                input.removeSubrange(..<found)
                 return true
             }
-            if input.firstRange(of: Array("<stream:error".utf8)) != nil { return false }
+            if end(of: Array("<stream:error".utf8), behind: looked) != nil { return false }
+            looked = input.count
             switch try connection.read(into: &input) {
             case .bytes: break
             case .wouldBlock:
@@ -86,6 +88,14 @@ final class StrangerClient {
             case .closed: return false
             }
         }
+    }
+
+    /// Where these words end in what came.
+    ///
+    /// - Parameter looked: How much of it was looked through before. Rooms and nodes send megabytes back: to look through all of
+    ///   them with each part takes longer than everything else.
+    private func end(of words: [UInt8], behind looked: Int) -> Int? {
+        input[max(0, looked - words.count)...].firstRange(of: words)?.upperBound
     }
 
     /// Sends stanzas, and then a ping to see whether the server has read them.

@@ -47,18 +47,34 @@ extension RealServerTests {
         /// An account, a stranger, and what the account made of the stranger's stanzas.
         private final class Meeting {
             let home: RealHome
+            let line: LoopbackProxy
             let account: Account
+            let events: EventReader
             let own: JID
             let stranger: StrangerClient
             private let ignored = Kept(0)
             private var sent = 0
+            /// How often the session was resumed to compare its counts.
+            private(set) var comparisons: Int64 = 0
 
-            init(_ home: RealHome, _ account: Account, own: JID) throws {
-                (self.home, self.account, self.own) = (home, account, own)
+            init(_ home: RealHome) async throws {
+                self.home = home
+                // Megabytes of it, byte by byte, in a debug build.
+                home.log.log.showsReceivedXML = false
+                line = try LoopbackProxy(to: home.port(.directTLS))
+                account = try home.account(port: line.port) { $0.modules = .standard }
+                try await account.listen()
+                events = EventReader(account)
+                try await account.connect()
+                guard case .bound(let own) = await events.until("bound") else { throw NoSession() }
+                self.own = own
+                try await account.caughtUp()
                 stranger = try StrangerClient(home.scene)
                 let (events, ignored) = (account.events, ignored)
                 Task { for await case .ignored in events { ignored.withLock { $0 += 1 } } }
             }
+
+            struct NoSession: Error {}
 
             var chat: (String) -> String {
                 { "<message to='\(self.own)' type='chat' id='\($0)'><body>hello</body></message>" }
@@ -79,7 +95,27 @@ extension RealServerTests {
                         waits.append(try await offer("\(place), \(name)", body, fate, good ?? chat, stanza))
                     } while waits.count < 3 && waits.last! > UnreadableOnServersTests.patience
                     #expect(waits.min()! <= UnreadableOnServersTests.patience, "\(place), \(name): \(waits)")
+                    try await compareCounts("\(place), \(name)")
                 }
+            }
+
+            private var handled: Int64 { get throws { try home.store.number("SELECT handled FROM session") } }
+
+            /// Tells the server our count and goes on with the session over another connection: of a stanza that we did not
+            /// count the server would send as many again, and for one that we counted twice it would end the session.
+            private func compareCounts(_ what: String) async throws {
+                try await account.caughtUp()
+                let before = try handled
+                try await account.suspend()
+                let end = ContinuousClock.now + .seconds(30)
+                if let ejabberd = home.server as? EjabberdServer {
+                    #expect(try ejabberd.waitUntilDepartedAreGone(over: line, deadline: end))
+                }
+                try await account.connect()
+                comparisons += 1
+                try await account.caughtUp()
+                #expect(try handled == before, "\(what): the server sent something again")
+                #expect(try home.sessions == [comparisons, 1], "\(what): the session did not go on")
             }
 
             private func offer(
@@ -112,16 +148,8 @@ extension RealServerTests {
             arguments: ServerKind.allCases)
         func strangers(kind: ServerKind) async throws {
             try await withHome(kind) { home in
-                let account = try home.account { $0.modules = .standard }
-                try await account.listen()
-                let events = EventReader(account)
-                try await account.connect()
-                guard case .bound(let own) = await events.until("bound") else {
-                    Issue.record("no session")
-                    return
-                }
-                try await account.caughtUp()
-                let meeting = try Meeting(home, account, own: own)
+                let meeting = try await Meeting(home)
+                let own = meeting.own
                 try await meeting.offer("chat") { number, body in
                     "<message to='\(own.bare)' type='chat' id='c\(number)'><body>x</body>\(body)</message>"
                 }
@@ -133,9 +161,10 @@ extension RealServerTests {
                 }
                 try await inRoom(meeting)
                 try await inEvents(meeting)
-                try await account.caughtUp()
-                #expect(try home.sessions == [0, 1], "no reconnection")
-                await account.close()
+                try await meeting.account.caughtUp()
+                #expect(try home.sessions == [meeting.comparisons, 1], "no other reconnection")
+                #expect(meeting.line.records.count == Int(meeting.comparisons) + 1)
+                await meeting.account.close()
                 try await inArchive(home)
             }
         }

@@ -1,12 +1,12 @@
-import XMPPCore
-import XMPPTestKit
+package import XMPPCore
+package import XMPPTestKit
 
 /// What makes a stanza unreadable on its way out of the scripted server.
-enum Damage {
-    static let namespace = "urn:durable-handlers:damage:0"
+package enum Damage {
+    private static let namespace = "urn:durable-handlers:damage:0"
 
     /// What is written in place of the mark, by its kind: each costs one element only.
-    static let kinds: [(kind: String, text: String)] = [
+    package static let kinds: [(kind: String, text: String)] = [
         // What servers make of <xml:x/>.
         ("xml", "<x xmlns='http://www.w3.org/XML/1998/namespace'/>"),
         ("element name", "<\(long)/>"), ("attribute name", "<a \(long)='1'/>"),
@@ -16,7 +16,7 @@ enum Damage {
         ("attributes", "<a" + (0..<65).map { " a\($0)='1'" }.joined() + "/>"),
     ]
     /// What leaves no boundary behind.
-    static let endless = "endless"
+    package static let endless = "endless"
 
     private static let long = String(repeating: "n", count: 50_001)
 
@@ -25,25 +25,27 @@ enum Damage {
     }
 
     /// The mark in an element that the server is to damage.
-    static func mark(_ kind: String) -> Element {
+    package static func mark(_ kind: String) -> Element {
         Element("damage", namespace: namespace, attributes: ["kind": kind])
     }
 
     /// Lets the server damage what is marked.
-    static func write(on server: ScriptedServer) {
+    package static func write(on server: ScriptedServer) {
         let texts = Dictionary(uniqueKeysWithValues: kinds.map { ($0.kind, $0.text) } + [(endless, "<a>")])
-        server.setWriting { text(of: $0, texts) }
+        server.setWriting { isMarked($0) ? text(of: $0, texts) : nil }
+    }
+
+    private static func isMarked(_ element: Element) -> Bool {
+        element.elements.contains { $0.namespace == namespace || isMarked($0) }
     }
 
     private static func text(of element: Element, _ texts: [String: String]) -> String? {
         var text = String(decoding: Serializer().bytes(element), as: UTF8.self)
-        var isDamaged = false
         while let start = text.firstRange(of: "<damage ") {
             guard let end = text[start.lowerBound...].firstRange(of: "/>") else { return nil }
             let kind = texts.keys.first { text[start.lowerBound..<end.lowerBound].contains("kind='\($0)'") }
             text.replaceSubrange(start.lowerBound..<end.upperBound, with: texts[kind ?? ""] ?? "")
-            isDamaged = true
         }
-        return isDamaged ? text : nil
+        return text
     }
 }
