@@ -205,8 +205,8 @@ if environment["OMEMO_BENCHMARKS"] != nil {
     package.targets.append(
         .executableTarget(
             name: "omemo-benchmarks",
-            dependencies: ["COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore"], path: "Benchmarks/omemo"
-        ))
+            dependencies: ["COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            path: "Benchmarks/omemo"))
 }
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.

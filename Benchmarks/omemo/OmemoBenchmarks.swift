@@ -45,6 +45,14 @@ private enum OmemoBenchmarks {
             }
         }
         if wanted("omemo/set-up-100") { try setUp(pair()) }
+        if wanted("omemo/hostile-text") {
+            let made = try (folder + "/" + UUID().uuidString).made()
+            try HostileStanzas(made).run { name, marks, plain in
+                line(
+                    "omemo/hostile-text/\(name)", " ms", marks, "as many a", plain, plain / marks,
+                    "at least 0.333")
+            }
+        }
         if wanted("omemo/parts") { try Parts(pair(), body).run() }
     }
 

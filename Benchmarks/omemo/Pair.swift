@@ -33,7 +33,7 @@ final class Pair {
             return try rows.map { xml in
                 var element = try Element(
                     parsing: String(decoding: xml, as: UTF8.self), defaultNamespace: Namespaces.client)
-                element["from"] = account.configuration.jid.description + "/x"
+                element["from"] = "\(account.configuration.jid)/x"
                 return try Message(element: element)
             }
         }

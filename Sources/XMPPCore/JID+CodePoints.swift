@@ -80,10 +80,10 @@ extension JIDPreparation {
             .unicodeScalars)
 
     /// Normalization form C, in which equal texts have equal bytes: a database and DNS compare bytes.
-    ///
-    /// The standard library has it for comparing strings and offers it under this name only; `JIDTests` checks the
-    /// result with `UTF8Span`, whose name is public.
     static func composed(_ text: String) -> String {
-        text.utf8.allSatisfy { $0 < 0x80 } ? text : String(decoding: text._nfcCodeUnits, as: UTF8.self)
+        if text.utf8.allSatisfy({ $0 < 0x80 }) { return text }
+        var composer = Composer()
+        for scalar in text.unicodeScalars { composer.append(scalar) }
+        return composer.finish()
     }
 }

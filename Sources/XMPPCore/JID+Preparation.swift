@@ -20,16 +20,16 @@ enum JIDPreparation {
     static func resource(_ text: Substring) throws(JIDError) -> ForeignText {
         try checkLength(text, .resourcepart)
         if text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7F }) { return ForeignText(String(text)) }
-        var mapped = String.UnicodeScalarView()
-        for scalar in text.unicodeScalars {
+        var composer = Composer()
+        for scalar in String(text).unicodeScalars {
             if isForbiddenInResource(scalar) {
                 throw JIDError(
                     .forbiddenCharacter, .resourcepart, text,
                     "Remove \(name(of: scalar)) from the resource; control characters cannot stand in a JID.")
             }
-            mapped.append(scalar.properties.generalCategory == .spaceSeparator ? " " : scalar)
+            composer.append(isSpace(scalar) ? " " : scalar)
         }
-        let composed = composed(String(mapped))
+        let composed = composer.finish()
         try checkLength(composed[...], .resourcepart)
         return ForeignText(composed)
     }
@@ -55,10 +55,20 @@ enum JIDPreparation {
         }
     }
 
-    private static func isForbiddenInResource(_ scalar: Unicode.Scalar) -> Bool {
-        switch scalar.properties.generalCategory {
-        case .control, .lineSeparator, .paragraphSeparator, .privateUse: true
-        default: scalar.properties.isNoncharacterCodePoint
+    /// Control characters, private-use characters, separators of lines and noncharacters: sets to which Unicode will never add
+    /// (Unicode Character Encoding Stability Policies).
+    static func isForbiddenInResource(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0...0x1F, 0x7F...0x9F, 0x2028...0x2029, 0xE000...0xF8FF, 0xFDD0...0xFDEF, 0xF0000...: true
+        default: scalar.value & 0xFFFE == 0xFFFE
+        }
+    }
+
+    /// Zs of the Unicode character database, compared with it by `JIDTests`.
+    static func isSpace(_ scalar: Unicode.Scalar) -> Bool {
+        switch scalar.value {
+        case 0x20, 0xA0, 0x1680, 0x2000...0x200A, 0x202F, 0x205F, 0x3000: true
+        default: false
         }
     }
 

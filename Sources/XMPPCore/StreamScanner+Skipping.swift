@@ -62,7 +62,7 @@ extension StreamScanner {
         case .quoted:
             while end < stop, base[end] != quote { end += 1 }
         case .startTag:
-            while end < stop, Self.isPlainInTag(base[end]) { end += 1 }
+            while end < stop, Self.isPlainInTag(base[end]) || base[end] >= 0x80 { end += 1 }
         default: return
         }
         if depth == 1 {

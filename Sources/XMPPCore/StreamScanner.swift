@@ -148,9 +148,7 @@ struct StreamScanner {
     private mutating func step(
         _ bytes: UnsafeRawBufferPointer, _ index: inout Int, _ cut: inout Cut
     ) throws(ParserFault) {
-        if state == .quoted || state == .startTag || (state == .text && depth > 1), !utf8.isInside {
-            skipPlain(bytes, &index)
-        }
+        if !utf8.isInside { skipPlain(bytes, &index) }
         guard index < bytes.count else { return }
         // Before the byte is judged, so that the first thing wrong is reported however the bytes were cut.
         try checkLimits(item: index + 1, run: index)
@@ -166,22 +164,17 @@ struct StreamScanner {
 
     /// The inner loop: most bytes of a stream are plain text, attribute values or names.
     private func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
-        guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
-        var position = index
         switch state {
-        case .startTag:
-            while position < bytes.count, Self.isPlainInTag(base[position]) { position += 1 }
-        case .quoted, .text:
+        case .startTag, .endTag:
+            UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
+        case .quoted,
+            .text where depth > 1:
             let stop = state == .quoted ? quote : UInt8(ascii: "<")
-            while position < bytes.count {
-                let byte = base[position]
-                if byte == stop || byte == UInt8(ascii: "<") || byte == UInt8(ascii: "&") { break }
-                if byte < 0x20 || byte >= 0x80 { break }
-                position += 1
+            UTF8Check.skip(bytes, &index) { byte in
+                byte >= 0x20 && byte != stop && byte != UInt8(ascii: "<") && byte != UInt8(ascii: "&")
             }
         default: return
         }
-        index = position
     }
 
     /// Whether a byte in a tag, outside of values, is neither its end nor the beginning of a value, nor forbidden.

@@ -32,3 +32,55 @@ struct UTF8Check {
         return true
     }
 }
+
+// MARK: Runs
+
+extension UTF8Check {
+    /// Skips plain ASCII and valid characters beyond ASCII, up to a byte that must be looked at by itself: what is not plain, what
+    /// is not valid, and a character among the last bytes, of which the rest may come later.
+    ///
+    /// - Parameters:
+    ///   - index: The start of a character; moved behind what was skipped.
+    ///   - isPlain: Whether a byte below 0x80 may be skipped.
+    @inline(__always)
+    static func skip(_ bytes: UnsafeRawBufferPointer, _ index: inout Int, while isPlain: (UInt8) -> Bool) {
+        var end = index
+        repeat {
+            index = end
+            while end < bytes.count, bytes[end] < 0x80, isPlain(bytes[end]) { end += 1 }
+            end += lengthOfCharacters(bytes, from: end)
+        } while end > index
+    }
+
+    /// The bytes of the run of characters beyond ASCII that begins here, four of two bytes looked at at once.
+    private static func lengthOfCharacters(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var index = start
+        while index + 8 <= bytes.count {
+            let word = UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: index, as: UInt64.self))
+            let length = isFourPairs(word) ? 8 : lengthOfCharacter(UInt32(truncatingIfNeeded: word))
+            if length == 0 { break }
+            index += length
+        }
+        return index - start
+    }
+
+    /// Whether the bytes are 110xxxxx 10xxxxxx four times, and none of them an overlong form: those have 1100000x in front.
+    private static func isFourPairs(_ word: UInt64) -> Bool {
+        let leads = word & 0x001E_001E_001E_001E
+        return word & 0xC0E0_C0E0_C0E0_C0E0 == 0x80C0_80C0_80C0_80C0
+            && (leads + 0x007E_007E_007E_007E) & 0x0080_0080_0080_0080 == 0x0080_0080_0080_0080
+    }
+
+    /// The bytes of the character that these begin with; 0 when it is ASCII or not valid.
+    private static func lengthOfCharacter(_ word: UInt32) -> Int {
+        if word & 0xC0E0 == 0x80C0 { return word & 0x1E == 0 ? 0 : 2 }
+        if word & 0x00C0_C0F0 == 0x0080_80E0 {
+            let scalar = (word & 0x0F) << 12 | (word >> 8 & 0x3F) << 6 | word >> 16 & 0x3F
+            return scalar < 0x800 || scalar & 0xF800 == 0xD800 ? 0 : 3
+        }
+        guard word & 0xC0C0_C0F8 == 0x8080_80F0 else { return 0 }
+        // The first 9 bits of 21: planes 1 to 16.
+        let top = (word & 0x07) << 6 | word >> 8 & 0x3F
+        return top >= 0x10 && top < 0x110 ? 4 : 0
+    }
+}

@@ -1,7 +1,8 @@
 import Foundation
 import Testing
 import ParserVerifier
-import XMPPCore
+
+@testable import XMPPCore
 
 /// RFC 7622, by table.
 @Suite struct JIDTests {
@@ -460,6 +461,26 @@ import XMPPCore
         }
         // Letters, marks and digits; the domain lacks the other ASCII, and the resource has the symbols too.
         #expect(allowed[1] > 10_000 && allowed[0] > allowed[1] && allowed[2] > allowed[0])
+    }
+
+    @Test("X1 a Tibetan vowel that is two marks is put in order, so that the address reads again as it was")
+    func vowelOfTwoMarks() throws {
+        let jid = try JID("a@b/x\u{301}\u{F73}")
+        #expect(jid.resource == "x\u{F71}\u{F72}\u{301}")
+        #expect(try JID(jid.description) == jid)
+    }
+
+    @Test("X1 what a resource may not hold, and its spaces, are those of the Unicode character database")
+    func resourceCharacters() {
+        let wrong = (UInt32(0)...0x10FFFF).compactMap(Unicode.Scalar.init).filter { scalar in
+            let category = scalar.properties.generalCategory
+            let isForbidden =
+                [.control, .lineSeparator, .paragraphSeparator, .privateUse].contains(category)
+                || scalar.properties.isNoncharacterCodePoint
+            return JIDPreparation.isForbiddenInResource(scalar) != isForbidden
+                || JIDPreparation.isSpace(scalar) != (category == .spaceSeparator)
+        }
+        #expect(wrong.isEmpty)
     }
 
     private func isComposed(_ text: String) -> Bool {

@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTestKit
 
 /// Combining marks in each place of a stanza beside as many bytes of `a`: read from the wire, made a stanza, compared and
 /// hashed. Swift's own strings spend quadratic time on the marks.
@@ -39,6 +40,28 @@ struct HostileTextBenchmark: Benchmark {
             Set($0.elements.compactMap { $0["var"] })
         },
         Place("subject", value, { "<message><subject>\($0)</subject></message>" }) { $0.firstElement?.text },
+        Place(
+            "cdata", value, { "<message><body><![CDATA[\($0)]]></body></message>" },
+            { try Message(element: $0).body }),
+        Place("end-tag", name, { "<message><a\($0)></a\($0)></message>" }),
+        Place(
+            "item-id", value,
+            {
+                """
+                <message><event xmlns='http://jabber.org/protocol/pubsub#event'><items node='n'><item id='\($0)'/></items>\
+                </event></message>
+                """
+            }
+        ) { $0.firstElement?.firstElement?.firstElement?["id"] },
+        Place(
+            "nickname", value,
+            {
+                """
+                <presence from='room@b.example/old' type='unavailable'><x xmlns='http://jabber.org/protocol/muc#user'>\
+                <item nick='\($0)'/></x></presence>
+                """
+            }
+        ) { $0.firstElement?.firstElement?["nick"] },
         Place("resource", part, { "<presence from='a@b.example/\($0)'/>" }) {
             try Presence(element: $0).from
         },
@@ -62,7 +85,8 @@ struct HostileTextBenchmark: Benchmark {
     private func line(_ place: Place, _ bytes: Int, _ name: String) throws -> Line {
         var times: (marks: [Double], plain: [Double]) = ([], [])
         let streams = (
-            Self.stream(place, Self.marks(bytes)), Self.stream(place, String(repeating: "a", count: bytes))
+            Self.stream(place, HostileText.marks(bytes)),
+            Self.stream(place, String(repeating: "a", count: bytes))
         )
         for _ in 0..<Self.turns {
             times.marks.append(Self.time(place, streams.0))
@@ -89,14 +113,5 @@ struct HostileTextBenchmark: Benchmark {
             }
         }
         return (ContinuousClock.now - start) / .milliseconds(1)
-    }
-
-    /// Marks of four classes in an order that normalizing changes.
-    private static func marks(_ bytes: Int) -> String {
-        let marks: [Unicode.Scalar] = ["\u{301}", "\u{345}", "\u{323}", "\u{327}"]  // Two bytes each.
-        var text = String.UnicodeScalarView()
-        if bytes % 2 == 1 { text.append("a") }
-        for index in 0..<bytes / 2 { text.append(marks[index % marks.count]) }
-        return String(text)
     }
 }

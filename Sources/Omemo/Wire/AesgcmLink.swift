@@ -50,9 +50,10 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The link with its key, to be sent encrypted and never in the clear.
-    public var text: String {
-        Self.scheme + address.string.dropFirst("https://".count) + "#" + Self.hexadecimal(iv)
-            + Self.hexadecimal(key)
+    public var text: ForeignText {
+        let place = address.utf8.dropFirst("https://".utf8.count)
+        return ForeignText(
+            Self.scheme + String(Substring(place)) + "#" + Self.hexadecimal(iv) + Self.hexadecimal(key))
     }
 
     /// The address alone: links appear in logs, keys must not.

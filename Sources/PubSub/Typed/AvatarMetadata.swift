@@ -54,7 +54,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
     public init(_ infos: [Info]) { self.infos = infos }
 
     /// The id of the picture's first form, as XEP-0084 section 3.2 shows it.
-    public var itemID: String? { infos.first?.id.string ?? "current" }
+    public var itemID: ForeignText? { infos.first?.id ?? "current" }
 
     /// Forms that lack what they must have are left out.
     ///

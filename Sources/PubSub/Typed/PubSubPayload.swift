@@ -27,7 +27,7 @@ public protocol PubSubPayload: Sendable {
 
     /// Under which id the value is published: `current` unless said otherwise, so that the node holds one value
     /// (XEP-0060 section 13.21). Nil lets the service choose one.
-    var itemID: String? { get }
+    var itemID: ForeignText? { get }
     /// The value as XML.
     ///
     /// - Throws: When it cannot be published.
@@ -44,7 +44,7 @@ public protocol PubSubPayload: Sendable {
 
 extension PubSubPayload {
     public static var options: [PubSubOption] { [] }
-    public var itemID: String? { "current" }
+    public var itemID: ForeignText? { "current" }
 
     /// The item that is published.
     func item() throws -> PubSubItem { PubSubItem(id: itemID, payload: try element) }

@@ -46,7 +46,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
         (self.nick, self.password, self.others) = (nick?.foreignText, password?.foreignText, others)
     }
 
-    public var itemID: String? { room.description }
+    public var itemID: ForeignText? { room.foreignText }
 
     public init(_ element: Element, itemID: ForeignText?) throws {
         guard element.has(name: "conference", namespace: Self.node) else {

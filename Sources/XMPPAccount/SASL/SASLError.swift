@@ -1,4 +1,4 @@
-import XMPPCore
+public import XMPPCore
 
 /// Why login did not come about.
 ///
@@ -50,12 +50,12 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String
     /// What the server said, when it said something.
-    public let cause: String?
+    public let cause: ForeignText?
 
-    package init(_ code: Code, _ message: String, cause: String? = nil) {
+    package init(_ code: Code, _ message: String, cause: (any TextConvertible)? = nil) {
         self.code = code
         self.message = message
-        self.cause = cause
+        self.cause = cause?.foreignText
     }
 
     /// The message, and the cause in parentheses.

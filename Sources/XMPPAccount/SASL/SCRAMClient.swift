@@ -1,3 +1,5 @@
+import XMPPCore
+
 /// The client's side of one SCRAM login (RFC 5802, RFC 7677).
 ///
 ///     client-first ─▶                       initialResponse
@@ -190,7 +192,7 @@ package struct SCRAMClient: Sendable {
     /// Throws what an `e=` message says (RFC 5802 section 7, server-error-value).
     private static func checkForError(_ message: SCRAMMessage) throws(SASLError) {
         guard let first = message.attributes.first, first.name == UInt8(ascii: "e") else { return }
-        let value = String(decoding: first.value, as: UTF8.self)
+        let value = ForeignText(decoding: first.value)
         switch value {
         case "invalid-proof", "unknown-user", "invalid-username-encoding":
             throw SASLError(

@@ -1,5 +1,6 @@
 import Testing
 import XMPPAccount
+import XMPPCore
 
 @Suite struct SCRAMClientTests {
     struct Vector: Sendable, CustomTestStringConvertible {

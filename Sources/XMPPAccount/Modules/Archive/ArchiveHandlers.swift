@@ -41,7 +41,7 @@ struct ArchivePageFetched: Handler {
         if isLast { return try table.complete(archive, in: step) }
         let module: ArchiveModule = try account.module()
         guard try table.turnPage(archive, total: page?.count, in: step) else {
-            return try table.set(archive, .failed, failure: ArchiveProgress.standsStill, in: step)
+            return try table.set(archive, .failed, failure: ForeignText(ArchiveProgress.standsStill), in: step)
         }
         try account.archive.askPage(of: archive, module.pageSize, in: step)
     }
@@ -59,7 +59,7 @@ struct ArchivePageFetched: Handler {
         if error.kind == .wait { return try retry(account, table, in: step) }
         try table.set(
             archive, .failed,
-            failure: error.condition.rawValue.prefix(bytes: ForeignBounds.condition).string, in: step)
+            failure: error.condition.rawValue.prefix(bytes: ForeignBounds.condition), in: step)
     }
 
     /// Tries again later; what came so far is not asked for again.

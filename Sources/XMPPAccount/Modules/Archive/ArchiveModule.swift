@@ -124,7 +124,7 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     /// How many there are to come in all, if the server says so. It may be an estimate.
     public var total: Int?
     /// Why it failed: the condition of the error, or ``standsStill``.
-    public var failure: String?
+    public var failure: ForeignText?
 }
 
 extension Account {

@@ -227,7 +227,7 @@ struct ArchiveTable {
     }
 
     func set(
-        _ archive: JID, _ state: ArchiveProgress.State, failure: String? = nil, in step: borrowing Step
+        _ archive: JID, _ state: ArchiveProgress.State, failure: ForeignText? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
@@ -322,7 +322,9 @@ struct ArchiveTable {
             WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
         ) { (row) throws(HandlerError) in
-            (row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3), row.optionalText(4))
+            (row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3),
+                row.optionalForeignText(4)
+            )
         }
         return try rows.map { jid, state, received, total, failure in
             ArchiveProgress(
