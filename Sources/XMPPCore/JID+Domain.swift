@@ -39,7 +39,8 @@ extension JIDPreparation {
         else {
             throw JIDError(
                 .invalidLabel, .domainpart, text,
-                "Correct the label '\(label.foreignText.prefix(bytes: 64))'; it is not the encoded form of any name.")
+                "Correct the label '\(label.foreignText.prefix(bytes: 64))'; it is not the encoded form of any name."
+            )
         }
         return decoded
     }

@@ -41,7 +41,8 @@ struct ArchivePageFetched: Handler {
         if isLast { return try table.complete(archive, in: step) }
         let module: ArchiveModule = try account.module()
         guard try table.turnPage(archive, total: page?.count, in: step) else {
-            return try table.set(archive, .failed, failure: ForeignText(ArchiveProgress.standsStill), in: step)
+            return try table.set(
+                archive, .failed, failure: ForeignText(ArchiveProgress.standsStill), in: step)
         }
         try account.archive.askPage(of: archive, module.pageSize, in: step)
     }

@@ -322,7 +322,8 @@ struct ArchiveTable {
             WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
         ) { (row) throws(HandlerError) in
-            (row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3),
+            (
+                row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3),
                 row.optionalForeignText(4)
             )
         }
