@@ -1,9 +1,7 @@
 extension AccountConfiguration {
     /// Tells the log that a listener is so slow that it does not get an event.
     func noteDropped(_ event: Any) {
-        note(
-            .warning, .handlers,
-            "a listener is \(EventHub.waiting) events behind and misses one: \(type(of: event))")
+        note(.warning, .handlers, "a listener is too slow and misses an event: \(type(of: event))")
     }
 
     /// Tells the log what listeners are told.

@@ -1,5 +1,6 @@
 import Handlers
 @testable import Omemo
+import TestSupport
 import TestThreads
 import Testing
 @testable import XMPPAccount
@@ -209,7 +210,7 @@ import XMPPCore
             let (world, _, b) = try World.pair()
             let device = try Device(7)
             try world.receive(tests.exchange(device, world, b), b)
-            let resident = Memory.kibibytes("VmRSS:")
+            let resident = Memory.resident
             for _ in 0..<20 {
                 try world.receive(tests.exchange(device, world, b, skipping: 990), b)
                 try #require(try tests.count(b, "omemo_session WHERE length(record) > 131072") == 0)
@@ -220,7 +221,7 @@ import XMPPCore
             let record = try SessionRecord(try #require(row?.record))
             let older = record.olderCount
             try #require(older == SessionRecord.maximumOlder)
-            let growth = Memory.kibibytes("VmHWM:") - resident
+            let growth = Memory.peak - resident
             try #require(growth <= 10 * 1024, "\(growth) KiB more")
             // Nobody has asked for anything to be repaired: all of them were read.
             try #require(try tests.count(b, "omemo_duty WHERE kind = 2") == 0)

@@ -1,9 +1,14 @@
 import Glibc
 
-/// The physical memory of this process.
-enum Memory {
-    /// A figure of `/proc/self/status` in KiB, such as `VmHWM:`.
-    static func kibibytes(_ name: String) -> Int {
+/// The physical memory of this process, in KiB.
+package enum Memory {
+    /// The most that it has taken so far.
+    package static var peak: Int { kibibytes("VmHWM:") }
+    /// What it takes now.
+    package static var resident: Int { kibibytes("VmRSS:") }
+
+    /// A figure of `/proc/self/status`.
+    private static func kibibytes(_ name: String) -> Int {
         guard let file = fopen("/proc/self/status", "r") else { return 0 }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 256)
