@@ -1,5 +1,4 @@
 import CSQLite
-import Glibc
 @testable import Handlers
 @testable import XMPPAccount
 import XMPPCore
@@ -7,6 +6,7 @@ import XMPPCore
 /// An account without a stream, on a store at a path, that takes in what a test gives it.
 struct BoundedAccount {
     static let own = try! JID("alice@localhost/phone")  // A constant that is an address.
+    static let maximumOutbox = 1000
 
     let store: HandlerStore
     let account: Account
@@ -18,6 +18,7 @@ struct BoundedAccount {
             synchronous: .normal)
         var configuration = AccountConfiguration(jid: Self.own.bare, password: "none")
         configuration.modules = modules
+        configuration.maximumOutbox = Self.maximumOutbox
         account = try Account(configuration, store: store)
     }
 
@@ -33,29 +34,44 @@ struct BoundedAccount {
         try step { step in try step.first(sql) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0 }
     }
 
+    /// The id of the newest request that a handler waits for.
+    func pendingRequest(of handler: String) throws -> String {
+        try step { step in
+            try step.first(
+                """
+                SELECT stanza_id FROM request JOIN handler ON handler.id = request.handler WHERE name = ?
+                ORDER BY handler.id DESC LIMIT 1
+                """, handler
+            ) { (row) throws(HandlerError) in row.text(0) } ?? ""
+        }
+    }
+
+    /// Empties the outbox, as the server does.
+    func takeOutbox() throws { _ = try step { try $0.execute("DELETE FROM outbox") } }
+
     // MARK: What arrives
 
-    /// Takes stanzas in, as the loop would, some in a step.
-    @discardableResult
-    func receive(_ stanzas: some Sequence<String>) throws -> [AccountEvent] {
-        var events: [AccountEvent] = []
+    /// Takes stanzas in, as the loop would, 50 or 256 KiB in a step, and reports events after it.
+    func receive(_ stanzas: some Sequence<String>) throws {
         var iterator = stanzas.makeIterator()
         var isOver = false
         while !isOver {
-            try step { step in
+            let reported = try step { step in
                 var inbound = inbound
-                for _ in 0..<50 {
+                var bytes = 0
+                for _ in 0..<50 where bytes < 256 << 10 {
                     guard let xml = iterator.next() else {
                         isOver = true
                         break
                     }
+                    bytes += xml.utf8.count
                     let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
                     try inbound.process(.element(element), in: step)
                 }
-                events += inbound.events
+                return inbound.events
             }
+            for event in reported { account.hub.send(event) }
         }
-        return events
     }
 
     private var inbound: InboundStep {
@@ -106,21 +122,5 @@ struct BoundedAccount {
         try woken.step { try woken.account.beginModules(.stream, in: $0) }
         try woken.receive(["<message from='juliet@capulet.lit/balcony' id='wake'><body>hi</body></message>"])
         return try woken.pagesRead
-    }
-
-    /// The most physical memory that this process has taken so far, in KiB.
-    static var peakKibibytes: Int { memory("VmHWM:") }
-    /// The physical memory that it takes now, in KiB.
-    static var residentKibibytes: Int { memory("VmRSS:") }
-
-    private static func memory(_ name: String) -> Int {
-        guard let file = fopen("/proc/self/status", "r") else { return 0 }
-        defer { fclose(file) }
-        var line = [CChar](repeating: 0, count: 256)
-        while fgets(&line, Int32(line.count), file) != nil {
-            let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            if text.hasPrefix(name) { return Int(text.split { $0 == " " || $0 == "\t" }[1]) ?? 0 }
-        }
-        return 0
     }
 }
