@@ -190,7 +190,8 @@ let package = Package(
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(name: "XMPPTestKitTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit"]),
         .testTarget(
-            name: "PushwakeTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "pushwake"]),
+            name: "PushwakeTests",
+            dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "pushwake", "pushwake-omemo"]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",

@@ -49,6 +49,9 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let deaths: Int
     /// Why it was set aside, or failed last.
     public let reason: String?
+    /// Bytes that are kept of a call of a standing handler, of which its handler may keep a limited number; nil for a handler
+    /// itself.
+    public let size: Int64?
     /// The handler at the root of the chain that led to it.
     public let trace: HandlerID
 
@@ -73,7 +76,8 @@ extension Connection {
     {
         try all(
             """
-            SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, trace
+            SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
+                trace
             FROM handler WHERE \(condition)
             """, values
         ) { (row) throws(HandlerError) in
@@ -85,8 +89,8 @@ extension Connection {
                 state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
                 boundAt: row.quantity(6),
                 due: row.optionalInteger(7), attempts: Int(row.quantity(8)), deaths: Int(row.quantity(9)),
-                reason: row.optionalText(10),
-                trace: row.optionalInteger(11).map(HandlerID.init(rawValue:)) ?? id)
+                reason: row.optionalText(10), size: row.optionalQuantity(11),
+                trace: row.optionalInteger(12).map(HandlerID.init(rawValue:)) ?? id)
         }
     }
 }

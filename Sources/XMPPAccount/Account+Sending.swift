@@ -175,8 +175,13 @@ extension Account {
         return true
     }
 
-    /// Answers an inbound request.
+    /// Answers an inbound request. Where too many stanzas wait to be sent the answer is dropped and reported: anybody can
+    /// send requests, also while the server takes nothing.
     func reply(_ iq: Element, in step: borrowing Step) throws {
+        guard try OutboxReserve.opened({ try hasRoom(in: step) }) else {
+            let reason = "\(configuration.maximumOutbox) stanzas wait to be sent, so this answer is dropped"
+            return ignore(iq, reason, after: step)
+        }
         var xml = Serializer().bytes(iq)
         // Whoever asked shall not wait for an answer that the server does not take.
         if try isTooLarge(xml, in: step) {

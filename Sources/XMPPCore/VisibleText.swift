@@ -92,15 +92,16 @@ public struct VisibleText: Hashable, Sendable, CustomStringConvertible, Expressi
         else {
             return text
         }
-        var result = String.UnicodeScalarView()
+        // Bytes: to append several scalars to a view of scalars copies all of it.
+        var bytes: [UInt8] = []
         for scalar in text.unicodeScalars {
             if isHidden(scalar) {
-                result.append(contentsOf: escape(scalar).unicodeScalars)
+                bytes += escape(scalar).utf8
             } else {
-                result.append(scalar)
+                bytes += UTF8.encode(scalar)!
             }
         }
-        return String(result)
+        return String(decoding: bytes, as: UTF8.self)
     }
 
     private static func isHidden(_ scalar: Unicode.Scalar) -> Bool {

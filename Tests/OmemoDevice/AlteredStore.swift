@@ -110,8 +110,10 @@ struct AlteredStore {
             }
             guard connects else { return "opened" }
             // Timers, retries and deadlines of rows that no account needs.
-            _ = try await HandlerRunner(account.store).drain(for: .seconds(1))
+            _ = try await HandlerRunner(account.store).drain(for: .milliseconds(250))
             try await account.connect()
+            // What is sent and what arrives: the message comes back from the server.
+            try await account.send(Message(to: account.configuration.jid, body: "to myself"))
             try await account.caughtUp()
             return "connected"
         } catch {

@@ -84,6 +84,46 @@ struct InspectContentsTests {
         withExtendedLifetime(store) {}
     }
 
+    struct Failing: Handler {
+        static let id = "inspect-test.failing"
+        static let retry = RetryPolicy.never
+        struct Failure: Error {}
+        func run(_ call: borrowing Call<TimerFired>) throws { throw Failure() }
+    }
+
+    @Test("W8 inspect shows the bytes of each kept call and how many calls were dropped")
+    func droppedCalls() throws {
+        let store = try HandlerStore(
+            path: path, registry: HandlerRegistry([Failing.self]), schemas: Account.schemas,
+            synchronous: .normal)
+        try store.step { step in
+            let id = try step.bindStanding(Failing().durable)
+            for number in Int64(0)..<1003 { _ = try step.call(id, with: TimerFired(due: number)) }
+            _ = try step.execute("UPDATE dropped_call SET last_at = ?", step.now - 65_000)
+        }
+        let contents = try contents()
+        let dropped = try #require(contents.dropped.first)
+        #expect(contents.dropped.count == 1)
+        #expect(dropped.handler == "inspect-test.failing" && dropped.calls == 3 && dropped.bytes > 3)
+        #expect(dropped.age >= 65_000)
+        #expect(contents.quarantined.count == 1000)
+        let sizes = contents.quarantined.shown.map(\.size)
+        #expect(sizes.count == 20 && sizes.allSatisfy { ($0 ?? 0) > 0 }, "\(sizes)")
+        let text = try inspect("--limit", "1")
+        let lines = text.output.split(separator: "\n").map { $0.split(separator: " ").map(String.init) }
+        #expect(lines.contains(["dropped:", "3"]), "\(text)")
+        let row = try #require(lines.first { $0.starts(with: ["3", "inspect-test.failing"]) }, "\(text)")
+        #expect(row[2] == "\(dropped.bytes)" && row.last == "s", "\(row)")
+        let kept = try #require(lines.first { $0.dropFirst().first == "inspect-test.failing@1" }, "\(text)")
+        #expect(kept.contains("\(try #require(sizes[0]))"), "\(kept)")
+        let json = try JSONSerialization.jsonObject(with: Data(try inspect("--json").output.utf8))
+        let whole = try #require(json as? [String: Any])
+        #expect((whole["dropped"] as? [[String: Any]])?.first?["calls"] as? Int == 3)
+        let shown = (whole["quarantined"] as? [String: Any])?["shown"] as? [[String: Any]]
+        #expect(shown?.first?["size"] as? Int64 == sizes[0])
+        withExtendedLifetime(store) {}
+    }
+
     @Test("W8 lists say how many there are when they show fewer")
     func limit() throws {
         let store = try makeStore()

@@ -11,6 +11,8 @@ package struct ProgramEnding: Sendable {
     package let output: String
     /// What it wrote to standard error.
     package let complaint: String
+    /// Processor time that it took, in the program and in the kernel.
+    package let processorTime: Duration
 
     /// Runs one of this package's programs to its end.
     ///
@@ -33,6 +35,8 @@ package struct ProgramEnding: Sendable {
     package init(of process: ChildProcess, within limit: Duration = .seconds(60)) throws {
         output = try process.output?.readToEnd(deadline: .now + limit) ?? ""
         complaint = try process.errors?.readToEnd(deadline: .now + .seconds(10)) ?? ""
-        status = try process.waitUntilExit(deadline: .now + .seconds(10)).status
+        let ending = try process.waitUntilExit(deadline: .now + .seconds(10))
+        status = ending.status
+        processorTime = ending.userTime + ending.systemTime
     }
 }

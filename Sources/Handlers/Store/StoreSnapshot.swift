@@ -6,7 +6,7 @@
 /// }
 /// ```
 public struct StoreSnapshot: ~Copyable {
-    private let connection: Connection
+    let connection: Connection
     /// The wall clock when the look began, in milliseconds since 1970.
     public let now: Int64
 

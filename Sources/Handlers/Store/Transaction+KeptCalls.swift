@@ -1,8 +1,8 @@
 /// How many calls of standing handlers are kept: anybody who can make a program call a handler makes them.
 ///
-/// Each has a row of its own, whose `size` is what is kept of it. Those that wait, for a runner or for a program that knows
-/// the handler, are not dropped: what comes beyond their bound is quarantined instead. Of quarantined calls the oldest make
-/// way, and ``Step/droppedCalls()`` tells how many did.
+/// Each call has a row of its own; `size` is the number of bytes in it. Calls that wait for a runner, or for a program that
+/// knows the handler, are never dropped: beyond their bound a call is quarantined. Of quarantined calls the oldest are dropped,
+/// and ``Step/droppedCalls()`` returns how many.
 extension Transaction {
     enum KeptCalls {
         /// How many calls of one handler may wait, and up to ``piece`` more.
@@ -15,7 +15,7 @@ extension Transaction {
         static let quarantinedBytes = 8 << 20
         /// How many bytes of a reason are kept.
         static let reason = 4096
-        /// Those that wait are counted at each so manieth call that is kept.
+        /// Waiting calls are counted once in so many calls.
         static let piece = 64
     }
 
@@ -43,7 +43,7 @@ extension Transaction {
         let sum = try connection.first(
             "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2",
             [name]
-        ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.integer(1)) }
+        ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.quantity(1)) }
         guard let sum else { return 0 }
         var (dropped, bytes) = (0, Int64(0))
         while sum.calls - dropped > KeptCalls.quarantined || sum.bytes - bytes > KeptCalls.quarantinedBytes {
@@ -67,13 +67,13 @@ extension Transaction {
             """
             SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2 ORDER BY id LIMIT 1
             """, [name]
-        ) { (row) throws(HandlerError) in (id: row.integer(0), size: row.integer(1)) }
+        ) { (row) throws(HandlerError) in (id: row.integer(0), size: row.quantity(1)) }
         guard let oldest else { return nil }
         try connection.execute("DELETE FROM handler WHERE id = ?", [oldest.id])
         return oldest.size
     }
 
-    /// Drops what is too much after that row was quarantined, if it is the call of a standing handler.
+    /// Drops the surplus after that row was quarantined, if it is the call of a standing handler.
     func trimQuarantine(after id: HandlerID) throws(HandlerError) {
         let name = try connection.first(
             "SELECT name FROM handler WHERE id = ? AND size IS NOT NULL", [id]
@@ -82,7 +82,7 @@ extension Transaction {
     }
 }
 
-/// Calls of one standing handler that failed for good and made way for newer ones.
+/// Quarantined calls of one standing handler that were dropped because newer ones came.
 ///
 /// ```swift
 /// for dropped in try store.step({ try $0.droppedCalls() }) {
@@ -107,10 +107,25 @@ extension Step {
     /// - Returns: One for each handler, in the order of their names.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
-        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
+        try transaction.connection.droppedCalls()
+    }
+}
+
+extension StoreSnapshot {
+    /// The quarantined calls that were dropped because newer ones came; see ``Step/droppedCalls()``.
+    ///
+    /// - Returns: One for each handler, in the order of their names.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] { try connection.droppedCalls() }
+}
+
+extension Connection {
+    fileprivate func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
+        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name", []) {
             (row) throws(HandlerError) in
             DroppedCalls(
-                name: row.text(0), calls: Int(row.integer(1)), bytes: row.integer(2), lastAt: row.integer(3))
+                name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
+                lastAt: row.quantity(3))
         }
     }
 }

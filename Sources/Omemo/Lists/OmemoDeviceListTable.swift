@@ -41,6 +41,7 @@ public struct OmemoDeviceListTable: Sendable {
             OmemoTables.sessions,
             OmemoTables.copies,
             OmemoTables.bounds,
+            OmemoTables.surplus,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.

@@ -155,4 +155,18 @@ enum OmemoTables {
         UPDATE omemo_device SET label = NULL, label_signature = NULL
         WHERE length(CAST(label AS BLOB)) > 256 OR length(CAST(label_signature AS BLOB)) > 256;
         """
+
+    static let surplus = """
+        -- Of the devices that have left a list, older versions kept all: to read such a list would cost too much memory. The
+        -- last 100 of each list stay.
+        WITH last AS MATERIALIZED (
+            SELECT account, jid, namespace, removed_at, device FROM (
+                SELECT account, jid, namespace, removed_at, device, row_number() OVER (
+                    PARTITION BY account, jid, namespace ORDER BY removed_at DESC, device) AS place
+                FROM omemo_device WHERE removed_at IS NOT NULL)
+            WHERE place = 100)
+        DELETE FROM omemo_device AS d WHERE removed_at IS NOT NULL AND EXISTS (
+            SELECT 1 FROM last l WHERE l.account = d.account AND l.jid = d.jid AND l.namespace = d.namespace
+                AND (d.removed_at < l.removed_at OR d.removed_at = l.removed_at AND d.device > l.device));
+        """
 }

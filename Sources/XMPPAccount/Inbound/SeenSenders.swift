@@ -17,7 +17,7 @@ struct SeenSenders {
     static let limit = 5000
     /// How many marks of all addresses are kept together. They are counted once in ``piece`` marks of an address.
     static let marks = 500_000
-    /// How often a bound that reaches beyond one address is looked at: each so manieth time.
+    /// A bound that reaches beyond one address is checked once in so many marks or addresses.
     static let piece = 64
 
     struct Sender {
@@ -68,7 +68,8 @@ struct SeenSenders {
             digest
         ) { (row) throws(HandlerError) in
             Sender(
-                id: row.integer(0), marks: Int(row.integer(1)), newest: row.integer(2), heard: row.integer(3))
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.quantity(2),
+                heard: row.quantity(3))
         }
         if let known { return known }
         let hour = step.now / Self.millisecondsInHour
@@ -138,8 +139,8 @@ struct SeenSenders {
     private func dropMost(in step: borrowing Step) throws(HandlerError) {
         let sent = Self.digest(of: nil)
         let total = try step.first(
-            "SELECT sum(marks) FROM seen_sender WHERE account = ? AND digest <> ?", account, sent
-        ) { (row) throws(HandlerError) in Int(row.integer(0)) }
+            "SELECT total(marks) FROM seen_sender WHERE account = ? AND digest <> ?", account, sent
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
         let surplus = (total ?? 0) - Self.marks
         guard surplus > 0 else { return }
         let largest = try step.first(
@@ -149,7 +150,8 @@ struct SeenSenders {
             """, account, sent
         ) { (row) throws(HandlerError) in
             Sender(
-                id: row.integer(0), marks: Int(row.integer(1)), newest: row.integer(2), heard: row.integer(3))
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.quantity(2),
+                heard: row.quantity(3))
         }
         guard var largest else { return }
         try drop(min(surplus, largest.marks), of: &largest, in: step)

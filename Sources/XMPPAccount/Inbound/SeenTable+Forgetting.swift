@@ -59,7 +59,7 @@ extension SeenTable {
         let senders = try step.all(
             "SELECT id, digest, marks FROM seen_sender WHERE account = ? AND id > ? ORDER BY id LIMIT ?",
             account, walk.last, Self.piece
-        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1), marks: row.integer(2)) }
+        ) { (row) throws(HandlerError) in (id: row.integer(0), digest: row.blob(1), marks: row.quantity(2)) }
         var room = Self.piece
         for sender in senders {
             let count = try forget(sender.id, before: walk.limit(of: sender.digest), limit: room, in: step)
@@ -97,7 +97,7 @@ extension SeenTable {
     }
 }
 
-// Stores of before have marks that hold the ids themselves. They are known where they stand, and are moved a piece at a
+// Stores of older versions have marks that hold the ids themselves. They are recognized there, and are moved a piece at a
 // time, each piece in a step of its own: a process that is killed in between has moved what it has moved.
 extension SeenTable {
     /// How many marks one step moves.
@@ -124,7 +124,7 @@ extension SeenTable {
             "SELECT peer, stanza_id, digest, seen_at, number FROM seen WHERE account = ? LIMIT 1", account
         ) { (row) throws(HandlerError) in
             (
-                peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.integer(3),
+                peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.quantity(3),
                 number: row.optionalInteger(4)
             )
         }

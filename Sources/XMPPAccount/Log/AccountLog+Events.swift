@@ -3,9 +3,7 @@ import Handlers
 extension AccountConfiguration {
     /// Tells the log that a listener is so slow that it does not get an event.
     func noteDropped(_ event: Any) {
-        note(
-            .warning, .handlers,
-            "a listener is \(EventHub.waiting) events behind and misses one: \(type(of: event))")
+        note(.warning, .handlers, "a listener is too slow and misses an event: \(type(of: event))")
     }
 
     /// The runner's configuration, whose failures are written to the log, too.

@@ -1,7 +1,8 @@
 /// Room in the outbox for what modules ask for by themselves.
 ///
 /// A session that begins with an outbox that the program has filled would else begin without roster, copies and archives,
-/// and nobody would ask again. What others cause, such as receipts, does not get it.
+/// and nobody would ask again. Answers to requests get it, too: an answer to the server keeps the stream open. What else others
+/// cause, such as receipts, does not.
 enum OutboxReserve {
     /// How many stanzas more than ``AccountConfiguration/maximumOutbox`` may wait.
     static let size = 1000

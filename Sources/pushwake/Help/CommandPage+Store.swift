@@ -4,7 +4,7 @@ extension CommandPage {
             name: "inspect", group: .store,
             summary: "show what a store holds, and repair what was set aside",
             description: [
-                "Shows owner, session, requests, timers, outbox, what runs, what is parked and quarantined, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
+                "Shows owner, session, requests, timers, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
             ],
             options: [

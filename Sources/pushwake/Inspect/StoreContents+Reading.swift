@@ -29,6 +29,9 @@ extension StoreContents {
         running = try Self.handlers(.running, snapshot, limit)
         parked = try Self.handlers(.parked, snapshot, limit)
         quarantined = try Self.handlers(.quarantined, snapshot, limit)
+        dropped = try snapshot.droppedCalls().map {
+            Dropped(handler: $0.name, calls: $0.calls, bytes: $0.bytes, age: snapshot.now - $0.lastAt)
+        }
         pending = try Self.named("kind = 0 AND state = 0", snapshot)
         standing = try Self.named("kind = 1", snapshot)
         events = try Self.count("event", snapshot)
@@ -213,5 +216,6 @@ extension StoreContents.Handler {
         attempts = status.attempts
         deaths = status.deaths
         reason = status.reason
+        size = status.size
     }
 }

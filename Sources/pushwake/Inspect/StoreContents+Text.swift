@@ -14,6 +14,7 @@ extension StoreContents {
         lines += section("parked", parked.count, table(of: parked), parked.shown.count, style)
         lines += section(
             "quarantined", quarantined.count, table(of: quarantined), quarantined.shown.count, style)
+        lines += section("dropped", dropped.reduce(0) { $0 &+ Int64($1.calls) }, droppedTable, nil, style)
         lines += section("pending", pending.reduce(0) { $0 + $1.count }, names(pending), nil, style)
         lines += section("standing", standing.reduce(0) { $0 + $1.count }, names(standing), nil, style)
         lines += section("events", events, nil, nil, style)
@@ -27,7 +28,7 @@ extension StoreContents {
     private func section(
         _ name: String, _ count: Int64, _ table: TextTable?, _ shown: Int?, _ style: TerminalStyle
     ) -> [VisibleText] {
-        let isBad = name == "quarantined" || name == "parked"
+        let isBad = ["parked", "quarantined", "dropped"].contains(name)
         let title: VisibleText = "\(name): \(count == 0 ? "none" : String(count))"
         var lines: [VisibleText] = ["", isBad && count > 0 ? style.warning(title) : style.heading(title)]
         guard count > 0, let table else { return lines }
@@ -169,14 +170,25 @@ extension StoreContents {
         var table = TextTable([
             .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
             .init(name: "age", isNumber: true), .init(name: "attempts", isNumber: true),
-            .init(name: "deaths", isNumber: true), .init(name: "reason", least: 16),
-            .init(name: "arguments", least: 8),
+            .init(name: "deaths", isNumber: true), .init(name: "bytes", isNumber: true),
+            .init(name: "reason", least: 16), .init(name: "arguments", least: 8),
         ])
         for row in handlers.shown {
             table.add([
                 String(row.row), "\(row.handler)@\(row.version)", Span.text(row.age), String(row.attempts),
-                String(row.deaths), row.reason ?? "", row.arguments,
+                String(row.deaths), row.size.map(String.init) ?? "", row.reason ?? "", row.arguments,
             ])
+        }
+        return table
+    }
+
+    private var droppedTable: TextTable {
+        var table = TextTable([
+            .init(name: "calls", isNumber: true), .init(name: "handler", least: 12),
+            .init(name: "bytes", isNumber: true), .init(name: "last", isNumber: true),
+        ])
+        for row in dropped {
+            table.add([String(row.calls), row.handler, String(row.bytes), Span.text(row.age)])
         }
         return table
     }

@@ -122,6 +122,17 @@ struct StoreContents: Codable {
         var attempts: Int
         var deaths: Int
         var reason: String?
+        /// Bytes that are kept of a call of a standing handler; nil for a handler itself.
+        var size: Int64?
+    }
+
+    /// Quarantined calls of a standing handler that made way for newer ones.
+    struct Dropped: Codable {
+        var handler: String
+        var calls: Int
+        var bytes: Int64
+        /// How long ago the last one was dropped.
+        var age: Int64
     }
 
     struct Named: Codable {
@@ -146,6 +157,8 @@ struct StoreContents: Codable {
     var running: Rows<Handler>
     var parked: Rows<Handler>
     var quarantined: Rows<Handler>
+    /// Quarantined calls that were dropped since the store was made, by the name of the handler.
+    var dropped: [Dropped]
     /// Handlers that wait to be called, by name.
     var pending: [Named]
     /// Handlers that stay after a call, by name.

@@ -55,7 +55,8 @@ struct AlteredStoreTests {
         let authority = scene.authorityFile
         let port = Self.isWhole ? scene.server.directTLSPort : 0
         await withTaskGroup(of: Void.self) { group in
-            for number in 0..<2 {
+            // Most of a visit is waiting.
+            for number in 0..<4 {
                 group.addTask {
                     do {
                         let copy = folder.path + "/copy\(number).db"
@@ -75,12 +76,13 @@ struct AlteredStoreTests {
         #expect(found.isEmpty, "\(found.count): \(found.prefix(400).joined(separator: "\n"))")
         // Most columns do no harm: then the account gets as far as the server, which is not there.
         let reached = outcomes.withLock { $0 }
+        if Self.isWhole { print("\(cases.count) altered columns: \(reached)") }
         #expect((reached["failed"] ?? 0) + (reached["connected"] ?? 0) > cases.count * 3 / 4, "\(reached)")
         #expect(next.withLock { $0 } >= cases.count)
         await scene.close()
     }
 
-    /// A store that is let go closes a little later.
+    /// How many cases a child takes, about: a store that is let go closes a little later.
     private static let visitsOfChild = 50
 
     /// Lets children take case after case; one that dies or stays away too long is named and another one started.
@@ -90,30 +92,41 @@ struct AlteredStoreTests {
         _ outcomes: (String) -> Void, _ report: (String) -> Void
     ) throws {
         var child: ChildProcess?
-        var visits = 0
+        defer { child?.killAndWait() }
         while case let index = take(next), index < cases.count {
-            let running = try child ?? start(store, copy, port, authority)
-            child = running
-            do {
-                try running.write("connect \(cases[index].sql)\n")
-                let begin = try running.output?.readLine(deadline: .now + .seconds(30))
-                let end = try running.output?.readLine(deadline: .now + .seconds(30))
-                guard begin == "begin", let end, end.hasPrefix("end ") else { throw Ended() }
-                outcomes(String(end.dropFirst(4).prefix { $0 != ":" }))
-                visits += 1
-                if visits % visitsOfChild == 0 {
-                    running.killAndWait()
-                    child = nil
-                }
-                if index == 0 { #expect(end.contains("refused the connection"), "\(end)") }
-            } catch {
-                running.killAndWait()
-                let words = (try? running.errors?.readToEnd(deadline: .now + .seconds(10))) ?? ""
-                report("\(cases[index].sql.prefix(200)): \(error) \(words.prefix(600))")
+            if index % visitsOfChild == 0 {
+                child?.killAndWait()
                 child = nil
             }
+            // On a busy machine a child may have had no processor: it counts when it is late again.
+            for isLast in [false, true] {
+                let running = try child ?? start(store, copy, port, authority)
+                child = running
+                do {
+                    outcomes(try visit(cases[index], running))
+                    break
+                } catch {
+                    running.killAndWait()
+                    child = nil
+                    if !isLast, (error as? ChildProcessError)?.code == .timedOut { continue }
+                    let words = (try? running.errors?.readToEnd(deadline: .now + .seconds(10))) ?? ""
+                    report("\(cases[index].sql.prefix(200)): \(error) \(words.prefix(600))")
+                    break
+                }
+            }
         }
-        child?.killAndWait()
+    }
+
+    /// - Returns: How far it came.
+    private static func visit(_ altered: Case, _ child: ChildProcess) throws -> String {
+        try child.write("connect \(altered.sql)\n")
+        let begin = try child.output?.readLine(deadline: .now + .seconds(30))
+        let end = try child.output?.readLine(deadline: .now + .seconds(30))
+        guard begin == "begin", let end, end.hasPrefix("end ") else { throw Ended() }
+        if altered.value == Case.unaltered.value {
+            #expect(end.contains(isWhole ? "end connected" : "refused the connection"), "\(end)")
+        }
+        return String(end.dropFirst(4).prefix { $0 != ":" })
     }
 
     /// A child begins with the store as it was, not with what the last case of the child before left.
@@ -134,6 +147,7 @@ struct AlteredStoreTests {
     private static func take(_ next: Kept<Int>) -> Int {
         next.withLock { next in
             defer { next += 1 }
+            if isWhole, next % 500 == 0 { print("\(next) altered columns begun") }
             return next
         }
     }
@@ -142,11 +156,12 @@ struct AlteredStoreTests {
 
     private static let inspected = [
         "account", "session", "ownership", "request", "outbox", "handler", "live_clock", "ending", "event",
-        "deferred",
-        "module_schema", "place",
+        "deferred", "dropped_call", "module_schema", "place",
     ]
 
-    @Test("X22 no value of any column ends inspect, as text and as JSON, or keeps it for ten seconds")
+    @Test(
+        "X22 no value of any column ends inspect, as text and as JSON, or takes ten seconds of processor time"
+    )
     func inspect() async throws {
         let scene = try ScriptedScene()
         let folder = try TemporaryFolder()
@@ -168,12 +183,9 @@ struct AlteredStoreTests {
                                 try FileManager.default.copyItem(atPath: store, toPath: copy)
                                 try Self.alter(copy, cases[index].sql)
                                 for words in [[], ["--json"]] {
-                                    let ending = try ProgramEnding(
-                                        of: "pushwake", ["inspect", "--store", copy] + words,
-                                        environment: ["COLUMNS": "40"], within: .seconds(10))
-                                    if ending.status != 0, ending.status != 1 {
+                                    if let failure = Self.inspect(copy, words) {
                                         failures.withLock {
-                                            $0.append("\(cases[index].sql) \(words): \(ending)")
+                                            $0.append("\(cases[index].sql) \(words): \(failure)")
                                         }
                                     }
                                 }
@@ -187,6 +199,18 @@ struct AlteredStoreTests {
         }
         let found = failures.withLock { $0 }
         #expect(found.isEmpty, "\(found.map { $0.prefix(800) }.joined(separator: "\n"))")
+    }
+
+    /// - Returns: What is wrong with how `inspect` ended; nil where nothing is.
+    private static func inspect(_ store: String, _ words: [String]) -> String? {
+        do {
+            let ending = try ProgramEnding(
+                of: "pushwake", ["inspect", "--store", store] + words, environment: ["COLUMNS": "40"])
+            let isReadable = ending.status == 0 || ending.status == 1
+            return isReadable && ending.processorTime < .seconds(10) ? nil : "\(ending)"
+        } catch {
+            return "\(error)"
+        }
     }
 
     // MARK: The store
@@ -213,12 +237,27 @@ struct AlteredStoreTests {
         {
             guard try rows(path, "SELECT 1 FROM \"\(table)\" LIMIT 1").isEmpty else { continue }
             let columns = try rows(path, "SELECT name || ' ' || type FROM pragma_table_info('\(table)')")
-            let values = columns.map { column in
-                column.hasSuffix("INTEGER")
-                    ? "1" : column.hasSuffix("BLOB") ? "CAST('{}' AS BLOB)" : "'juliet@localhost'"
+            let bound = try rows(
+                path, "SELECT \"from\" FROM pragma_foreign_key_list('\(table)') WHERE \"table\" = 'handler'")
+            let values = try columns.map { column in
+                let words = column.split(separator: " ").map(String.init)
+                if bound.contains(words[0]) { return try ownHandler(path) }
+                return words[1] == "INTEGER"
+                    ? "1" : words[1] == "BLOB" ? "CAST('{}' AS BLOB)" : "'juliet@localhost'"
             }
             try alter(path, "INSERT INTO \"\(table)\" VALUES (\(values.joined(separator: ", ")))")
         }
+    }
+
+    /// The id of a new handler: a row that shares its handler with another table keeps it from being removed.
+    private static func ownHandler(_ path: String) throws -> String {
+        try alter(
+            path,
+            """
+            INSERT INTO handler(name, version, arguments, kind, bound_at)
+            VALUES ('device.woken', 1, CAST('{}' AS BLOB), 0, 1)
+            """)
+        return try #require(try rows(path, "SELECT max(id) FROM handler").first)
     }
 
     private static func cases(_ path: String, _ values: [String]) throws -> [Case] {

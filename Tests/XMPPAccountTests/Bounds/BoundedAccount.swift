@@ -6,6 +6,7 @@ import XMPPCore
 /// An account without a stream, on a store at a path, that takes in what a test gives it.
 struct BoundedAccount {
     static let own = try! JID("alice@localhost/phone")  // A constant that is an address.
+    static let maximumOutbox = 1000
 
     let store: HandlerStore
     let account: Account
@@ -17,6 +18,7 @@ struct BoundedAccount {
             synchronous: .normal)
         var configuration = AccountConfiguration(jid: Self.own.bare, password: "none")
         configuration.modules = modules
+        configuration.maximumOutbox = Self.maximumOutbox
         account = try Account(configuration, store: store)
     }
 
@@ -32,29 +34,44 @@ struct BoundedAccount {
         try step { step in try step.first(sql) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0 }
     }
 
+    /// The id of the newest request that a handler waits for.
+    func pendingRequest(of handler: String) throws -> String {
+        try step { step in
+            try step.first(
+                """
+                SELECT stanza_id FROM request JOIN handler ON handler.id = request.handler WHERE name = ?
+                ORDER BY handler.id DESC LIMIT 1
+                """, handler
+            ) { (row) throws(HandlerError) in row.text(0) } ?? ""
+        }
+    }
+
+    /// Empties the outbox, as the server does.
+    func takeOutbox() throws { _ = try step { try $0.execute("DELETE FROM outbox") } }
+
     // MARK: What arrives
 
-    /// Takes stanzas in, as the loop would, some in a step.
-    @discardableResult
-    func receive(_ stanzas: some Sequence<String>) throws -> [AccountEvent] {
-        var events: [AccountEvent] = []
+    /// Takes stanzas in, as the loop would, 50 or 256 KiB in a step, and reports events after it.
+    func receive(_ stanzas: some Sequence<String>) throws {
         var iterator = stanzas.makeIterator()
         var isOver = false
         while !isOver {
-            try step { step in
+            let reported = try step { step in
                 var inbound = inbound
-                for _ in 0..<50 {
+                var bytes = 0
+                for _ in 0..<50 where bytes < 256 << 10 {
                     guard let xml = iterator.next() else {
                         isOver = true
                         break
                     }
+                    bytes += xml.utf8.count
                     let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
                     try inbound.process(.element(element), in: step)
                 }
-                events += inbound.events
+                return inbound.events
             }
+            for event in reported { account.hub.send(event) }
         }
-        return events
     }
 
     private var inbound: InboundStep {

@@ -13,32 +13,96 @@ import XMPPCore
     private static let memory = 10 * 1024
 
     @Test(
-        "X20 what others fill up to ten times over stays within its rows and bytes, within the memory of a worker, and the next wake reads no more of it",
+        "X20 what others fill ten times over stays within its rows and bytes, within the memory of a worker, and the next wake reads no more of it",
         arguments: Flood.allCases)
     func flood(_ flood: Flood) async throws {
         let folder = try TemporaryFolder()
         // Its peak is that of a process of its own.
         await #expect(processExitsWith: .success) { [flood, path = (folder.path + "/store.db") as String] in
-            let rows = flood.rows
             let filled = try BoundedAccount(path, flood.modules)
             try flood.prepare(filled)
-            try flood.fill(filled, 0..<rows)
-            let isFilled = try filled.number("SELECT count(*) FROM \(flood.table)")
-            try #require((rows * 9 / 10...rows).contains(isFilled), "\(isFilled) of \(rows) rows")
+            let number = flood.tables[0].rows
+            try flood.fill(filled, 0..<number)
+            for table in flood.tables {
+                let count = try filled.number("SELECT count(*) FROM \(table.name)")
+                try #require(
+                    (table.rows * 9 / 10...table.rows).contains(count), "\(count) rows in \(table.name)")
+            }
             let before = try BoundedAccount.pagesOfWake(path, flood.modules)
             let resident = try PhysicalMemory.resident
-            try flood.fill(filled, rows..<flood.times * rows)
-            let count = try filled.number("SELECT count(*) FROM \(flood.table)")
-            try #require(count <= rows, "\(count) rows, not \(rows)")
-            let size = flood.columns.map { "ifnull(length(CAST(\($0) AS BLOB)), 0)" }.joined(separator: " + ")
-            let bytes = try filled.number("SELECT max(\(size)) FROM \(flood.table)")
-            try #require(bytes > 0 && bytes <= flood.bytesOfRow, "a row of \(bytes) bytes")
+            try flood.fill(filled, number..<10 * number)
             let growth = try PhysicalMemory.peak - resident
             try #require(growth <= Self.memory, "\(growth) KiB more")
+            for table in flood.tables {
+                let count = try filled.number("SELECT count(*) FROM \(table.name)")
+                try #require(count <= table.rows, "\(count) rows in \(table.name), not \(table.rows)")
+                let size = table.columns.map { "ifnull(length(CAST(\($0) AS BLOB)), 0)" }
+                let sum = "SELECT max(\(size.joined(separator: " + "))) FROM \(table.name)"
+                let bytes = try filled.number(sum)
+                try #require(bytes > 0 && bytes <= table.bytes, "a row of \(bytes) bytes in \(table.name)")
+            }
             let after = try BoundedAccount.pagesOfWake(path, flood.modules)
             // Not a row of it: as many pages, up to what a tree that was changed is deeper.
             try #require(after <= before + 20, "\(after) pages, not \(before)")
         }
+    }
+
+    @Test(
+        "X20 events that wait for a listener that does not look have a bound in number and bytes, within the memory of a worker"
+    )
+    func events() async throws {
+        // Its peak is that of a process of its own.
+        await #expect(processExitsWith: .success) {
+            let folder = try TemporaryFolder()
+            let filled = try BoundedAccount(folder.path + "/store.db", [])
+            func unreadable(_ n: Int, _ bytes: Int) -> String {
+                "<message id='\(n)' from='no address @'><body>\(String(repeating: "x", count: bytes))</body></message>"
+            }
+            var events = filled.account.events.makeAsyncIterator()
+            // The code that takes stanzas in does not count.
+            try filled.receive((0..<10).lazy.map { unreadable($0, 200_000) })
+            let resident = try PhysicalMemory.resident
+            try filled.receive((0..<10 * EventHub.waiting).lazy.map { unreadable($0, 10) })
+            try filled.receive((0..<400).lazy.map { unreadable($0, 200_000) })
+            let growth = try PhysicalMemory.peak - resident
+            try #require(growth <= Self.memory, "\(growth) KiB more")
+            filled.account.hub.finish()
+            var ids: [String] = []
+            while let event = await events.next() {
+                guard case .ignored(let element, _) = event else { continue }
+                ids.append(element["id"]?.string ?? "")
+            }
+            // The newest are there, in order.
+            let last = Array((400 - ids.count..<400).map(String.init))
+            try #require(ids == last && (5...10).contains(ids.count), "\(ids.count): \(ids.first ?? "")")
+        }
+    }
+
+    @Test("X20 of many small events the newest 10 000 wait, and a listener that is gone gets none")
+    func smallEvents() async throws {
+        let folder = try TemporaryFolder()
+        let filled = try BoundedAccount(folder.path + "/store.db", [])
+        let hub = filled.account.hub
+        let kept = filled.account.events(of: Numbered.self)
+        let offered = Kept(0)
+        var gone: AsyncStream<Int>? = hub.listen { _ in
+            offered.withLock { $0 += 1 }
+            return 1
+        }
+        hub.send(.handedOver)
+        #expect(gone != nil && offered.withLock { $0 } == 1)
+        gone = nil
+        for n in 0..<10 * EventHub.waiting { hub.send(.module(Numbered(n: n))) }
+        #expect(offered.withLock { $0 } == 1)
+        hub.finish()
+        var numbers: [Int] = []
+        for await event in kept { numbers.append(event.n) }
+        #expect(numbers == Array(9 * EventHub.waiting..<10 * EventHub.waiting))
+        withExtendedLifetime(filled) {}
+    }
+
+    private struct Numbered: ModuleEvent {
+        let n: Int
     }
 
     @Test("X20 a text is cut to its bytes where a scalar ends, and a token is never cut")

@@ -2,102 +2,100 @@ import Handlers
 @testable import XMPPAccount
 import XMPPCore
 
-/// What others can fill, how they do, and what may be there then.
+/// What others send until a table is full, and ten times as much.
 enum Flood: String, CaseIterable, Codable {
-    case marks, senders, invitations, subscriptionRequests, unknownPresences, presences, resources, entities
-    case capabilityQueries, capabilities, occupants, openRequests, openRequestsOfOne, roster, blocked, subject
+    case messagesOfOne, messages, invitations, subscriptionRequests, unknownPresences, presences, resources
+    case occupants, capabilityQueries, capabilities, requests, requestsOfOne, answers, roster, blocked, texts
 
-    /// How many rows may be there.
-    var rows: Int {
-        switch self {
+    /// A table that is filled.
+    struct Table {
+        let name: String
+        /// How many rows it may have.
+        let rows: Int
+        /// The columns that others fill, which may have so many bytes together, with the addresses of this flood.
+        let columns: [String]
+        let bytes: Int
+
+        init(_ name: String, _ rows: Int, _ columns: [String], _ bytes: Int) {
+            (self.name, self.rows, self.columns, self.bytes) = (name, rows, columns, bytes)
+        }
+    }
+
+    /// The first one is what a tenth of the flood fills.
+    var tables: [Table] {
+        let presence = ["jid", "show", "status"]
+        let (request, answers) = (["peer", "stanza_id"], BoundedAccount.maximumOutbox + OutboxReserve.size)
+        return switch self {
         // With the message of the next wake.
-        case .marks: SeenSenders.marksEach + 1
-        case .senders: SeenSenders.limit + SeenSenders.piece
-        case .invitations: RoomTable.invitationLimit
-        case .subscriptionRequests: SubscriptionTable.maximumRequests
-        case .unknownPresences: ContactPresenceTable.maximumUnknown
-        case .presences: ContactPresenceTable.maximumRows
-        case .resources: ContactPresenceTable.maximumResources
-        case .entities: CapabilityTable.entityLimit
-        case .capabilityQueries: CapabilityTable.queryLimit
-        case .capabilities: CapabilityTable.limit
-        case .occupants: RoomTable.occupantLimit
-        case .openRequests: InboundRequestTable.maximum
-        case .openRequestsOfOne: InboundRequestTable.maximumEach
-        case .roster: RosterTable.maximumItems
-        case .blocked: BlockingTable.maximum
-        case .subject: 1
-        }
-    }
-
-    /// How many times over it is filled. Each row that is refused costs a count of those that are there, so a large table is
-    /// filled less often.
-    var times: Int {
-        switch self {
-        case .presences, .entities, .occupants: 3
-        case .roster: 2
-        default: 10
-        }
-    }
-
-    /// The table that is filled.
-    var table: String {
-        switch self {
-        case .marks: "seen_mark"
-        case .senders: "seen_sender"
-        case .invitations: "room_invitation"
-        case .subscriptionRequests: "subscription_request"
-        case .unknownPresences, .presences, .resources: "contact_presence"
-        case .entities: "entity"
-        case .capabilityQueries: "capability_query"
-        case .capabilities: "capability"
-        case .occupants: "occupant"
-        case .openRequests, .openRequestsOfOne: "inbound_request"
-        case .roster: "roster_item"
-        case .blocked: "blocked"
-        case .subject: "room"
-        }
-    }
-
-    /// How many bytes the columns of a row may have together that others fill, with the addresses of this flood.
-    var bytesOfRow: Int {
-        switch self {
-        case .marks, .senders: 16
-        case .invitations: 3 * 1024 + 200
-        case .subscriptionRequests: 2 * 1024 + 100
-        case .unknownPresences, .presences, .resources: 1024 + 100
-        case .capabilities: 16_384 + 100
-        case .roster: 1024 + 32 * 260 + 100
-        case .subject: 8192 + 100
-        case .openRequests, .openRequestsOfOne: 1024 + 100
-        case .entities, .capabilityQueries, .occupants, .blocked: 200
-        }
-    }
-
-    /// The columns that others fill.
-    var columns: [String] {
-        switch self {
-        case .marks: ["mark"]
-        case .senders: ["digest"]
-        case .invitations: ["room", "by", "reason", "password", "thread"]
-        case .subscriptionRequests: ["jid", "status", "nick"]
-        case .unknownPresences, .presences, .resources: ["jid", "show", "status"]
-        case .entities: ["jid", "verification"]
-        case .capabilityQueries: ["verification"]
-        case .capabilities: ["verification", "info"]
-        case .occupants: ["nick", "jid"]
-        case .openRequests, .openRequestsOfOne: ["peer", "stanza_id"]
-        case .roster: ["jid", "name", "groups"]
-        case .blocked: ["jid"]
-        case .subject: ["subject"]
+        case .messagesOfOne: [Table("seen_mark", SeenSenders.marksEach + 1, ["mark"], 16)]
+        case .messages:
+            [
+                Table("seen_sender", SeenSenders.limit + SeenSenders.piece, ["digest"], 16),
+                Table("seen_mark", SeenSenders.limit + SeenSenders.piece, ["mark"], 16),
+            ]
+        case .invitations:
+            [
+                Table(
+                    "room_invitation", RoomTable.invitationLimit,
+                    ["room", "by", "reason", "password", "thread"], 3 * 1024 + 200)
+            ]
+        case .subscriptionRequests:
+            [
+                Table(
+                    "subscription_request", SubscriptionTable.maximumRequests, ["jid", "status", "nick"],
+                    2 * 1024 + 100)
+            ]
+        case .unknownPresences:
+            [Table("contact_presence", ContactPresenceTable.maximumUnknown, presence, 1024 + 100)]
+        case .presences:
+            [Table("contact_presence", ContactPresenceTable.maximumRows, presence, 1024 + 100)]
+        case .resources:
+            [Table("contact_presence", ContactPresenceTable.maximumResources, presence, 1024 + 100)]
+        case .occupants:
+            [
+                Table("occupant", RoomTable.occupantLimit, ["nick", "jid"], 200),
+                Table("entity", CapabilityTable.entityLimit, ["jid", "verification"], 200),
+            ]
+        case .capabilityQueries:
+            [
+                Table("capability_query", CapabilityTable.queryLimit, ["verification"], 200),
+                Table("request", CapabilityTable.queryLimit, ["peer"], 200),
+            ]
+        case .capabilities:
+            [
+                Table(
+                    "capability", CapabilityTable.limit, ["verification", "info"],
+                    CapabilityTable.longestInfo + 100)
+            ]
+        case .requests: [Table("inbound_request", InboundRequestTable.maximum, request, 1024 + 100)]
+        case .requestsOfOne: [Table("inbound_request", InboundRequestTable.maximumEach, request, 1024 + 100)]
+        case .answers: [Table("outbox", answers, ["xml"], 2000)]
+        case .roster:
+            [
+                Table(
+                    "roster_item", RosterTable.maximumItems, ["jid", "name", "groups"], 1024 + 32 * 260 + 100),
+                Table("roster", 1, ["version"], 1024),
+            ]
+        case .blocked: [Table("blocked", BlockingTable.maximum, ["jid"], 200)]
+        case .texts: [Table("room", 1, ["subject"], 8192 + 100)]
         }
     }
 
     var modules: [any AccountModule] {
         switch self {
         // Without a roster everybody is asked what their client understands.
-        case .entities, .capabilityQueries: [DiscoModule()]
+        case .capabilityQueries, .capabilities: [DiscoModule()]
         default: [DiscoModule(), RosterModule(), RoomsModule(), BlockingModule()]
+        }
+    }
+
+    /// How many numbers of the flood share a stanza.
+    private var piece: Int {
+        switch self {
+        // As many items as the bytes and elements of an answer have room for.
+        case .roster: 30_000
+        case .blocked: 100
+        default: 1
         }
     }
 
@@ -114,13 +112,13 @@ enum Flood: String, CaseIterable, Codable {
                 try RosterTable(account: filled.id).replace(with: contacts, in: step)
                 try RosterTable(account: filled.id).setLoaded(true, in: step)
             }
-        case .openRequests, .openRequestsOfOne:
+        case .requests, .requestsOfOne:
             try filled.step { step in
                 try filled.account.listeners.set(
                     ListenerTable.requests, key: ListenerTable.key("ask", "urn:test"),
                     to: BoundedAccount.Silent().durable, in: step)
             }
-        case .subject:
+        case .texts, .occupants:
             try filled.step { step in
                 let (room, table) = (try JID("room@rooms.lit"), filled.account.rooms.table)
                 try table.want(
@@ -132,6 +130,20 @@ enum Flood: String, CaseIterable, Codable {
         }
     }
 
+    /// Makes a part of the flood.
+    func fill(_ filled: BoundedAccount, _ numbers: Range<Int>) throws {
+        let starts = stride(from: numbers.lowerBound, to: numbers.upperBound, by: piece)
+        switch self {
+        case .capabilities: for n in starts { try learn(filled, n) }
+        case .roster:
+            for start in starts { try list(filled, start..<min(start + piece, numbers.upperBound)) }
+            try filled.receive((numbers.upperBound - 200..<numbers.upperBound).lazy.map { push($0) })
+        default: try filled.receive(starts.lazy.map { stanza($0) })
+        }
+    }
+
+    // MARK: Stanzas
+
     /// A text of many bytes that is one character.
     private static func marks(_ bytes: Int) -> String {
         "e" + String(repeating: "\u{301}", count: (bytes - 1) / 2)
@@ -142,9 +154,13 @@ enum Flood: String, CaseIterable, Codable {
     /// One in ten is that long.
     private static func marks(_ bytes: Int, _ n: Int) -> String { n % 10 == 0 ? marks(bytes) : "short" }
 
-    /// The stanza with a number; nil where the flood is made by other means.
-    private func stanza(_ n: Int) -> String? {
+    private static let caps =
+        "<c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:evil' ver="
+
+    private func stanza(_ n: Int) -> String {
         switch self {
+        case .messagesOfOne: "<message from='evil@evil.lit/r\(n)' id='id\(n)'><body>x</body></message>"
+        case .messages: "<message from='s\(n)@evil.lit/x' id='1'><body>x</body></message>"
         case .invitations:
             """
             <message from='room\(n)@rooms.lit'><x xmlns='http://jabber.org/protocol/muc#user'>
@@ -158,75 +174,66 @@ enum Flood: String, CaseIterable, Codable {
             """
         case .unknownPresences:
             "<presence from='s\(n)@evil.lit/x'><status>\(Self.marks(4000, n))</status></presence>"
+        case .presences:
+            "<presence from='c\(n % 500)@contacts.lit/\(n / 500)'><status>away</status></presence>"
         case .resources:
             "<presence from='c1@contacts.lit/\(n)'><status>\(Self.marks(4000, n))</status></presence>"
+        case .occupants:
+            """
+            <presence from='room@rooms.lit/n\(n)'>\(Self.caps)'of one client'/>
+            <x xmlns='http://jabber.org/protocol/muc#user'><item affiliation='none' role='visitor'
+            jid='s\(n)@evil.lit/x'/></x></presence>
+            """
         case .capabilityQueries:
-            """
-            <presence from='evil@evil.lit/x'><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:evil'
-            ver='version \(n)'/></presence>
-            """
-        case .openRequests:
-            "<iq type='get' id='q' from='s\(n)@evil.lit'><ask xmlns='urn:test'/></iq>"
-        case .openRequestsOfOne:
+            "<presence from='evil@evil.lit/x'>\(Self.caps)'version \(n)'/></presence>"
+        case .requests: "<iq type='get' id='q' from='s\(n)@evil.lit/x'><ask xmlns='urn:test'/></iq>"
+        case .requestsOfOne:
             "<iq type='get' id='q\(n)' from='evil@evil.lit/r\(n)'><ask xmlns='urn:test'/></iq>"
-        case .subject:
+        case .answers: "<iq type='get' id='q\(n)' from='evil@evil.lit/r\(n)'><ask xmlns='urn:unknown'/></iq>"
+        case .blocked:
+            "<iq type='set' id='q\(n)'><block xmlns='urn:xmpp:blocking'>"
+                + (n..<n + piece).map { "<item jid='s\($0)@evil.lit'/>" }.joined() + "</block></iq>"
+        case .texts:
             """
             <message type='groupchat' from='room@rooms.lit/evil' id='s\(n)'>
             <subject>\(n)\(Self.marks(30_000))</subject></message>
             """
-        default: nil
+        case .capabilities, .roster: preconditionFailure("it is made of requests and answers")
         }
     }
 
-    /// Makes a part of the flood.
-    func fill(_ filled: BoundedAccount, _ numbers: Range<Int>) throws {
-        if stanza(0) != nil {
-            try filled.receive(numbers.lazy.compactMap { stanza($0) })
-            return
-        }
-        for start in stride(from: numbers.lowerBound, to: numbers.upperBound, by: 500) {
-            try fillTable(filled, start..<min(start + 500, numbers.upperBound))
-        }
+    /// Presence with capabilities that nobody knows, and the answer to the request for them.
+    private func learn(_ filled: BoundedAccount, _ n: Int) throws {
+        let feature = String(repeating: "f\(n)", count: n % 100 == 0 ? 20_000 : n % 10 == 0 ? 1500 : 20)
+        let info = DiscoInfo(identities: [], features: [feature])
+        let verification = info.verification?.string ?? ""
+        let from = "s\(n)@evil.lit/x"
+        try filled.receive(["<presence from='\(from)'>\(Self.caps)'\(verification)'/></presence>"])
+        let answer = info.element(node: ForeignText("urn:evil#\(verification)")).serialized()
+        let id = try filled.pendingRequest(of: CapabilitiesFetched.id)
+        try filled.receive(["<iq type='result' id='\(id)' from='\(from)'>\(answer)</iq>"])
+        try filled.takeOutbox()
     }
 
-    private func fillTable(_ filled: BoundedAccount, _ numbers: Range<Int>) throws {
-        switch self {
-        case .marks:
-            try filled.see(numbers.lazy.map { ("evil@evil.lit/r\($0)", "id\($0)") })
-        case .blocked:
-            let addresses = try numbers.map { try JID("s\($0)@evil.lit") }
-            try filled.step { try BlockingTable(account: filled.id).add(addresses, in: $0) }
-        case .senders: try filled.see(numbers.lazy.map { ("s\($0)@evil.lit/x", "1") })
-        default: try filled.step { step in for n in numbers { try fillRow(filled.account, n, in: step) } }
-        }
+    private func item(_ n: Int, isLong: Bool) -> String {
+        guard isLong else { return "<item jid='s\(n)@e.lit'/>" }
+        let groups = (0..<40).map { "<group>\($0)\(Self.text(300))</group>" }.joined()
+        return "<item jid='s\(n)@e.lit' name='\(Self.text(2000))'>\(groups)</item>"
     }
 
-    private func fillRow(_ account: Account, _ n: Int, in step: borrowing Step) throws {
-        let jid = try JID("s\(n)@evil.lit")
-        switch self {
-        case .capabilities:
-            let feature = String(repeating: "f\(n)", count: n % 1000 == 0 ? 20_000 : 20)
-            try CapabilityTable(account: account.id).learn(
-                "version \(n)", DiscoInfo(identities: [], features: [feature]), in: step)
-        case .presences:
-            let resource = try JID("c\(n % 500)@contacts.lit/\(n / 500)")
-            let presence = ContactPresence(jid: resource, show: nil, status: "away", priority: 0)
-            _ = try ContactPresenceTable(account: account.id).set(presence, in: step)
-        case .entities:
-            _ = try CapabilityTable(account: account.id).set(
-                JID("s\(n)@evil.lit/x"), "q07IKJEyjvHSyhy//CH0CxmKi8w=", in: step)
-        case .occupants:
-            let occupant = RoomOccupant(nick: "n\(n)", jid: jid, affiliation: .none, role: .visitor)
-            _ = try account.rooms.table.set(occupant, of: JID("room@rooms.lit"), in: step)
-        case .roster:
-            let isLong = n % 1000 == 0
-            let item = try Element(
-                parsing: """
-                    <item xmlns='jabber:iq:roster' jid='\(jid)' name='\(Self.text(isLong ? 2000 : 2))'>\
-                    \((0..<(isLong ? 40 : 1)).map { "<group>\($0)\(Self.text(isLong ? 300 : 3))</group>" }.joined())</item>
-                    """)
-            if let item = RosterItem(item) { _ = try RosterTable(account: account.id).set(item, in: step) }
-        default: break
-        }
+    /// The answer to the request for the roster in a new session.
+    private func list(_ filled: BoundedAccount, _ numbers: Range<Int>) throws {
+        try filled.step { try filled.account.beginModules(.session, in: $0) }
+        let id = try filled.pendingRequest(of: RosterFetched.id)
+        let items = numbers.map { item($0, isLong: $0 % 5000 == 0) }.joined()
+        try filled.receive(
+            ["<iq type='result' id='\(id)'><query xmlns='jabber:iq:roster' ver='v'>\(items)</query></iq>"])
+    }
+
+    private func push(_ n: Int) -> String {
+        """
+        <iq type='set' id='p\(n)'><query xmlns='jabber:iq:roster' ver='\(Self.text(n % 2 == 0 ? 1500 : 1000))'>
+        \(item(n, isLong: n % 100 == 0))</query></iq>
+        """
     }
 }

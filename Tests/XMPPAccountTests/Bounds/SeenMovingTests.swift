@@ -96,4 +96,29 @@ import XMPPCore
             #expect(try filled.see([("evil@evil.lit/2", id)]) == 0)
         }
     }
+
+    @Test(
+        "X22 no number that is stored with a mark or its sender ends the process",
+        arguments: [
+            "seen_sender SET newest", "seen_sender SET marks", "seen_sender SET heard", "seen SET seen_at",
+            "seen SET number", "seen_mark SET at",
+        ])
+    func alteredNumbers(column: String) async throws {
+        await #expect(processExitsWith: .success) { [column = column as String] in
+            for value in [Int64.min, -1, Int64.max] {
+                let folder = try TemporaryFolder()
+                let filled = try BoundedAccount(folder.path + "/store.db", [])
+                try filled.see(Self.messages(0..<20))
+                try SeenMovingTests().fill(filled)
+                try filled.step { _ = try $0.execute("UPDATE OR REPLACE \(column) = ?", value) }
+                try filled.see(Self.messages(0..<200))
+                try filled.step { while try filled.account.seen.move(in: $0) {} }
+                try filled.see(Self.messages(2000..<2200))
+                try filled.step { step in
+                    var walk = try filled.account.seen.beginForgetting(age: 1, archived: nil, in: step)
+                    while try filled.account.seen.forget(&walk, in: step) {}
+                }
+            }
+        }
+    }
 }

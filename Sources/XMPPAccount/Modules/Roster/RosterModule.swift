@@ -25,7 +25,7 @@ public struct RosterModule: AccountModule {
         module: "xmpp-roster",
         migrations: [
             RosterTable.script + ContactPresenceTable.script + SubscriptionTable.script,
-            SubscriptionTable.bounds,
+            SubscriptionTable.bounds, RosterTable.bounds,
         ],
         handlers: [RosterFetched.self, SubscriptionSent.self, SubscriptionUnsent.self])
 

@@ -26,6 +26,17 @@ struct RosterTable {
             PRIMARY KEY(account, jid)) WITHOUT ROWID;
         """
 
+    /// Texts that are there already get the bounds of new ones; a character has four bytes at most. Without a version the
+    /// server tells the whole roster again.
+    static let bounds = """
+        UPDATE roster SET version = NULL WHERE length(CAST(version AS BLOB)) > 1024 OR account IN (
+            SELECT account FROM roster_item
+            WHERE length(CAST(name AS BLOB)) > 1024 OR length(CAST(groups AS BLOB)) > 17000);
+        UPDATE roster_item SET name = substr(name, 1, 256) WHERE length(CAST(name AS BLOB)) > 1024;
+        UPDATE roster_item SET groups = '[]' WHERE length(CAST(groups AS BLOB)) > 17000;
+        UPDATE contact_presence SET status = substr(status, 1, 256) WHERE length(CAST(status AS BLOB)) > 1024;
+        """
+
     struct State {
         var version: ForeignText?
         var isVersioned: Bool

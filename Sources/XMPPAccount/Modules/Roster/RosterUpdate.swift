@@ -29,8 +29,10 @@ struct RosterUpdate {
         // RFC 6121 section 2.6.3: nothing changed since that version, or the changes follow as pushes.
         case .result(nil): try loaded(isWhole: false, in: step)
         case .result(let query?) where query.has(name: "query", namespace: Namespaces.roster):
-            let items = query.children("item", Namespaces.roster).compactMap { RosterItem($0) }
-            try roster.replace(with: items.prefix(RosterTable.maximumItems), in: step)
+            let items = query.children("item", Namespaces.roster)
+            // One after the other: an answer may hold 30 000.
+            let kept = items.lazy.compactMap { RosterItem($0) }.prefix(RosterTable.maximumItems)
+            try roster.replace(with: kept, in: step)
             if items.count > RosterTable.maximumItems { ignore(query, after: step) }
             try roster.setVersion(query["ver"].flatMap(\.token), in: step)
             try loaded(isWhole: true, in: step)

@@ -1,0 +1,146 @@
+import Synchronization
+
+/// Delivers events to any number of listeners, to each in order; a slow one delays nobody.
+final class EventHub: Sendable {
+    private struct State {
+        var next = 0
+        var listeners: [Int: Listener] = [:]
+        var isFinished = false
+    }
+
+    /// A listener to all or some of the events.
+    private struct Listener {
+        let take: @Sendable (AccountEvent) -> Void
+        let finish: @Sendable () -> Void
+    }
+
+    /// How many events wait for one listener that is slow or does not look; of more the oldest are dropped and logged.
+    static let waiting = 10_000
+    /// How many bytes these may have, as ``AccountEvent/weight`` estimates them. The newest event waits whatever it has.
+    static let waitingBytes = 2 << 20
+
+    private let state = Mutex(State())
+    private let configuration: AccountConfiguration
+
+    init(_ configuration: AccountConfiguration) { self.configuration = configuration }
+
+    /// - Parameter pick: What a listener gets of an event; nil for nothing.
+    func listen<Picked: Sendable>(
+        _ pick: @escaping @Sendable (AccountEvent) -> Picked?
+    ) -> AsyncStream<Picked> {
+        let key = state.withLock { state in
+            state.next += 1
+            return state.next
+        }
+        let queue = EventQueue<Picked> { [weak self] in
+            self?.state.withLock { _ = $0.listeners.removeValue(forKey: key) }
+        }
+        let configuration = configuration
+        let listener = Listener(
+            take: { [weak queue] event in
+                guard let picked = pick(event), let queue else { return }
+                let dropped = queue.append(picked, weight: event.weight)
+                for event in dropped { configuration.noteDropped(event) }
+            },
+            finish: { [weak queue] in queue?.finish() })
+        let isOpen = state.withLock { state in
+            if !state.isFinished { state.listeners[key] = listener }
+            return !state.isFinished
+        }
+        if !isOpen { queue.finish() }
+        return AsyncStream { await queue.next() }
+    }
+
+    func send(_ event: AccountEvent) {
+        configuration.note(event)
+        let listeners = state.withLock { Array($0.listeners.values) }
+        for listener in listeners { listener.take(event) }
+    }
+
+    func finish() {
+        let listeners = state.withLock { state in
+            state.isFinished = true
+            return Array(state.listeners.values)
+        }
+        for listener in listeners { listener.finish() }
+    }
+}
+
+/// The events that wait for one listener. `AsyncStream` limits their number and not their size.
+private final class EventQueue<Event: Sendable>: Sendable {
+    private struct State {
+        /// Nil before `first`: those were taken or dropped. Now and then they are removed together.
+        var events: [(event: Event, weight: Int)?] = []
+        var first = 0
+        var weight = 0
+        var waiters: [CheckedContinuation<Event?, Never>] = []
+        var isFinished = false
+
+        mutating func removeFirst() -> Event? {
+            guard first < events.count, let entry = events[first] else { return nil }
+            events[first] = nil
+            first += 1
+            weight -= entry.weight
+            if first > events.count / 2 {
+                events.removeFirst(first)
+                first = 0
+            }
+            return entry.event
+        }
+
+        var isTooLong: Bool {
+            let count = events.count - first
+            return count > EventHub.waiting || count > 1 && weight > EventHub.waitingBytes
+        }
+    }
+
+    private let state = Mutex(State())
+    private let onEnd: @Sendable () -> Void
+
+    /// - Parameter onEnd: Called when nobody can ask for an event any more.
+    init(onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+
+    deinit { onEnd() }
+
+    /// - Returns: The events that were dropped.
+    func append(_ event: Event, weight: Int) -> [Event] {
+        let (waiter, dropped) = state.withLock { state -> (CheckedContinuation<Event?, Never>?, [Event]) in
+            guard !state.isFinished else { return (nil, []) }
+            guard state.waiters.isEmpty else { return (state.waiters.removeFirst(), []) }
+            state.events.append((event, weight))
+            state.weight += weight
+            var dropped: [Event] = []
+            while state.isTooLong, let oldest = state.removeFirst() { dropped.append(oldest) }
+            return (nil, dropped)
+        }
+        waiter?.resume(returning: event)
+        return dropped
+    }
+
+    /// - Returns: The next event; nil once there are no more, and when the task was canceled.
+    func next() async -> Event? {
+        await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let event = state.withLock { state -> Event?? in
+                    if let event = state.removeFirst() { return event }
+                    if state.isFinished { return .some(nil) }
+                    state.waiters.append(continuation)
+                    return .none
+                }
+                if let event { continuation.resume(returning: event) }
+            }
+        } onCancel: {
+            finish()
+        }
+    }
+
+    /// No more events are appended; those that wait stay.
+    func finish() {
+        let waiters = state.withLock { state in
+            state.isFinished = true
+            defer { state.waiters = [] }
+            return state.waiters
+        }
+        for waiter in waiters { waiter.resume(returning: nil) }
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Glibc
+import Handlers
+import TestSupport
+import TestThreads
+import Testing
+
+@testable import XMPPAccount
+
+/// Processes of other users at the owner's socket. Where these tests do not run as root nobody can become another user: then
+/// they show only that the own user is answered.
+@Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct OwnerSocketTests {
+    private static let other: uid_t = 65534
+
+    private struct NoOwner: Error {
+        let code: Int32
+    }
+
+    /// Asks without looking at the process that answers.
+    ///
+    /// - Returns: The answer; nil when the other end closed the connection.
+    private static func ask(_ path: String) throws -> UInt8? {
+        let descriptor = socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        try #require(descriptor >= 0)
+        defer { close(descriptor) }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let connected = withUnsafePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        guard connected == 0 else { throw NoOwner(code: errno) }
+        var byte = OwnerQuestion.isAlive.rawValue
+        send(descriptor, &byte, 1, Int32(MSG_NOSIGNAL))
+        return recv(descriptor, &byte, 1, 0) == 1 ? byte : nil
+    }
+
+    /// A folder that other users can pass, and the path of a socket in it.
+    private func openFolder() throws -> (TemporaryFolder, String) {
+        let folder = try TemporaryFolder()
+        try #require(chmod(folder.path, 0o777) == 0)
+        return (folder, folder.path + "/s")
+    }
+
+    private func listen(_ path: String, _ body: () async throws -> Void) async throws -> Int {
+        let asked = Kept(0)
+        let stop = try WakeSignal()
+        let thread = try OwnerSocket(path: path, beside: path).answer(until: stop) { _ in
+            asked.withLock { $0 += 1 }
+            return .keeping
+        }
+        try await body()
+        stop.raise()
+        thread.join()
+        return asked.withLock { $0 }
+    }
+
+    @Test("X22 the owner does not answer a process of another user, and is not asked by it")
+    func foreignAsker() async throws {
+        let (folder, path) = try openFolder()
+        let asked = try await listen(path) {
+            #expect(try Self.ask(path) == OwnerAnswer.keeping.rawValue)
+            try #require(chmod(path, 0o666) == 0)
+            guard geteuid() == 0 else { return }
+            await #expect(processExitsWith: .success) { [path = path as String] in
+                try #require(setuid(Self.other) == 0)
+                try #require(try Self.ask(path) == nil)
+            }
+        }
+        #expect(asked == 1)
+        withExtendedLifetime(folder) {}
+    }
+
+    @Test("X22 a process of another user at the owner's socket is not believed")
+    func foreignOwner() async throws {
+        let (folder, path) = try openFolder()
+        func ask() -> OwnerAnswer? {
+            OwnerSocket.ask(.isAlive, path: path, beside: path, milliseconds: 10_000)
+        }
+        _ = try await listen(path) { #expect(ask() == .keeping) }
+        guard geteuid() == 0 else { return }
+        unlink(path)
+        let done = folder.path + "/done"
+        async let impostor = #expect(processExitsWith: .success) {
+            [path = path as String, done = done as String] in
+            try #require(setuid(Self.other) == 0)
+            let stop = try WakeSignal()
+            let thread = try OwnerSocket(path: path, beside: path).answer(until: stop) { _ in .keeping }
+            try await eventually("the test is done") { access(done, F_OK) == 0 }
+            stop.raise()
+            thread.join()
+        }
+        try await eventually("the other user listens") {
+            (try? Self.ask(path)) == OwnerAnswer.keeping.rawValue
+        }
+        // Its file looks like the owner's own: only the process behind it does not.
+        #expect(chown(path, 0, 0) == 0 && chmod(path, 0o600) == 0)
+        #expect(try Self.ask(path) == OwnerAnswer.keeping.rawValue)
+        #expect(ask() == nil)
+        #expect(FileManager.default.createFile(atPath: done, contents: nil))
+        _ = await impostor
+    }
+}
