@@ -40,9 +40,10 @@ struct BacklogTests {
         // A machine that is very busy may let one be killed; nothing is lost by that either.
         let wakes = result.wakes.count + settling.count
         #expect(wakes > 2, "one wake had time enough, so nothing was shown about leaving something")
-        #expect(
-            wakes == result.wakes.shortOfTime + settling.shortOfTime + result.wakes.killed + settling.killed
-                + 2)
+        let early =
+            result.wakes.shortOfTime + settling.shortOfTime + result.wakes.killed + settling.killed
+        // The last one of each may have been done just when its time was over.
+        #expect((0...2).contains(wakes - early), "\(early) of \(wakes)")
     }
 
     @Test("W3 messages and answers that waited are done, and what is pending is left alone: Prosody")

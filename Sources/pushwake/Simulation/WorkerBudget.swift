@@ -64,8 +64,9 @@ final class WorkerBudget: Sendable {
 
     private func watch() {
         let begin = ContinuousClock.now
+        var last: ProcessorWait?
         while process.isRunning {
-            if let excess = excess(since: begin) {
+            if let excess = excess(since: begin, &last) {
                 // First: whoever sees the process dead asks why.
                 found.withLock { $0 = excess }
                 process.signal(SIGKILL)
@@ -75,13 +76,18 @@ final class WorkerBudget: Sendable {
         }
     }
 
-    private func excess(since begin: ContinuousClock.Instant) -> Excess? {
+    /// - Parameter last: The look before, once it has lived too long.
+    private func excess(since begin: ContinuousClock.Instant, _ last: inout ProcessorWait?) -> Excess? {
         if let limit = limits.mebibytes, ProcessMemory.peakKibibytes(of: process.processID) > limit * 1024 {
             return .memory
         }
         guard let limit = limits.time, case let age = ContinuousClock.now - begin, age > limit else {
             return nil
         }
-        return age - ProcessorWait.longest(of: process.processID) > limit ? .time : nil
+        let now = ProcessorWait(of: process.processID)
+        defer { last = now }
+        guard age - now.longest > limit else { return nil }
+        // One that waits at this moment has waited for longer than its figure says, until it runs again.
+        return !now.isReady || last.map { $0.used < now.used } ?? false ? .time : nil
     }
 }
