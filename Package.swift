@@ -164,7 +164,7 @@ let package = Package(
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
-        .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "XMPPCore"]),
+        .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "TestThreads", "XMPPCore"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",

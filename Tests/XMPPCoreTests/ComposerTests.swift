@@ -1,10 +1,11 @@
 import ParserVerifier
+import TestThreads
 import Testing
 
 @testable import XMPPCore
 
 /// Normalization form C beside that of the standard library, in public `UTF8Span`.
-@Suite struct ComposerTests {
+@Suite(.ownThread) struct ComposerTests {
     /// Whether it is composed, and the same text as before: only one form is both.
     private func isRight(_ text: [Unicode.Scalar]) -> Bool {
         var composer = Composer()

@@ -1,11 +1,12 @@
 import Foundation
+import TestThreads
 import Testing
 import ParserVerifier
 
 @testable import XMPPCore
 
 /// RFC 7622, by table.
-@Suite struct JIDTests {
+@Suite(.ownThread) struct JIDTests {
     struct Valid: CustomTestStringConvertible, Sendable {
         let text: String
         let local: String?

@@ -1,9 +1,10 @@
 import ParserVerifier
+import TestThreads
 import Testing
 import XMPPCore
 
 /// What cannot be read inside a first-level element costs that element, or the member of a list in it, and nothing else.
-@Suite struct StreamParserRefusalTests {
+@Suite(.ownThread) struct StreamParserRefusalTests {
     /// What costs only the element that it stands in.
     static let refusals: [StreamParserHostileTests.Attack] = [
         .init(

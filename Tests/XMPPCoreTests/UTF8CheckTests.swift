@@ -1,10 +1,11 @@
 import ParserVerifier
+import TestThreads
 import Testing
 
 @testable import XMPPCore
 
 /// Runs of characters beyond ASCII are checked eight bytes at a time: no other bytes may pass than one by one.
-@Suite struct UTF8CheckTests {
+@Suite(.ownThread) struct UTF8CheckTests {
     /// The first and the last of each row of table 3-7 of Unicode, and two marks.
     private static let characters: [[UInt8]] = [
         [0xC2, 0x80], [0xDF, 0xBF], [0xE0, 0xA0, 0x80], [0xE0, 0xBF, 0xBF], [0xE1, 0x80, 0x80],
