@@ -71,7 +71,10 @@ final class Pair {
 
     func take(_ messages: [Message], _ side: Side) throws {
         try side.store.step { step in
-            for message in messages { try OmemoArrival(service: side.omemo, message: message).take(in: step) }
+            for message in messages {
+                let received = MessageReceived(account: side.account, message: message)
+                try OmemoArrival(service: side.omemo, received: received).take(in: step)
+            }
         }
     }
 

@@ -37,6 +37,13 @@ public struct PendingIQTable: Sendable {
             DROP INDEX request_session;
             CREATE INDEX request_session ON request(account, session, handler);
             """,
+            // What an answer that is to be handled later has told: its place among all that arrived in the session, and
+            // the outcome with which its handler ends. Its deadline never comes.
+            """
+            ALTER TABLE request ADD COLUMN number INTEGER;
+            ALTER TABLE request ADD COLUMN outcome INTEGER;
+            CREATE INDEX request_number ON request(account, number) WHERE number IS NOT NULL;
+            """,
         ])
 
     /// One request that waits.
@@ -49,6 +56,8 @@ public struct PendingIQTable: Sendable {
         public let handler: HandlerID
         /// What becomes of the handler when the time is over.
         public var timeoutPolicy = TimeoutPolicy.call
+        /// The place of an answer that is to be handled later among all that arrived in the session; nil without one.
+        package var number: UInt32?
     }
 
     /// What becomes of a handler whose request is not answered in time.
@@ -101,6 +110,9 @@ public struct PendingIQTable: Sendable {
 
     /// Finds and removes the request that an IQ of type `result` or `error` answers.
     ///
+    /// A request whose answer is to be handled later (``hold(_:session:outcome:in:)``) has been answered: for any other
+    /// answer it is unknown.
+    ///
     /// - Parameters:
     ///   - iq: The answer.
     ///   - own: The account's own address, full once a resource is bound.
@@ -108,7 +120,15 @@ public struct PendingIQTable: Sendable {
     /// - Returns: The request with its handler, or why there is none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
-        guard let request = try find(iq.id, in: step) else { return .unknown }
+        try take(answer: iq, number: nil, own: own, in: step)
+    }
+
+    /// - Parameter number: The answer's place among all that arrived in the session, when it was there before and was to be
+    ///   handled later.
+    package func take(
+        answer iq: IQ, number: UInt32?, own: JID, in step: borrowing Step
+    ) throws(HandlerError) -> Match {
+        guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
         guard PeerRule.accepts(from: iq.from, asked: request.peer, account: own, isError: iq.type == .error)
         else {
             return .refused
@@ -116,6 +136,42 @@ public struct PendingIQTable: Sendable {
         try remove(request.stanzaID, in: step)
         return .request(request)
     }
+
+    // MARK: Answers that are handled later
+
+    /// Puts a request back whose answer is to be handled later: its time stands still, and only the same answer is taken.
+    ///
+    /// - Parameters:
+    ///   - request: What ``take(answer:number:own:in:)`` gave, with the answer's number.
+    ///   - session: The session in which the answer arrived.
+    ///   - outcome: With what its handler ends.
+    ///   - step: The step.
+    package func hold(
+        _ request: Request, session: Int64, outcome: Outcome, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO request(account, stanza_id, peer, session, handler, deadline, on_timeout, number, outcome)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """, account, request.stanzaID, request.peer?.description, session, request.handler, Int64.max,
+            request.timeoutPolicy.rawValue, request.number.map(Int64.init), outcome.rawValue)
+    }
+
+    /// Finds and removes the request whose answer has that number and is handled now.
+    ///
+    /// - Returns: Its handler, and with what it ends; nil when it was no answer, or its request was given up.
+    package func takeHeld(
+        number: UInt32, in step: borrowing Step
+    ) throws(HandlerError) -> (handler: HandlerID, outcome: Outcome)? {
+        let held = try step.first(
+            "DELETE FROM request WHERE account = ? AND number = ? RETURNING handler, outcome", account, number
+        ) { (row) throws(HandlerError) in
+            (HandlerID(rawValue: row.integer(0)), Outcome(rawValue: row.integer(1)) ?? .result)
+        }
+        return held
+    }
+
+    // MARK: Canceling, and what never comes
 
     /// Finds and removes the request with that id, or the one that goes on for it, to cancel it.
     ///
@@ -160,7 +216,7 @@ public struct PendingIQTable: Sendable {
     {
         let expired = try step.all(
             """
-            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND deadline <= ?
+            SELECT stanza_id, peer, handler, on_timeout, number FROM request WHERE account = ? AND deadline <= ?
             ORDER BY deadline, stanza_id LIMIT ?
             """, account, liveTime, limit, read: Self.read)
         for request in expired { try remove(request.stanzaID, in: step) }
@@ -180,7 +236,7 @@ public struct PendingIQTable: Sendable {
     {
         let lost = try step.all(
             """
-            SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND session = ?
+            SELECT stanza_id, peer, handler, on_timeout, number FROM request WHERE account = ? AND session = ?
             ORDER BY handler LIMIT ?
             """, account, session, limit, read: Self.read)
         for request in lost { try remove(request.stanzaID, in: step) }
@@ -203,7 +259,7 @@ public struct PendingIQTable: Sendable {
         // By handler, not by account and then sorted: the rows of other accounts are passed once, this one's read once.
         let requests = try step.all(
             """
-            SELECT stanza_id, peer, handler, on_timeout FROM request
+            SELECT stanza_id, peer, handler, on_timeout, number FROM request
             WHERE +account = ? AND handler > ? AND handler <= ? ORDER BY handler LIMIT ?
             """, account, last, newest, limit, read: Self.read)
         for request in requests { try remove(request.stanzaID, in: step) }
@@ -230,14 +286,14 @@ public struct PendingIQTable: Sendable {
         try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
             row.optionalQuantity(0)
-        } ?? nil
+        }.flatMap { $0 == .max ? nil : $0 }
     }
 
     // MARK: Rows
 
     private func find(_ id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
-            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = ? AND stanza_id = ?",
+            "SELECT stanza_id, peer, handler, on_timeout, number FROM request WHERE account = ? AND stanza_id = ?",
             account, id,
             read: Self.read)
     }
@@ -246,7 +302,7 @@ public struct PendingIQTable: Sendable {
     private func successor(of id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             """
-            SELECT stanza_id, peer, handler, on_timeout FROM request
+            SELECT stanza_id, peer, handler, on_timeout, number FROM request
             WHERE account = ?1 AND stanza_id > ?2 || '/' AND stanza_id < ?2 || '/:'
             """, account, id, read: Self.read)
     }
@@ -266,6 +322,7 @@ public struct PendingIQTable: Sendable {
         }
         return Request(
             stanzaID: row.foreignText(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
-            timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call)
+            timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call,
+            number: row.optionalInteger(4).map { UInt32(truncatingIfNeeded: $0) })
     }
 }

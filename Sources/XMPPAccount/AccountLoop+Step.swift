@@ -155,10 +155,11 @@ extension AccountLoop {
     ///
     /// - Returns: When the next one is due; nil when none is open.
     private func refuseUnanswered(liveTime: Int64, in step: borrowing Step) throws -> Int64? {
-        for error in try account.inboundRequests.takeExpired(
+        for request in try account.inboundRequests.takeExpired(
             liveTime: liveTime, limit: Self.batchLimit, in: step)
         {
-            try account.reply(error.element, in: step)
+            try account.markHandled(request, in: step)
+            try account.reply(InboundRequestTable.refusal(to: request).element, in: step)
         }
         return try account.inboundRequests.nextDeadline(in: step)
     }

@@ -135,5 +135,9 @@ extension Account {
                 UNIQUE(account, digest));
             CREATE INDEX seen_sender_heard ON seen_sender(account, heard, id);
             """,
+            """
+            -- The request's place among the stanzas of the session, when it is to be handled later, see `deferred`.
+            ALTER TABLE inbound_request ADD COLUMN number INTEGER;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

@@ -28,6 +28,8 @@ public struct IQReply: Sendable {
     public let iq: IQ
     /// How the request ended: switch over it.
     public let outcome: Outcome
+    /// While it is being delivered.
+    var delivery: Deferral?
 }
 
 extension IQReply: RestorableContext {

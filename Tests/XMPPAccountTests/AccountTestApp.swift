@@ -28,7 +28,7 @@ enum TestApp {
                 Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
                 Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
                 RoomNoted.self,
-            ] + ContactsApp.handlers)
+            ] + ContactsApp.handlers + DeferralApp.handlers)
     }
 
     /// What servers were told to be handled last, by names of tests.

@@ -135,6 +135,25 @@ public struct Step: ~Copyable {
         return try transaction.end(id, outcome, overrides: overrides, context: .given(context))
     }
 
+    /// Calls a handler and ends it, unless it waits on.
+    ///
+    /// - Parameter staysIf: Asked when the handler has run without an error: whether it is called again later, so that this
+    ///   call was not its end. What it did commits all the same.
+    @discardableResult
+    package func end<Context: Sendable>(
+        _ id: HandlerID, _ outcome: Outcome, with context: Context, staysIf: () throws -> Bool
+    ) throws -> Disposition {
+        try transaction.end(
+            id, outcome, overrides: Record(), context: .given(context), staysIf: staysIf)
+    }
+
+    /// Ends a handler that has run and waits on, without another call.
+    ///
+    /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
+    package func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
+        try transaction.endWithoutCall(id, outcome)
+    }
+
     /// Calls a standing handler, which stays.
     ///
     /// When the handler cannot run now, the call (not the handler) waits or is set aside in a row of its own.

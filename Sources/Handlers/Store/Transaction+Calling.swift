@@ -17,23 +17,35 @@ extension Transaction {
         }
     }
 
+    /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
+    ///   its end.
     func end(
-        _ id: HandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource
+        _ id: HandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource,
+        staysIf: () throws -> Bool = { false }
     ) throws -> Disposition {
         try attempt(
             StoredCall(outcome, overrides: overrides), context.given,
             take: {
                 try take(
                     id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state <> 3"
+                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state <> 3"
                 )
             },
             run: { stored, input in
                 try invoke(stored, overrides: overrides, context: context, input: &input)
-                try bury(id, stored, outcome, nil)
+                if try staysIf() { try putBack(id, stored) } else { try bury(id, stored, outcome, nil) }
                 try Failpoint.afterHandler.hit()
             },
             setAside: { stored, aside in try keep(id, aside) })
+    }
+
+    /// Ends a handler that has run and waits on, without another call.
+    func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
+        let stored = try take(
+            id,
+            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state = 0"
+        )
+        try bury(id, stored, outcome, nil)
     }
 
     func callStanding(_ id: HandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
@@ -200,6 +212,13 @@ extension Transaction {
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
+    }
+
+    /// The row of a handler that was taken, as it was when it was bound.
+    private func putBack(_ id: HandlerID, _ stored: StoredHandler) throws(HandlerError) {
+        try connection.execute(
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
+            [id, stored.name, stored.version, stored.arguments, stored.alternative, now, stored.trace])
     }
 
     func bury(

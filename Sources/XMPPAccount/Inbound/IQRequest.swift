@@ -15,6 +15,8 @@ public struct IQRequest: Sendable {
     public let account: Account
     /// The request, of type `get` or `set`.
     public let iq: IQ
+    /// While it is being delivered.
+    var delivery: Deferral?
 
     /// Answers with a result, once (RFC 6120 section 8.2.3).
     ///
@@ -37,12 +39,7 @@ public struct IQRequest: Sendable {
     }
 
     private func close(with answer: IQ, in step: borrowing Step) throws {
-        guard try account.inboundRequests.close(iq, in: step) else {
-            throw AccountError(
-                .alreadyAnswered,
-                "the request '\(iq.id)' was answered before, its time is over or its session is lost; answer each request once"
-            )
-        }
+        guard try account.closeRequest(iq, in: step) else { throw InboundRequestTable.alreadyAnswered(iq) }
         try account.reply(answer.element, in: step)
         account.wakeAfterCommit(step)
     }

@@ -17,14 +17,14 @@ extension InboundStep {
                 AccountError(.streamError, "the server ended the stream with an error that cannot be read"))
         }
         // 1. Count.
-        guard try arrive(isCounted: isCounted, in: step).isDue else { return }
+        guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)
         try account.archive.noteUnread(refused.root, in: step)
         if let reply = refused.reply {
             // 4. RFC 6120 section 8.2.3: every request is answered.
             try account.reply(reply, in: step)
         } else if refused.unreadable.isEmpty {
-            try endRequest(refused.root, refused.description, in: step)
+            try endRequest(refused.root, refused.description, arrival, in: step)
         }
     }
 
@@ -34,7 +34,9 @@ extension InboundStep {
 
     /// 2. Match an answer that cannot be understood to its request, 3. invoke the handler with an error of our own making:
     /// no other answer will come.
-    mutating func endRequest(_ answer: Element, _ reason: String, in step: borrowing Step) throws {
+    mutating func endRequest(
+        _ answer: Element, _ reason: String, _ arrival: Arrival, in step: borrowing Step
+    ) throws {
         guard answer.name == "iq", let type = answer["type"].flatMap(IQ.Kind.init), !type.isRequest else {
             return
         }
@@ -44,7 +46,7 @@ extension InboundStep {
             children: [.element(error.element(in: answer.namespace))])
         iq["type"] = ForeignText(IQ.Kind.error.rawValue)
         guard let read = try? IQ(element: iq) else { return }
-        try match(read, in: step)
+        try match(read, arrival, in: step)
     }
 
     // MARK: The end of reading
@@ -64,7 +66,7 @@ extension InboundStep {
     private mutating func passDamage(_ error: StreamParserError, in step: borrowing Step) throws {
         let damage = SessionTable.Damage(position: management.position, error)
         guard try account.sessions.meet(damage, in: step) else { return }
-        guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step).isDue
+        guard let root = error.element, Stanza.isStanza(root), try arrive(isCounted: true, in: step) != nil
         else {
             return
         }

@@ -46,8 +46,8 @@ struct InboundStep {
     private mutating func process(_ element: Element, isCounted: Bool, in step: borrowing Step) throws {
         if Stanza.isStanza(element) {
             // 1. Count.
-            let arrival = try arrive(isCounted: isCounted, in: step)
-            if arrival.isDue { try processStanza(element, arrival.number, in: step) }
+            guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
+            try processStanza(element, arrival, in: step)
         } else if element.namespace == Namespaces.sm {
             try processManagement(element, in: step)
         } else if let error = StreamError(element) {
@@ -58,19 +58,27 @@ struct InboundStep {
 
     /// 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
     ///
-    /// - Returns: Whether it is to be taken in now, and its place among all that arrived in this session; nil when they are
-    ///   not counted.
-    mutating func arrive(isCounted: Bool, in step: borrowing Step) throws -> (
-        isDue: Bool, number: HandledCount?
-    ) {
-        guard isManaged && isCounted else { return (true, nil) }
+    /// - Returns: Nil for one that is handled already.
+    mutating func arrive(isCounted: Bool, in step: borrowing Step) throws -> Arrival? {
+        guard isManaged && isCounted else { return Arrival() }
         switch management.arrive(now: now) {
-        case .new(let number): return (true, number)
+        case .new(let number): return Arrival(delivery: Deferral(receipt(number)))
         case .again(let number):
             _ = try account.sessions.settle(receipt(number), in: step)
-            return (true, number)
-        case .copy: return (false, nil)
+            return Arrival(delivery: Deferral(receipt(number)), isRepeated: true)
+        case .copy: return nil
         }
+    }
+
+    /// A stanza that is to be taken in now.
+    struct Arrival {
+        /// Nil when stanzas are not counted.
+        var delivery: Deferral?
+        /// Whether it was delivered before the stream was resumed, and was to be handled later.
+        var isRepeated = false
+
+        /// Its place among all that arrived in this session, when it was delivered before.
+        var repeatedNumber: UInt32? { isRepeated ? delivery?.receipt.number : nil }
     }
 
     // MARK: Stanzas
@@ -79,15 +87,27 @@ struct InboundStep {
         DeferredStanza(session: session, number: number.rawValue)
     }
 
+    /// Whether a handler left the stanza to be handled later. One that threw after it had asked for that has not.
+    private func isDeferred(_ delivery: Deferral?, in step: borrowing Step) throws(HandlerError) -> Bool {
+        guard let delivery, delivery.mayBeDeferred else { return false }
+        return try account.sessions.isDeferred(delivery.receipt, in: step)
+    }
+
+    /// - Returns: The stanza's place when a handler left it to be handled later.
+    private mutating func postponed(_ arrival: Arrival, in step: borrowing Step) throws -> UInt32? {
+        guard let delivery = arrival.delivery, try isDeferred(delivery, in: step) else { return nil }
+        management.postpone(HandledCount(rawValue: delivery.receipt.number))
+        return delivery.receipt.number
+    }
+
     /// Takes note of deferred stanzas that were handled since, by whatever process.
     mutating func findDeferred(now: Int64, in step: borrowing Step) throws {
         guard management.hasDeferred else { return }
         management.setDeferred(try account.sessions.deferred(session: session, in: step), now: now)
     }
 
-    /// - Parameter number: The stanza's place among all that arrived in this session; nil when they are not counted.
     private mutating func processStanza(
-        _ element: Element, _ number: HandledCount?, in step: borrowing Step
+        _ element: Element, _ arrival: Arrival, in step: borrowing Step
     ) throws {
         let stanza: Stanza?
         do throws(StanzaFormatError) {
@@ -97,38 +117,56 @@ struct InboundStep {
             // 4. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
             guard error.code != .malformedAddress else { return }
             if let reply = error.reply(to: element) { return try account.reply(reply, in: step) }
-            return try endRequest(element, error.description, in: step)
+            return try endRequest(element, error.description, arrival, in: step)
         }
         switch stanza {
-        case .iq(let iq) where iq.type.isRequest: try answer(iq, in: step)
-        case .iq(let iq): try match(iq, in: step)
-        case .message(let message): try deliver(message, number, in: step)
-        case .presence(let presence):
-            try account.showModules(in: step) { module in
-                try module.receive(presence, for: account, in: step)
-                return false
-            }
+        case .iq(let iq) where iq.type.isRequest: try answer(iq, arrival, in: step)
+        case .iq(let iq): try match(iq, arrival, in: step)
+        case .message(let message): try deliver(message, arrival, in: step)
+        case .presence(let presence): try deliver(presence, arrival, in: step)
         case nil: break
         }
     }
 
     /// 2. Match an answer to its request, 3. invoke the handler. An answer that matches nothing is never answered.
-    mutating func match(_ iq: IQ, in step: borrowing Step) throws {
-        guard case .request(let request) = try account.requests.take(answer: iq, own: own, in: step) else {
-            return
+    mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
+        let match = try account.requests.take(
+            answer: iq, number: arrival.repeatedNumber, own: own, in: step)
+        guard case .request(var request) = match else { return }
+        let outcome: Outcome = iq.type == .error ? .error : .result
+        let context = IQReply(
+            account: account, iq: iq, outcome: IQReply.Outcome(iq), delivery: arrival.delivery)
+        let disposition = try step.end(request.handler, outcome, with: context) {
+            try isDeferred(arrival.delivery, in: step)
         }
-        let context = IQReply(account: account, iq: iq, outcome: IQReply.Outcome(iq))
-        let disposition = try step.end(
-            request.handler, iq.type == .error ? .error : .result, with: context)
         try report(disposition, request.handler, "answer to request \(iq.id)", in: step)
+        guard let number = try postponed(arrival, in: step) else { return }
+        request.number = number
+        try account.requests.hold(request, session: session, outcome: outcome, in: step)
+    }
+
+    /// 3. Invoke the listeners to presence, behind the modules. What comes again, they know, and what came behind it.
+    private mutating func deliver(_ presence: Presence, _ arrival: Arrival, in step: borrowing Step) throws {
+        if !arrival.isRepeated {
+            try account.showModules(in: step) { module in
+                try module.receive(presence, for: account, in: step)
+                return false
+            }
+        }
+        let context = PresenceReceived(account: account, presence: presence, delivery: arrival.delivery)
+        for handler in try account.listeners.handlers(of: ListenerTable.presence, in: step) {
+            let disposition = try step.call(handler, with: context)
+            try report(
+                disposition, handler, "presence of \(presence.from?.description ?? "the server")", in: step)
+        }
+        _ = try postponed(arrival, in: step)
     }
 
     /// 3. Invoke the listeners, unless the message is a copy.
     private mutating func deliver(
-        _ message: Message, _ number: HandledCount?, in step: borrowing Step
+        _ message: Message, _ arrival: Arrival, in step: borrowing Step
     ) throws {
-        let delivery = number.map { Deferral(receipt($0)) }
-        guard var context = try unwrapped(message, delivery, in: step),
+        guard var context = try unwrapped(message, arrival.delivery, in: step),
             try account.seen.isNew(context, in: step), try !takenByModule(context, in: step)
         else { return }
         context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
@@ -136,12 +174,8 @@ struct InboundStep {
             let disposition = try step.call(handler, with: context)
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
-        // A handler that threw after it had asked for that has not.
-        guard let number, let delivery, delivery.mayBeDeferred,
-            try account.sessions.isDeferred(delivery.receipt, in: step)
-        else { return }
-        management.postpone(number)
-        try account.seen.postpone(context, number: number.rawValue, in: step)
+        guard let number = try postponed(arrival, in: step) else { return }
+        try account.seen.postpone(context, number: number, in: step)
         try account.keepPlace(of: context, in: step)
     }
 
@@ -203,7 +237,7 @@ struct InboundStep {
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
     /// answered with service-unavailable), unless a handler answers.
-    private mutating func answer(_ iq: IQ, in step: borrowing Step) throws {
+    private mutating func answer(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
         if let answer = try answerOfModule(iq, in: step) {
             let reply =
                 switch answer {
@@ -214,7 +248,7 @@ struct InboundStep {
             return
         }
         if let handler = try account.listeners.handler(for: iq, in: step) {
-            return try serve(iq, with: handler, in: step)
+            return try serve(iq, arrival, with: handler, in: step)
         }
         let isPing = iq.type == .get && iq.payload?.has(name: "ping", namespace: Namespaces.ping) == true
         let reply = isPing ? iq.result() : iq.errorReply(StanzaError(.serviceUnavailable))
@@ -233,29 +267,43 @@ struct InboundStep {
     }
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
-    private mutating func serve(_ iq: IQ, with handler: HandlerID, in step: borrowing Step) throws {
-        guard try account.inboundRequests.hasRoom(for: iq, in: step) else {
-            if let reply = iq.errorReply(StanzaError(.resourceConstraint)) {
-                try account.reply(reply.element, in: step)
-            }
-            return
-        }
-        guard try account.inboundRequests.open(iq, liveTime: account.currentLiveTime(in: step), in: step)
-        else {
-            // The sender has used the id of a request that is not answered yet: the answers could not be told apart.
-            if let reply = iq.errorReply(StanzaError(.conflict)) {
+    private mutating func serve(
+        _ iq: IQ, _ arrival: Arrival, with handler: HandlerID, in step: borrowing Step
+    ) throws {
+        if let condition = try refusal(of: iq, arrival, in: step) {
+            if let reply = iq.errorReply(StanzaError(condition)) {
                 try account.reply(reply.element, in: step)
             }
             return
         }
         opensRequests = true
-        let request = IQRequest(account: account, iq: iq)
+        let request = IQRequest(account: account, iq: iq, delivery: arrival.delivery)
         let disposition = try step.call(handler, with: request)
         try report(
             disposition, handler, "request \(iq.id) of \(iq.from?.description ?? "the server")", in: step)
-        guard case .quarantined = disposition, try account.inboundRequests.close(iq, in: step) else { return }
+        if let number = try postponed(arrival, in: step) {
+            try account.inboundRequests.postpone(iq, number: number, in: step)
+        }
+        guard case .quarantined = disposition, try account.closeRequest(iq, in: step) else { return }
         let error = StanzaError(.internalServerError)
         try account.reply(InboundRequestTable.refusal(to: iq.from, id: iq.id, error).element, in: step)
+    }
+
+    /// Opens a request for an answer, unless it is open because it was to be handled later.
+    ///
+    /// - Returns: Why it cannot be served; nil when it is open.
+    private func refusal(
+        of iq: IQ, _ arrival: Arrival, in step: borrowing Step
+    ) throws -> StanzaError.Condition? {
+        if let number = arrival.repeatedNumber,
+            try account.inboundRequests.isOpen(iq, number: number, in: step)
+        {
+            return nil
+        }
+        guard try account.inboundRequests.hasRoom(for: iq, in: step) else { return .resourceConstraint }
+        let liveTime = try account.currentLiveTime(in: step)
+        // The sender has used the id of a request that is not answered yet: the answers could not be told apart.
+        return try account.inboundRequests.open(iq, liveTime: liveTime, in: step) ? nil : .conflict
     }
 
     /// Reports a handler that did not run to its end.

@@ -7,6 +7,8 @@ package struct ListenerTable: Sendable {
 
     /// Listeners to every message.
     static let messages = "message"
+    /// Listeners to every presence.
+    static let presence = "presence"
     /// Those that answer requests, by the payload.
     static let requests = "iq"
 

@@ -1,0 +1,74 @@
+public import Handlers
+public import XMPPCore
+
+/// The context of a standing handler that listens to presence; see ``Account/listenToPresence(as:_:)``.
+///
+/// ```swift
+/// @Handler("door.presence")
+/// static func seen(_ call: borrowing Call<PresenceReceived>) throws {
+///     guard call.presence.type == nil, let from = call.presence.from else { return }
+///     try call.step.execute("INSERT INTO visit(jid, at) VALUES (?, ?)", from.bare.description, call.step.now)
+/// }
+/// ```
+public struct PresenceReceived: Sendable {
+    /// The account that received it.
+    public let account: Account
+    /// The presence, of whatever type, errors too.
+    public let presence: Presence
+    /// While it is being delivered.
+    var delivery: Deferral?
+}
+
+extension PresenceReceived: RestorableContext {
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] { Serializer().bytes(presence.element) }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let element = try Element(
+            stored: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
+        self.init(account: try Account.serving(environment), presence: try Presence(element: element))
+    }
+}
+
+extension Account {
+    /// Lets a stored handler receive every presence, in whatever process receives it, behind the modules: what a
+    /// subscription or a contact's going means, the roster has noted by then.
+    ///
+    /// ```swift
+    /// try await account.listenToPresence(as: "door", Door.Seen().durable)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - key: Names this listener; the same key replaces it, so a program may call this at every start.
+    ///   - handler: Called once for each presence, inside the step that counts it.
+    /// - Throws: ``AccountError`` `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
+    public func listenToPresence(as key: String, _ handler: Durable<PresenceReceived>) async throws {
+        try await perform { step in try self.listenToPresence(as: key, handler, in: step) }
+    }
+
+    /// Lets a stored handler receive every presence, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - key: Names this listener; the same key replaces it.
+    ///   - handler: Called once for each presence, inside the step that counts it.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func listenToPresence(
+        as key: String, _ handler: Durable<PresenceReceived>, in step: borrowing Step
+    ) throws {
+        try listeners.set(ListenerTable.presence, key: key, to: handler, in: step)
+    }
+
+    /// Ends what ``listenToPresence(as:_:)`` began.
+    ///
+    /// - Parameters:
+    ///   - key: The listener's name.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when nobody listened under that key.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func stopListeningToPresence(as key: String, in step: borrowing Step) throws -> Bool {
+        try listeners.remove(ListenerTable.presence, key: key, in: step)
+    }
+}
