@@ -144,6 +144,18 @@ public struct AccountConfiguration: Sendable {
     public var recognizesCopiesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true
+    /// Asked before each login, once the server is reached, whether to resume the session that is stored (nil where there is
+    /// none that can be), to bind a new one, or to wait; nil resumes where that is possible.
+    ///
+    /// It runs on the thread that opens the stream, outside of any step; what it decides is not stored.
+    ///
+    /// ```swift
+    /// configuration.chooseSession = { session in
+    ///     guard let session, session.isLikelyKept else { return .bind }
+    ///     return hasPower ? .resume : .wait(.seconds(60))
+    /// }
+    /// ```
+    public var chooseSession: (@Sendable (_ session: StoredSession?) -> SessionChoice)?
     /// How long the server is asked to keep a session after its stream broke, in whole seconds, what is beyond them cut
     /// off; nil or less than a second leaves it to the server.
     public var resumptionWindow: Duration?

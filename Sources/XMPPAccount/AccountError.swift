@@ -52,6 +52,8 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let notDeferrable = Code(rawValue: "not-deferrable")
         /// The session in which a request was sent is gone; its answer will never come.
         public static let sessionLost = Code(rawValue: "session-lost")
+        /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
+        public static let sessionPostponed = Code(rawValue: "session-postponed")
         /// What was waited for was canceled or given up; the message says by what.
         public static let abandoned = Code(rawValue: "abandoned")
         /// The account lacks a module: it was not configured in this process.

@@ -102,6 +102,10 @@ extension AccountLoop {
     /// Waits longer after each failure, or stops with a reason.
     private func retry(after error: any Error, isFresh: Bool = false) {
         guard ownership != nil || !retrying.isEmpty else { return }
+        // No failure: the program wants it so.
+        if let asked = (error as? AccountError)?.cause as? SessionWait {
+            return wait(asked.milliseconds, error)
+        }
         var generator = SystemRandomNumberGenerator()
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
         case .retry(let milliseconds): wait(milliseconds, error)

@@ -125,6 +125,7 @@ extension AccountLoop {
         stream.parserError = opened.parserError
         phase = .live(stream)
         account.configuration.onMilestone?(stream.isResumed ? .resumed : .bound)
+        for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         announce(opened.outcome, own)
         isEstablished = true
         let waiting = connecting + retrying

@@ -49,7 +49,8 @@ struct InspectContentsTests {
                 VALUES (1, 3, 3, 'hush-resumption', 600, ?, 'alice@localhost/r', 11, 22, 1000, 3, 4)
                 """, step.now)
             try step.execute(
-                "INSERT INTO request VALUES (1, 'q1', 'bob@localhost/peer', 3, ?, 61000, 0)", waiting)
+                "INSERT INTO request VALUES (1, 'q1', 'bob@localhost/peer', 3, ?, 61000, 0, NULL, NULL)",
+                waiting)
             try step.execute(
                 "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, 'm1', ?, ?)",
                 "<message><body>hush-body</body></message>", step.now - 5000)

@@ -210,7 +210,7 @@ extension AccountEvent {
     /// Whether there may be any number of them between others.
     var isFrequent: Bool {
         switch self {
-        case .retrying, .enabled, .notEnabled, .acknowledgementRequested, .acknowledged, .module: true
+        case .retrying, .enabled, .notEnabled, .streamManagementAnswered, .acknowledgementRequested, .acknowledged, .module: true
         default: false
         }
     }
@@ -232,6 +232,7 @@ extension AccountEvent {
         case .setAside: "setAside"
         case .moduleFailed(let module, _): "moduleFailed \(module)"
         case .module: "module"
+        case .streamManagementAnswered(let element): "answered \(element.name)"
         case .handedOver: "handedOver"
         case .stopped(let error): "stopped \(error.code)"
         }

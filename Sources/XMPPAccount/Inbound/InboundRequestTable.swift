@@ -143,7 +143,7 @@ extension Account {
     /// Counts the request as handled, if that was left for later.
     func markHandled(_ request: InboundRequestTable.Closed, in step: borrowing Step) throws {
         guard let number = request.number else { return }
-        let session = try sessions.number(in: step)
+        let session = try sessionNumber(in: step)
         try markHandled(DeferredStanza(session: session, number: number), in: step)
     }
 }

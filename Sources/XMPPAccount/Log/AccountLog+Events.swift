@@ -31,6 +31,8 @@ extension AccountConfiguration {
             note(
                 .warning, .session,
                 "the server does not count: \(error.map { "\($0)" } ?? "it does not offer to")")
+        case .streamManagementAnswered(let element):
+            note(.trace, .session, "the server answered <\(element.name)/>")
         case .acknowledgementRequested: note(.trace, .session, "asked how much the server has handled")
         case .acknowledged(let stanzas): note(.trace, .session, "the server took \(stanzas.count) stanzas")
         case .sessionLost(let error):

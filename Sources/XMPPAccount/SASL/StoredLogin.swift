@@ -7,7 +7,13 @@ struct StoredLogin: LoginKeeping {
     let epoch: Int64?
 
     func recall() throws -> KnownLogin {
-        try fenced { step in try account.logins.recall(in: step) }
+        try fenced { step in
+            var known = try account.logins.recall(in: step)
+            if account.configuration.chooseSession != nil {
+                known.session = StoredSession(try account.sessions.load(in: step), now: step.now)
+            }
+            return known
+        }
     }
 
     func spendToken() throws -> SpentToken? { try fenced { step in try account.logins.spendToken(in: step) } }

@@ -33,6 +33,8 @@ struct KnownLogin: Sendable {
     var tokenMechanism: HashedTokenMechanism?
     /// Where the server wants the session to be resumed (XEP-0198 section 5).
     var location: String?
+    /// The session that could be resumed; read only for a program that wants to choose.
+    var session: StoredSession?
 }
 
 /// A token that may be used once with this count.

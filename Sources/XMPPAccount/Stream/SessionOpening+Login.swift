@@ -73,7 +73,7 @@ extension SessionOpening {
             try stream.send(request.element)
             return attempt
         }
-        try opener.login.withResumption { resumption in
+        try withResumption { resumption in
             request.resumption = resumption
             attempt.resumption = resumption
             try stream.send(request.element)
@@ -147,7 +147,7 @@ extension SessionOpening {
         let element = Element(
             "response", namespace: namespace, text: Self.text(response, isExtensible: attempt.isExtensible))
         guard let asked = attempt.resumption else { return try stream.send(element) }
-        try opener.login.withResumption { resumption in
+        try withResumption { resumption in
             guard resumption == asked else {
                 throw AccountError(
                     .connectionFailed, "the session changed while the login was under way; it is tried again")

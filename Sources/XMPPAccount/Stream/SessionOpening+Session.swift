@@ -12,6 +12,7 @@ extension SessionOpening {
         try check(success.address)
         var failed: StreamOpener.FailedResumption?
         if let answer = success.resumption, let asked = attempt.resumption {
+            answers.append(answer)
             // No features follow a resumption.
             if answer.name == "resumed" { return try resumed(answer, asked) }
             failed = StreamOpener.FailedResumption(answer)
@@ -23,6 +24,7 @@ extension SessionOpening {
         guard binding.name == "bound", let address = success.address, address.isFull else {
             throw AccountError(.bindFailed, "\(domain) gave no resource; it is tried again")
         }
+        answers += binding.elements.filter { $0.namespace == Namespaces.sm }
         let session = managed(
             BoundSession(fullJID: address, isManaged: false, resumptionID: nil, location: nil),
             binding.child("enabled", Namespaces.sm))
@@ -77,6 +79,7 @@ extension SessionOpening {
         if let asked {
             try Failpoint.afterResumeSent.hit()
             let answer = try stream.element()
+            answers.append(answer)
             if answer.has(name: "resumed", namespace: Namespaces.sm) { return try resumed(answer, asked) }
             guard answer.has(name: "failed", namespace: Namespaces.sm) else {
                 throw AccountError(.protocolViolation, "the server answered <resume/> with <\(answer.name)/>")
@@ -92,7 +95,7 @@ extension SessionOpening {
     /// connected must not make it when another has handled more meanwhile.
     private func askToResume() throws -> StreamOpener.Resumption? {
         var asked: StreamOpener.Resumption?
-        try opener.login.withResumption { resumption in
+        try withResumption { resumption in
             guard let resumption else { return }
             try stream.send(resumption.element)
             asked = resumption
@@ -126,6 +129,7 @@ extension SessionOpening {
             uncounted.append(try stream.arrival())
         }
         let answer = try stream.element()
+        answers.append(answer)
         if answer.has(name: "failed", namespace: Namespaces.sm) {
             var session = session
             session.refusal = StanzaError(failed: answer) ?? StanzaError(.undefinedCondition)

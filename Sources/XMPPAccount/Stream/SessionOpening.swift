@@ -9,6 +9,10 @@ struct SessionOpening {
     /// Stanzas that came before stream management began.
     var uncounted: [StreamParser.Event] = []
     var learned = LearnedLogin()
+    /// What the server said to stream management.
+    var answers: [Element] = []
+    /// Whether the program lets the stored session be resumed.
+    var mayResume = true
 
     /// A login that has been sent and not answered.
     struct Attempt {
@@ -34,6 +38,7 @@ struct SessionOpening {
     private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
 
     mutating func run() throws -> StreamOpener.Outcome {
+        try choose()
         try stream.begin(to: domain, from: from)
         var attempt: Attempt?
         // What was offered last time is most likely offered again.

@@ -62,7 +62,8 @@ struct StreamOpener: Sendable {
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
                 let outcome = try opening.run()
                 return OpenedStream(
-                    stream, outcome: outcome, uncounted: opening.uncounted, learned: opening.learned)
+                    stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
+                    learned: opening.learned)
             } catch is StaleOffer where mayBeStale {
                 configuration.note(.verbose, .login, "the server offers something else than last time")
                 // What was sent ahead of the features did not suit the server; it is asked again, at leisure.
@@ -125,13 +126,16 @@ final class OpenedStream: @unchecked Sendable {
     /// Why the stream cannot be read beyond that.
     let parserError: StreamParserError?
     let outcome: StreamOpener.Outcome
+    /// What the server said to stream management.
+    let answers: [Element]
     /// What the login taught, to be committed with the outcome.
     let learned: LearnedLogin
 
     init(
-        _ stream: BlockingStream, outcome: StreamOpener.Outcome, uncounted: [StreamParser.Event],
-        learned: LearnedLogin
+        _ stream: BlockingStream, outcome: StreamOpener.Outcome, answers: [Element],
+        uncounted: [StreamParser.Event], learned: LearnedLogin
     ) {
+        self.answers = answers
         self.learned = learned
         self.uncounted = uncounted
         connection = stream.connection

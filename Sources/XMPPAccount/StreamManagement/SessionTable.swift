@@ -189,13 +189,6 @@ struct SessionTable {
         try step.execute("DELETE FROM deferred WHERE account = ?", account)
     }
 
-    /// The number of the session that was bound last.
-    func number(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first("SELECT number FROM session WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        } ?? 0
-    }
-
     /// The session that may carry a stanza committed now; nil while there is no stream.
     func live(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT live FROM session WHERE account = ?", account) { (row) throws(HandlerError) in

@@ -165,7 +165,8 @@ struct MainCommand {
         case .stopped(let error):
             Terminal.complain("\(error)")
             if error.code == .ownershipLost { exit(3) }
-        case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .acknowledgementRequested,
+        case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .streamManagementAnswered,
+            .acknowledgementRequested,
             .acknowledged, .refused, .moduleFailed, .module:
             break
         }

@@ -80,15 +80,16 @@ extension StoreContents {
         let now = snapshot.now
         let shown = try snapshot.all(
             """
-            SELECT jid, stanza_id, peer, handler.id, name, bound_at, deadline - live_time, request.session
+            SELECT jid, stanza_id, peer, handler.id, name, bound_at, nullif(deadline, ?) - live_time,
+                request.session
             FROM request JOIN handler ON handler.id = request.handler
                 JOIN session ON session.account = request.account JOIN account ON account.id = request.account
             ORDER BY request.handler LIMIT ?
-            """, limit
+            """, Int64.max, limit
         ) { (row) throws(HandlerError) in
             Request(
                 account: row.text(0), id: row.text(1), peer: row.optionalText(2), row: row.integer(3),
-                handler: row.text(4), age: now - row.quantity(5), liveLeft: row.quantity(6),
+                handler: row.text(4), age: now - row.quantity(5), liveLeft: row.optionalQuantity(6),
                 session: row.optionalInteger(7))
         }
         return Rows(count: try count("request", snapshot), shown: shown)

@@ -65,8 +65,8 @@ struct StoreContents: Codable {
         var row: Int64
         var handler: String
         var age: Int64
-        /// Connected time that is left.
-        var liveLeft: Int64
+        /// Connected time that is left; nil when it is answered, and the answer is to be handled later.
+        var liveLeft: Int64?
         /// The session that carries it; nil while it was not sent.
         var session: Int64?
     }

@@ -1,0 +1,78 @@
+public import Handlers
+public import XMPPCore
+
+/// What an account does when it is about to log in; see ``AccountConfiguration/chooseSession``.
+public enum SessionChoice: Hashable, Sendable {
+    /// Resumes the session that is stored, as an account does by itself; binds a new one where the server does not keep it.
+    case resume
+    /// Binds a new session. The stored one is then lost: requests that were sent in it are invalidated, and messages are
+    /// sent again.
+    case bind
+    /// Does neither, leaves the server, and tries again after this time; the session stays stored. More than 0.
+    case wait(Duration)
+}
+
+/// The session that an account could resume.
+public struct StoredSession: Hashable, Sendable {
+    /// The full address that is bound in it.
+    public let jid: JID
+    /// How long the server said that it keeps the session after its stream broke; nil when it did not say.
+    public let window: Duration?
+    /// How long ago a process was last connected in it, by the wall clock; nil when that is not known.
+    public let idleTime: Duration?
+    /// Whether it is likely to be kept still: ``idleTime`` is within ``window``, or one of them is not known.
+    public let isLikelyKept: Bool
+
+    /// - Returns: Nil when there is no session that can be resumed.
+    init?(_ state: SessionTable.State, now: Int64) {
+        guard state.resumptionID != nil, let jid = state.fullJID else { return nil }
+        self.jid = jid
+        window = state.window.map { .seconds($0) }
+        idleTime = state.aliveAt.map { .milliseconds(max(0, now - $0)) }
+        isLikelyKept = state.canResume(now: now)
+    }
+}
+
+/// The program wants to wait before it logs in.
+struct SessionWait: Error {
+    let milliseconds: Int64
+
+    init(_ duration: Duration) { milliseconds = max(1, duration.milliseconds) }
+}
+
+extension SessionOpening {
+    /// Asks the program, once for each stream, before anything is sent that would resume or bind.
+    mutating func choose() throws {
+        guard let choose = configuration.chooseSession else { return }
+        switch choose(known.session) {
+        case .resume: break
+        case .bind: mayResume = false
+        case .wait(let duration):
+            let wait = SessionWait(duration)
+            throw AccountError(
+                .sessionPostponed,
+                "the program's chooseSession wants to wait; it is asked again in \(wait.milliseconds) ms",
+                cause: wait)
+        }
+    }
+
+    /// Lends what resumes the session, unless the program wants a new one.
+    func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws {
+        try opener.login.withResumption { try use(mayResume ? $0 : nil) }
+    }
+}
+
+extension Account {
+    /// Whether the server offered stream management (XEP-0198) at the last login, in whatever process; false before the
+    /// first one.
+    ///
+    /// ```swift
+    /// let isSafe = try store.step { try account.supportsStreamManagement(in: $0) }
+    /// ```
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func supportsStreamManagement(in step: borrowing Step) throws -> Bool {
+        try logins.recall(in: step).isManaging
+    }
+}
