@@ -62,17 +62,34 @@ enum ProcessMemory {
         guard let file = fopen("/proc/self/maps", "r") else { return }
         defer { fclose(file) }
         var line = [CChar](repeating: 0, count: 1024)
+        // Parts of a file that lie side by side go with one call.
+        var together: (start: UInt, end: UInt)?
         while fgets(&line, Int32(line.count), file) != nil {
             let text = String(decoding: line.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            // Only what is executable, and the tables at the begin of a file that the loader reads: nothing was ever written
-            // there, so nothing can be lost. In other read-only parts addresses may have been filled in.
-            let words = text.split(separator: " ")
-            guard words.count > 5, words[5].hasPrefix("/"),
-                words[1] == "r-xp" || words[1] == "r--p" && words[2] == "00000000"
-            else { continue }
-            let bounds = words[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
-            guard bounds.count == 2, bounds[1] > bounds[0] else { continue }
-            madvise(UnsafeMutableRawPointer(bitPattern: bounds[0]), Int(bounds[1] - bounds[0]), MADV_DONTNEED)
+            guard let part = cleanPart(text) else { continue }
+            if let known = together, known.end == part.start {
+                together = (known.start, part.end)
+            } else {
+                together.map(giveBack)
+                together = part
+            }
         }
+        together.map(giveBack)
+    }
+
+    private static func giveBack(_ start: UInt, _ end: UInt) {
+        madvise(UnsafeMutableRawPointer(bitPattern: start), Int(end - start), MADV_DONTNEED)
+    }
+
+    /// Where a line of `/proc/self/maps` says that a part of a file lies to which nothing was ever written, so that nothing can
+    /// be lost: what is executable, and the tables at the begin of a file that the loader reads. In other read-only parts
+    /// addresses may have been filled in.
+    private static func cleanPart(_ line: String) -> (start: UInt, end: UInt)? {
+        let words = line.split(separator: " ")
+        guard words.count > 5, words[5].hasPrefix("/"),
+            words[1] == "r-xp" || words[1] == "r--p" && words[2] == "00000000"
+        else { return nil }
+        let bounds = words[0].split(separator: "-").compactMap { UInt($0, radix: 16) }
+        return bounds.count == 2 && bounds[1] > bounds[0] ? (bounds[0], bounds[1]) : nil
     }
 }

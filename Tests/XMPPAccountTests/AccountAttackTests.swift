@@ -109,25 +109,27 @@ import XMPPTestKit
 
     @Test("S2 fifty accounts, connected and closed, leave no thread and no descriptor behind")
     func leaks() async throws {
-        try await withRig { rig in
-            func cycle() async throws {
-                let store = try rig.store()
-                let account = try Account(rig.configuration(), store: store)
-                try await account.connect()
-                await account.close()
+        // In a process of its own: the threads and descriptors of other tests come and go.
+        await #expect(processExitsWith: .success) {
+            try await withRig { rig in
+                func cycle() async throws {
+                    let store = try rig.store()
+                    let account = try Account(rig.configuration(), store: store)
+                    try await account.connect()
+                    await account.close()
+                }
+                func count(_ folder: String) throws -> Int {
+                    try FileManager.default.contentsOfDirectory(atPath: folder).count
+                }
+                try await cycle()
+                let descriptors = try count("/proc/self/fd")
+                let threads = try count("/proc/self/task")
+                for _ in 0..<50 { try await cycle() }
+                // The server's last connections go, and so do threads that tasks ran on.
+                try await eventually("descriptors") { try count("/proc/self/fd") < descriptors + 5 }
+                try await eventually("threads") { try count("/proc/self/task") < threads + 10 }
             }
-            try await cycle()
-            let descriptors = try count("/proc/self/fd")
-            let threads = try count("/proc/self/task")
-            for _ in 0..<50 { try await cycle() }
-            // The server's last connections and other tests' threads come and go.
-            try await eventually("descriptors") { try count("/proc/self/fd") < descriptors + 25 }
-            try await eventually("threads") { try count("/proc/self/task") < threads + 25 }
         }
-    }
-
-    private func count(_ folder: String) throws -> Int {
-        try FileManager.default.contentsOfDirectory(atPath: folder).count
     }
 
     @Test("S11 an idle account does nothing: connected, suspended, waiting to reconnect, handed over")
@@ -154,32 +156,43 @@ import XMPPTestKit
         }
     }
 
-    /// Whether this process's threads of accounts use next to no time. Other accounts run in this process too, so the
-    /// threads are told apart by what they did: only those that never sleep grow in every sample.
-    private func expectQuiet(_ state: Comment, sourceLocation: SourceLocation = #_sourceLocation) async throws
+    /// Expects that this process's threads of accounts come to rest.
+    ///
+    /// Other accounts run in this process too, and other processes beside it: a thread is awake while it runs or waits for a
+    /// processor, and only one that is awake in every sample never sleeps.
+    private func expectQuiet(_ state: String, sourceLocation: SourceLocation = #_sourceLocation) async throws
     {
-        var busy: Set<String>?
-        for _ in 0..<4 {
-            let before = try threadTimes()
+        var restless: Set<String>?
+        try await eventually(
+            "\(state): \(restless ?? []) rest", within: .seconds(30), sourceLocation: sourceLocation
+        ) {
+            let (begin, before) = (ContinuousClock.now, try awakeTimes())
             try await Task.sleep(for: .milliseconds(60))
-            let after = try threadTimes()
-            let grown = Set(
-                after.filter { time in before[time.key].map { time.value - $0 >= 3 } ?? false }.keys)
-            busy = busy.map { $0.intersection(grown) } ?? grown
+            let (after, half) = (try awakeTimes(), (ContinuousClock.now - begin) / 2)
+            let awake = Set(
+                after.filter { thread, time in
+                    before[thread].map { time.isReady || time.awake - $0.awake >= half } ?? false
+                }.keys)
+            restless = restless?.intersection(awake) ?? awake
+            return restless?.isEmpty == true
         }
-        #expect(busy?.isEmpty == true, state, sourceLocation: sourceLocation)
     }
 
-    /// Processor time of each thread of an account in ticks of 10 ms.
-    private func threadTimes() throws -> [String: Int] {
-        var times: [String: Int] = [:]
-        for thread in try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task") {
-            guard let line = try? String(contentsOfFile: "/proc/self/task/\(thread)/stat", encoding: .utf8),
-                let end = line.lastIndex(of: ")")
+    /// How long each thread of an account ran or was ready to run, as the kernel counts it in nanoseconds, and whether it is
+    /// ready now: that wait is not counted yet.
+    private func awakeTimes() throws -> [String: (awake: Duration, isReady: Bool)] {
+        let folder = "/proc/self/task"
+        // Without these figures nothing would be shown.
+        try #require(FileManager.default.fileExists(atPath: "\(folder)/\(getpid())/schedstat"))
+        var times: [String: (awake: Duration, isReady: Bool)] = [:]
+        for thread in try FileManager.default.contentsOfDirectory(atPath: folder) {
+            // One that ends meanwhile sleeps as well.
+            guard let line = try? String(contentsOfFile: "\(folder)/\(thread)/stat", encoding: .utf8),
+                let counts = try? String(contentsOfFile: "\(folder)/\(thread)/schedstat", encoding: .utf8),
+                line.contains("(account"), let end = line.lastIndex(of: ")")
             else { continue }
-            guard line.contains("(account") else { continue }
-            let fields = line[end...].split(separator: " ")
-            times[thread] = (Int(fields[12]) ?? 0) + (Int(fields[13]) ?? 0)
+            let awake = counts.split(separator: " ").prefix(2).compactMap { Int64($0) }.reduce(0, +)
+            times[thread] = (.nanoseconds(awake), line[end...].dropFirst(2).first == "R")
         }
         return times
     }

@@ -61,10 +61,12 @@ final class EmbeddedWorld: SimulationWorld {
 
     func send(_ count: Int) {
         let sender = notebook.startSending()
+        // Of few messages as many are followed by an item as when they are sent by the clock.
+        let share = count < 100 ? 4 : 100
         for _ in 0..<count {
             guard let n = notebook.nextNumber(for: sender) else { break }
             bot.send(Message(to: account, id: "p-\(n)", body: String(n)).element)
-            if n % 100 == 0 { try? node.publish(to: account) }
+            if n % share == 0 { try? node.publish(to: account) }
         }
         notebook.stopSending()
     }

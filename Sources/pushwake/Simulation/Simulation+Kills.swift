@@ -99,6 +99,10 @@ extension Simulation {
         var nth: Int
     }
 
+    /// How many messages wait for a worker at least. Each finds the same work, so that it makes the same calls: what a peer sends
+    /// by the clock grows with the time that tracing takes, and with it that time.
+    private static let waiting = 8
+
     /// Kills a worker before each system call that one run of it makes, with messages and answers waiting every time.
     ///
     /// - Parameter part: Which of how many equal shares of the calls to take, from 0.
@@ -106,18 +110,28 @@ extension Simulation {
     func runKillingBeforeSystemCalls(part: Int, of parts: Int) throws -> (Verdict, calls: Int, killed: Int) {
         defer { main?.killAndWait() }
         try leaveWork(losingSession: false)
-        try world.startSending()
         // The backlog of the first run is larger than those of the runs that are killed; take one like theirs.
         try runWorker()
         let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
         let killed = try calls.filter { call in
-            try (0..<3).contains { attempt in
+            try (1...3).contains { attempt in
                 // A worker for whom less waits makes fewer calls.
-                usleep(UInt32(attempt) * 50_000)
+                try leaveWaiting(Self.waiting * attempt)
                 return try killWorker(before: call)
             }
         }
         return (try finish(), calls.count, killed.count)
+    }
+
+    /// Has the peer send until so many of its messages are not stored.
+    private func leaveWaiting(_ count: Int) throws {
+        let stored = try StoreReader(path: storePath).read { snapshot in
+            try snapshot.all("SELECT count(DISTINCT stanza_id) FROM sim_received") {
+                (row) throws(HandlerError) in Int(row.integer(0))
+            }
+        }
+        let missing = count - (try world.sentCount() - stored[0])
+        if missing > 0 { try world.send(missing) }
     }
 
     /// - Returns: False when the worker ended without having made the call.
@@ -131,42 +145,70 @@ extension Simulation {
         return true
     }
 
-    /// The calls that each of a few runs makes: on a busy machine more messages wait for one worker than for the next,
-    /// and it repeats for each what it does for one.
+    /// How often one run of a worker makes a system call, in the thread that makes it most often.
+    private struct CallCount {
+        var all: Int
+        /// Before it looks for the store. To be killed before one of these is the same as before any other.
+        var early: Int
+    }
+
+    /// The calls that each of a few runs makes: one may wait or wake a little more than the next.
     private func systemCallsOfWorker() throws -> [SystemCall] {
         var counts = try traceSystemCalls()
         for _ in 0..<3 {
             let others = try traceSystemCalls()
-            counts = counts.filter { others[$0.key] != nil }.merging(others) { min($0, $1) }
-                .filter { counts[$0.key] != nil }
+            counts = counts.filter { others[$0.key] != nil }.merging(others) {
+                CallCount(all: min($0.all, $1.all), early: min($0.early, $1.early))
+            }.filter { counts[$0.key] != nil }
         }
         return counts.sorted { $0.key < $1.key }.flatMap { name, count in
-            Self.spread(count).map { SystemCall(name: name, nth: $0) }
+            let limit = Self.inward.contains(name) ? 20 : 150
+            let late = Self.spread(count.early + 1, count.all, limit: limit)
+            return ((count.early > 0 ? [1] : []) + late).map { SystemCall(name: name, nth: $0) }
         }
     }
 
-    /// How often one run of a worker makes each system call, in the thread that makes it most often.
-    private func traceSystemCalls() throws -> [String: Int] {
+    private func traceSystemCalls() throws -> [String: CallCount] {
         let trace = storePath + ".trace"
+        try leaveWaiting(Self.waiting)
         _ = try traceWorker(["-o", trace])
         let text = try String(contentsOf: URL(filePath: trace), encoding: .utf8)
         var counts: [String: [Substring: Int]] = [:]
+        var early: [String: Int]?
         for line in text.split(separator: "\n") {
             let words = line.split(separator: " ", omittingEmptySubsequences: true)
             guard words.count > 1, let name = words[1].split(separator: "(").first, words[1].contains("(")
             else { continue }
+            // There is one thread so far. The call that starts the program names the store as well.
+            if early == nil, name != "execve", line.contains(storePath) {
+                early = counts.mapValues { $0.values.max() ?? 0 }
+            }
             counts[String(name), default: [:]][words[0], default: 0] += 1
         }
         // strace counts for each thread; the highest count covers them all. The first call starts the program and the
         // last one ends it: there is nothing to be killed before the one and nothing to be lost after the other.
         for name in ["execve", "exit_group", "exit"] { counts[name] = nil }
-        return counts.compactMapValues { $0.values.max() }
+        return Dictionary(
+            uniqueKeysWithValues: counts.map { name, threads in
+                (name, CallCount(all: threads.values.max() ?? 0, early: early?[name] ?? 0))
+            })
     }
 
+    /// Calls that change nothing outside of the process: to be killed before one is to be killed before the next call that
+    /// does, which is tried by itself.
+    private static let inward: Set = [
+        "access", "arch_prctl", "brk", "epoll_create1", "epoll_ctl", "epoll_wait", "eventfd2", "geteuid",
+        "getpid", "getrandom", "getsockopt", "gettid", "lseek", "madvise", "mmap", "mprotect", "mremap",
+        "munmap", "newfstatat", "prctl", "prlimit64", "readlink", "rseq", "rt_sigaction", "rt_sigprocmask",
+        "sched_getaffinity", "sched_yield", "set_robust_list", "set_tid_address", "statx", "sysinfo",
+        "timerfd_create", "timerfd_settime",
+    ]
+
     /// The numbers of the calls to be killed before: all, or as many as this spread over them.
-    private static func spread(_ count: Int, limit: Int = 150) -> [Int] {
-        guard count > limit else { return Array(1...count) }
-        return (0..<limit).map { 1 + $0 * count / limit }
+    private static func spread(_ first: Int, _ last: Int, limit: Int) -> [Int] {
+        let count = last - first + 1
+        guard count > limit else { return Array(first..<last + 1) }
+        return (0..<limit).map { first + $0 * count / limit }
     }
 
     /// How often one run of a worker reads from a file at a place, as it does for each page of the store.

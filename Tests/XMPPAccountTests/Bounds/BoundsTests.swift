@@ -6,8 +6,8 @@ import XMPPCore
 
 @testable import XMPPAccount
 
-/// Everything that others can fill is filled some times over.
-@Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct BoundsTests {
+/// Everything that others can fill is filled some times over, each in a process of its own.
+@Suite(.ownThread, .timeLimit(.minutes(10))) struct BoundsTests {
     /// How much more memory a process may take than before the flood, in KiB: a worker has 24 MiB, of which it has taken some
     /// 14 when it begins.
     private static let memory = 10 * 1024
