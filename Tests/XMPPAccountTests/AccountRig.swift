@@ -210,7 +210,9 @@ extension AccountEvent {
     /// Whether there may be any number of them between others.
     var isFrequent: Bool {
         switch self {
-        case .retrying, .enabled, .notEnabled, .streamManagementAnswered, .acknowledgementRequested, .acknowledged, .module: true
+        case .retrying, .enabled, .notEnabled, .streamManagementAnswered, .acknowledgementRequested,
+            .acknowledged, .module:
+            true
         default: false
         }
     }

@@ -128,7 +128,8 @@ extension StoreContents {
         for row in requests.shown {
             table.add([
                 String(row.row), row.handler, row.peer ?? row.account, Span.text(row.age),
-                row.liveLeft.map(Span.text) ?? "answered", row.session.map { "session \($0)" } ?? "no", row.id,
+                row.liveLeft.map(Span.text) ?? "answered", row.session.map { "session \($0)" } ?? "no",
+                row.id,
             ])
         }
         return table
