@@ -169,7 +169,7 @@ private struct SourceStatement {
             values["\(file) \(part.1)"] ?? own.map { [$0] },
             "say what '\(part.1)' of \(file) can be: \(literal)")
         return try values.flatMap { value in
-            try expanded(literal.replacingCharacters(in: part.range, with: value), file, code)
+            try expanded(literal.replacing(String(part.0), with: value), file, code)
         }
     }
 }
