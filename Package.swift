@@ -195,7 +195,7 @@ let package = Package(
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
-            dependencies: ["Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),
+            dependencies: ["CSQLite", "Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -23,8 +23,15 @@ enum Terminal {
         return false
     }
 
+    /// Writes what an earlier process has left of a line that it began.
+    static func sayRest(_ bytes: ArraySlice<UInt8>) -> Bool { write(bytes, to: STDOUT_FILENO) }
+
     private static func write(_ text: VisibleText, to descriptor: Int32) -> Bool {
-        var bytes = Array(text.description.utf8)[...]
+        write(Array(text.description.utf8)[...], to: descriptor)
+    }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
+        var bytes = bytes
         while !bytes.isEmpty {
             let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
             guard count > 0 else { return false }

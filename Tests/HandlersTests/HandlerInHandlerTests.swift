@@ -129,7 +129,10 @@ import Testing
             let loop = Loop(id)
             guard
                 case .ended = try store.step({ try $0.call(id, with: Reply(action: { try loop.run($0) })) })
-            else { return }
+            else {
+                Issue.record("the call has not ended")
+                return
+            }
             #expect(loop.reasons.values.count == 1)
             #expect(loop.reasons.values.first?.contains("handlers called each other") == true)
         }

@@ -139,24 +139,6 @@ import XMPPCore
     }
 
     @Test(
-        "H16 nothing that is done with requests reads or sorts all that wait, whether they expire, are lost or are ended by a logout",
-        arguments: [
-            "SELECT stanza_id FROM request WHERE account = 1 AND stanza_id = 'a'",
-            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = 1 AND deadline <= 1 ORDER BY deadline, stanza_id LIMIT 1",
-            "SELECT min(deadline) FROM request WHERE account = 1",
-            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE account = 1 AND session = 1 ORDER BY handler LIMIT 1",
-            "SELECT stanza_id, peer, handler, on_timeout FROM request WHERE +account = 1 AND handler > 1 AND handler <= 9 ORDER BY handler LIMIT 1",
-            "UPDATE request SET session = 1 WHERE account = 1 AND session IS NULL",
-        ])
-    func plans(sql: String) throws {
-        defer { clean() }
-        let plan = try store.step { step in
-            try step.all("EXPLAIN QUERY PLAN " + sql) { (row) throws(HandlerError) in row.text(3) }
-        }
-        #expect(!plan.isEmpty && plan.allSatisfy { $0.contains("SEARCH") }, "\(plan)")
-    }
-
-    @Test(
         "H16 a logout takes requests of every session a few at a time, each once, and leaves those of others")
     func takenForLogout() throws {
         defer { clean() }

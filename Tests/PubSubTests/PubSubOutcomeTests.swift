@@ -287,7 +287,10 @@ import XMPPCore
             let items = [first, last].map { "<item id='\($0)'/>" }.joined()
             let xml = pubsub(
                 "<items node='princely_musings'>\(items)</items>\(set(first, last, count: 9, index: nil))")
-            guard case .success(let page) = try await outcome(asked, "result", xml) else { break }
+            guard case .success(let page) = try await outcome(asked, "result", xml) else {
+                Issue.record("page \(read) was refused")
+                return
+            }
             operation = page.next
             read += 1
         }
@@ -302,7 +305,10 @@ import XMPPCore
             let xml = pubsub(
                 "<items node='princely_musings'><item id='\(number)'/><item id='moves'/></items>\(set("\(number)", number % 2 == 0 ? "moves" : "stays"))"
             )
-            guard case .success(let page) = try await outcome(asked, "result", xml) else { break }
+            guard case .success(let page) = try await outcome(asked, "result", xml) else {
+                Issue.record("page \(number) was refused")
+                return
+            }
             operation = page.next
         }
         #expect(operation != nil)

@@ -116,7 +116,7 @@ struct WorkerBudgetTests {
     func kept() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let verdict = try simulation(WorkerLimits(mebibytes: 500, time: .seconds(30)), world).run { _, _ in }
+        let verdict = try simulation(WorkerLimits(mebibytes: 32, time: .seconds(30)), world).run { _, _ in }
         #expect(verdict.isGood && verdict.limits.memory == 0 && verdict.limits.time == 0, "\(verdict)")
     }
 

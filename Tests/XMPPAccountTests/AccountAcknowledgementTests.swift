@@ -31,7 +31,10 @@ import XMPPTestKit
             }
             let events = EventReader(account)
             try await account.connect()
-            guard case .enabled(let window) = await events.until("enabled") else { return }
+            guard case .enabled(let window) = await events.until("enabled") else {
+                Issue.record("no enabled")
+                return
+            }
             #expect(window == .zero)
             let enable = try #require(
                 rig.server.log.entries.first { $0.event == .received && $0.name == "enable" }?.xml)
@@ -56,7 +59,10 @@ import XMPPTestKit
             let account = try rig.account { $0.resumptionWindow = asked }
             let events = EventReader(account)
             try await account.connect()
-            guard case .enabled(let window) = await events.until("enabled") else { return }
+            guard case .enabled(let window) = await events.until("enabled") else {
+                Issue.record("no enabled")
+                return
+            }
             let enable: String =
                 rig.server.log.entries.first { $0.event == .received && $0.name == "enable" }?.xml ?? ""
             #expect(enable.contains("resume='true'"))
@@ -79,14 +85,20 @@ import XMPPTestKit
             let account = try rig.account()
             let events = EventReader(account)
             try await account.connect()
-            guard case .notEnabled(let error) = await events.until("notEnabled") else { return }
+            guard case .notEnabled(let error) = await events.until("notEnabled") else {
+                Issue.record("no notEnabled")
+                return
+            }
             #expect(error?.condition == .internalServerError)
         }
         try await withRig({ $0.behavior.offersStreamManagement = false }) { rig in
             let account = try rig.account()
             let events = EventReader(account)
             try await account.connect()
-            guard case .notEnabled(let error) = await events.until("notEnabled") else { return }
+            guard case .notEnabled(let error) = await events.until("notEnabled") else {
+                Issue.record("no notEnabled")
+                return
+            }
             #expect(error == nil)
             #expect(await errorOf { try await account.requestAcknowledgement() } is AccountError)
             #expect(await errorOf { try await account.sendAcknowledgement() } is AccountError)
@@ -127,7 +139,10 @@ import XMPPTestKit
             rig.server.dropConnections()
             await events.until("suspended")
             try await account.connect()
-            guard case .sessionLost(let error) = await events.until("sessionLost") else { return }
+            guard case .sessionLost(let error) = await events.until("sessionLost") else {
+                Issue.record("no sessionLost")
+                return
+            }
             #expect(error?.condition == .itemNotFound)
         }
     }
@@ -170,7 +185,10 @@ import XMPPTestKit
             let events = EventReader(account)
             try await account.requestAcknowledgement()
             await events.until("acknowledgementRequested")
-            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else { return }
+            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else {
+                Issue.record("no acknowledged")
+                return
+            }
             #expect(stanzas.map(\.id) == (7...20).map { "m\($0)" })
             #expect(count("r", rig, from: mark) == 3)
         }
@@ -303,7 +321,10 @@ import XMPPTestKit
                 try account.send(Presence(), key: 17, in: step)
             }
             try await account.requestAcknowledgement()
-            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else { return }
+            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else {
+                Issue.record("no acknowledged")
+                return
+            }
             #expect(stanzas.map(\.id) == ["m1", "m2", nil])
             #expect(try stanzas[0].key(as: Key.self) == nil)
             #expect(try stanzas[1].key(as: Key.self) == Key(chat: "peer", row: 2))
@@ -325,7 +346,10 @@ import XMPPTestKit
             await events.until("suspended")
             try await account.connect()
             await events.until("resumed")
-            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else { return }
+            guard case .acknowledged(let stanzas) = await events.until("acknowledged") else {
+                Issue.record("no acknowledged")
+                return
+            }
             #expect(try stanzas.map { try $0.key() } == ["the first"])
         }
     }
@@ -398,6 +422,30 @@ import XMPPTestKit
             try await second.caughtUp()
             #expect(try second.store.notes("message") == again + ["m6: now"])
             #expect(try second.store.number("SELECT count(*) FROM deferred") == 0)
+        }
+    }
+
+    @Test("S5 a request behind a deferred message is answered once, although the server delivers both again")
+    func requestBehindDeferred() async throws {
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected()
+            let events = EventReader(account)
+            try await account.listen(as: "test", TestApp.Deferring().durable)
+            try await settle(account)
+            let own = rig.server.boundAddresses[0]
+            rig.bot.send(rig.messageToAlice("m1", "later"))
+            rig.server.send(rig.question("r1", to: own).element, from: AccountRig.peer)
+            try await rig.saw { $0.event == .received && $0.id == "r1" }
+            let mark = rig.server.log.count
+            rig.server.dropConnections()
+            await events.until("suspended")
+            try await account.connect()
+            await events.until("resumed")
+            try await settle(account)
+            let again = rig.server.log.entries(from: mark).filter { $0.event == .delivered && $0.isResent }
+            #expect(again.map(\.id) == ["m1", "r1"], "otherwise nothing is shown")
+            #expect(rig.xml(ofID: "r1").count == 1)
+            #expect(try account.store.notes("message") == ["m1: later", "m1: later"])
         }
     }
 

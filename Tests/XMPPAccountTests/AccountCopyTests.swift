@@ -100,7 +100,10 @@ import XMPPTestKit
             try await account.connect()
             // Not every server refuses a count that it has been told more than.
             #expect(!rig.server.log.entries(from: mark).contains { $0.xml?.contains("<resume ") == true })
-            guard case .bound(let own)? = await events.until("bound") else { return }
+            guard case .bound(let own)? = await events.until("bound") else {
+                Issue.record("no bound")
+                return
+            }
             // The server may still keep the session of before, and what is for the account as a whole there.
             rig.bot.send(Message(to: own, id: "n4", body: "hello").element)
             try await eventually { try account.store.notes("message") == ["n4: hello"] }

@@ -39,6 +39,31 @@ import XMPPTestKit
         }
     }
 
+    @Test("W4 S8 an epoch that a database put back from a backup has forgotten is not given out again")
+    func forgottenEpochs() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            let table = OwnershipTable(account: account.id)
+            func take() throws -> Ownership {
+                try Ownership.take(table, store: account.store, role: .main, owner: "test", silence: 60_000) {
+                }
+            }
+            for _ in 1...3 { try take().release(table, store: account.store) }
+            // As the backup knows it; the lock file stays.
+            try account.store.change("UPDATE ownership SET epoch = 1")
+            let ownership = try take()
+            defer { ownership.abandon() }
+            #expect(ownership.epoch == 4)
+            // A frozen process of any earlier epoch can commit nothing when it thaws.
+            for epoch in Int64(1)...3 {
+                let error = #expect(throws: AccountError.self) {
+                    try account.store.step { try table.check(epoch: epoch, in: $0) }
+                }
+                #expect(error?.code == .ownershipLost)
+            }
+        }
+    }
+
     @Test("W4 a worker leaves a live main program alone, and so does a second main program")
     func held() async throws {
         try await withRig { rig in

@@ -63,7 +63,10 @@ import XMPPTestKit
             await line.events.until("suspended")
             var longest: Int64 = 250
             for round in 1...6 {
-                guard case .retrying(let wait, _) = await line.events.until("retrying") else { return }
+                guard case .retrying(let wait, _) = await line.events.until("retrying") else {
+                    Issue.record("no retrying")
+                    return
+                }
                 let milliseconds = wait / .milliseconds(1)
                 #expect((longest / 2...longest).contains(Int64(milliseconds)), "round \(round): \(wait)")
                 try await line.turn(Int64(milliseconds) - 1)
@@ -83,7 +86,10 @@ import XMPPTestKit
     func conflict() async throws {
         try await withLine { line in
             line.rig.server.send(StreamError(.conflict).element, to: .everyone)
-            guard case .stopped(let error) = await line.events.until("stopped") else { return }
+            guard case .stopped(let error) = await line.events.until("stopped") else {
+                Issue.record("no stopped")
+                return
+            }
             #expect(error.code == .conflict)
             #expect(line.events.seen == ["bound", "suspended stream-error", "stopped conflict"])
             for _ in 0..<3 { try await line.turn(120_000) }
@@ -106,7 +112,10 @@ import XMPPTestKit
             try await line.rig.turnUntil { line.attempts == 3 }
             await line.events.until("resumed")
             line.rig.server.send(StreamError(.conflict).element, to: .everyone)
-            guard case .stopped(let error) = await line.events.until("stopped") else { return }
+            guard case .stopped(let error) = await line.events.until("stopped") else {
+                Issue.record("no stopped")
+                return
+            }
             #expect(error.code == .conflict)
             for _ in 0..<3 { try await line.turn(120_000) }
             #expect(line.attempts == 3)
@@ -143,7 +152,10 @@ import XMPPTestKit
             line.proxy.lead(to: stranger.server.directTLSPort)
             line.proxy.cut()
             try await line.rig.turnUntil { line.attempts >= 4 }
-            guard case .stopped(let error) = await line.events.until("stopped") else { return }
+            guard case .stopped(let error) = await line.events.until("stopped") else {
+                Issue.record("no stopped")
+                return
+            }
             #expect(error.code == .untrustedServer)
             #expect(error.cause is TransportError)
             try await line.turn(120_000)
@@ -181,7 +193,10 @@ import XMPPTestKit
             try await line.turn(9_999)
             #expect(line.attempts == 1)
             try await line.turn(1)
-            guard case .suspended(let error) = await line.events.until("suspended") else { return }
+            guard case .suspended(let error) = await line.events.until("suspended") else {
+                Issue.record("no suspended")
+                return
+            }
             #expect(error.code == .timedOut)
             #expect(error.message.contains("since the network changed"))
         }

@@ -1,8 +1,9 @@
+import Foundation
 import Handlers
 import TestSupport
 import TestThreads
 import Testing
-import XMPPAccount
+@testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
 
@@ -77,6 +78,35 @@ import XMPPTestKit
             #expect(try account.store.notes("ended").isEmpty)
             clock.advance(by: .seconds(1))
             try await eventually { try account.store.notes("ended").count == 1 }
+        }
+    }
+
+    @Test(
+        "Q3 time in which the process was frozen is no connected time, as far as it had not planned to wait")
+    func frozenTime() async throws {
+        let time = FrozenTime()
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected {
+                $0.time = time.source
+                $0.keepAlive = nil
+            }
+            // While a request waits, the account plans to wait for a minute at most.
+            try await account.ask(rig.question("q1", want: "silence"), timeout: 30 * 86_400_000)
+            try await account.caughtUp()
+            var isShown = false
+            while !isShown {
+                let before = try #require(account.liveClock.milliseconds)
+                try await eventually("the account waits") { time.sleeps != nil }
+                let sleeps = time.sleeps
+                time.pass(.seconds(3600))
+                // Unless something has woken it in between, it has slept through the hour.
+                isShown = sleeps != nil && time.sleeps == sleeps
+                try await account.perform { _ in }
+                // The account's thread has counted the hour, or not, before it comes to that.
+                try await account.caughtUp()
+                let after = try #require(account.liveClock.milliseconds)
+                if isShown { #expect(after - before < 600_000) }
+            }
         }
     }
 
@@ -359,5 +389,41 @@ import XMPPTestKit
                 #expect(answers.first?.contains("bad-request") == true)
             }
         }
+    }
+}
+
+/// The machine's clock, set forward while the account's thread sleeps, as it is found when a frozen process thaws.
+private final class FrozenTime: Sendable {
+    private let passed = Kept<Int64>(0)
+    /// The folder of the account's thread below `/proc`.
+    private let thread = Kept<String?>(nil)
+
+    var source: TimeSource {
+        TimeSource(milliseconds: { [self] in
+            findThread()
+            return TimeSource.systemMilliseconds() + passed.withLock { $0 }
+        })
+    }
+
+    private func findThread() {
+        guard thread.withLock({ $0 == nil }),
+            (try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)) == "account\n"
+        else { return }
+        let own = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/thread-self")
+        thread.withLock { $0 = own }
+    }
+
+    func pass(_ time: Duration) { passed.withLock { $0 += Int64(time / .milliseconds(1)) } }
+
+    /// How often the account's thread has gone to sleep; nil unless it sleeps in poll(2) now.
+    var sleeps: String? {
+        // Its number on x86-64, and on AArch64 that of ppoll.
+        guard let task = thread.withLock({ $0.map { "/proc/\($0)/" } }),
+            let call = try? String(contentsOfFile: task + "syscall", encoding: .utf8),
+            ["7", "73"].contains(call.prefix { $0 != " " }),
+            let status = try? String(contentsOfFile: task + "status", encoding: .utf8)
+        else { return nil }
+        return status.split(separator: "\n").first { $0.hasPrefix("voluntary_ctxt_switches") }.map(
+            String.init)
     }
 }

@@ -194,6 +194,16 @@ import XMPPTestKit
             let account = try await rig.connected()
             let events = EventReader(account)
             try await account.listen()
+            let reader = try rig.store()
+            let told = Kept<[(name: String, count: Int64, committed: Int64)]>([])
+            rig.server.setScript { element, _ in
+                guard ["a", "resume"].contains(element.name), let count = element["h"]?.string else {
+                    return .pass
+                }
+                let committed = (try? reader.number("SELECT handled FROM session")) ?? -1
+                told.withLock { $0.append((element.name.string, Int64(count) ?? .max, committed)) }
+                return .pass
+            }
             for round in 0..<5 {
                 for number in 0..<20 { rig.bot.send(rig.messageToAlice("m\(round)-\(number)", "hello")) }
                 rig.server.dropConnections()
@@ -205,7 +215,9 @@ import XMPPTestKit
             let expected = (0..<5).flatMap { round in (0..<20).map { "m\(round)-\($0): hello" } }
             #expect(try account.store.notes("message") == expected)
             #expect(try account.store.number("SELECT handled FROM session") == 100)
-            #expect(rig.server.log.entries.last { $0.event == .resumed } != nil)
+            let counts = told.withLock { $0 }
+            #expect(counts.count { $0.name == "resume" } == 5 && counts.contains { $0.name == "a" })
+            #expect(counts.allSatisfy { $0.count <= $0.committed }, "\(counts)")
         }
     }
 
@@ -371,7 +383,7 @@ import XMPPTestKit
             try await account.connect()
             await account.close()
             for reader in readers {
-                #expect(await reader.until("nothing of that name") == nil)
+                await reader.untilClosed()
                 #expect(
                     reader.seen == [
                         "bound", "suspended connection-failed", "resumed", "suspended connection-failed",

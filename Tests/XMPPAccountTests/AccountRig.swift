@@ -195,12 +195,21 @@ final class EventReader {
 
     init(_ account: Account) { iterator = account.events.makeAsyncIterator() }
 
-    /// Takes events until one of that name comes; nil when the account was closed before.
+    /// Takes events until one of that name comes; fails when the account was closed before.
     @discardableResult
-    func until(_ name: String) async -> AccountEvent? {
+    func until(_ name: String, sourceLocation: SourceLocation = #_sourceLocation) async -> AccountEvent? {
+        let event = await first { $0.name == name || $0.name.hasPrefix(name + " ") }
+        if event == nil { Issue.record("no event '\(name)' after \(seen)", sourceLocation: sourceLocation) }
+        return event
+    }
+
+    /// Takes the events that are left of a closed account.
+    func untilClosed() async { _ = await first { _ in false } }
+
+    private func first(where matches: (AccountEvent) -> Bool) async -> AccountEvent? {
         while let event = await iterator.next() {
             if !event.isFrequent { seen.append(event.name) }
-            if event.name == name || event.name.hasPrefix(name + " ") { return event }
+            if matches(event) { return event }
         }
         return nil
     }

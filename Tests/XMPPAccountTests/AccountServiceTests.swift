@@ -73,15 +73,17 @@ import XMPPTestKit
         }
     }
 
-    @Test("X4 a dead first address costs a moment, not the connection")
+    @Test("X4 a first address that never answers does not keep the account from the second one")
     func deadFirstAddress() async throws {
         try await withRig { rig in
-            // Nothing answers there: the address is for documentation.
+            let dead = try SilentAddress("127.0.0.99", port: rig.server.directTLSPort)
             let names = try DNSServer([
                 Self.secureName: [service(rig.server.directTLSPort)],
-                "xmpp.test": [.address("127.0.0.99"), .address("::1"), .address("127.0.0.1")],
+                "xmpp.test": [.address(dead.host), .address("::1"), .address("127.0.0.1")],
             ])
-            try await account(rig, names).connect()
+            // Whoever waits for the first one uses up all of its time.
+            try await account(rig, names, timeout: 86_400_000).connect()
+            #expect(dead.isSilent)
         }
     }
 
@@ -214,6 +216,49 @@ import XMPPTestKit
             let error = await errorOf { try await account.connect() } as? AccountError
             #expect(error?.code == .streamError)
             #expect(rig.server.log.entries.count { $0.event == .connected } == 1)
+        }
+    }
+}
+
+/// An address that neither answers nor refuses: the queue of its listener is full, so the kernel drops what comes.
+private final class SilentAddress {
+    let host: String
+    private let port: UInt16
+    private let listener: Int32
+    private var waiting: [Int32] = []
+
+    init(_ host: String, port: UInt16) throws {
+        (self.host, self.port) = (host, port)
+        listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        try #require(call(listener, bind) == 0 && listen(listener, 0) == 0)
+        // One that is not answered at once shows that the queue is full.
+        while waiting.count < 16, !isSilent {}
+        try #require(waiting.count < 16)
+    }
+
+    deinit { for descriptor in waiting + [listener] { close(descriptor) } }
+
+    /// Whether one more connection is left without an answer.
+    var isSilent: Bool {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+        waiting.append(descriptor)
+        guard call(descriptor, connect) != 0, errno == EINPROGRESS else { return false }
+        // On the loopback interface the answer is there before the call returns.
+        var entry = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+        return poll(&entry, 1, 0) == 0
+    }
+
+    private func call(
+        _ descriptor: Int32, _ action: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Int32
+    ) -> Int32 {
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = port.bigEndian
+        address.sin_addr.s_addr = inet_addr(host)
+        return withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                action(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
         }
     }
 }

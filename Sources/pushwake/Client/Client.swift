@@ -98,6 +98,13 @@ enum ClientApp {
                 (SELECT json_extract(CAST(payload AS TEXT), '$.row') FROM event WHERE name = 'client-stored');
             CREATE INDEX message_peer ON message(peer, row);
             """,
+            """
+            CREATE TABLE shown_output(
+                id INTEGER PRIMARY KEY CHECK (id = 1),
+                device INTEGER NOT NULL,
+                inode INTEGER NOT NULL,
+                size INTEGER NOT NULL);
+            """,
         ], handlers: [Received.self])
 
     /// Tells that a message was stored, which may be for another command to show.
@@ -171,25 +178,36 @@ enum ClientApp {
 }
 
 extension Client {
-    /// Shows each message once, now and in later processes, for ever.
+    /// Shows the messages that wait and those that come, for ever.
+    ///
+    /// Each is shown once. A kill between showing one and storing that shows that one again; not where standard output is
+    /// appended to a file to which nothing else writes meanwhile, since the line is found there.
     ///
     /// - Parameters:
     ///   - peer: Only those of this address; others stay to be shown later.
     ///   - isJSON: Whether as JSON, one object a line.
     func showMessages(of peer: JID? = nil, isJSON: Bool) async throws {
-        try showStored(of: peer, isJSON)
-        for try await _ in store.events(ClientApp.Stored.self) { try showStored(of: peer, isJSON) }
+        var known = try store.step { try OutputEnd.known(in: $0) }
+        try showStored(of: peer, isJSON, &known)
+        for try await _ in store.events(ClientApp.Stored.self) { try showStored(of: peer, isJSON, &known) }
     }
 
-    private func showStored(of peer: JID?, _ isJSON: Bool) throws {
+    /// - Parameter known: Where the output ended that earlier processes stored; taken by the first message.
+    private func showStored(of peer: JID?, _ isJSON: Bool, _ known: inout OutputEnd?) throws {
         while let (row, line) = try store.step({ try ClientApp.next(of: peer, in: $0) }) {
-            guard Terminal.say(isJSON ? try Self.json(line) : line.text) else {
+            let text = isJSON ? try Self.json(line) : line.text
+            let isThere = try known.map { try $0.completes("\(text)\n") } ?? false
+            known = nil
+            guard isThere || Terminal.say(text) else {
                 throw CommandFailure(
                     "standard output could not be written; what was not shown is shown by the next 'pushwake listen'"
                 )
             }
             // Shown, then marked: one that dies in between shows it again rather than never.
-            try store.step { try ClientApp.noteShown(row, in: $0) }
+            try store.step { step in
+                try ClientApp.noteShown(row, in: step)
+                try OutputEnd.current?.store(in: step)
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 import XMPPAccount
 
-/// `pushwake listen`: shows messages as they come, each once, until it is killed. What comes meanwhile is shown next time.
+/// `pushwake listen`: shows messages as they come until it is killed. What comes meanwhile is shown the next time.
 struct ListenCommand {
     private let client: Client
     private let isJSON: Bool

@@ -60,9 +60,10 @@ extension CommandPage {
             ]),
         CommandPage(
             name: "listen", group: .client,
-            summary: "show messages as they come, each once, whoever is killed",
+            summary: "show messages as they come, also after a kill",
             description: [
-                "It runs until it is killed. What comes while nothing runs on this store is shown the next time, and what standard output did not take is not counted as shown."
+                "It runs until it is killed. What comes while nothing runs on this store is shown the next time, and what standard output did not take is not counted as shown.",
+                "Each message is shown once, unless a kill comes between showing one and storing that: then the next listen shows that one again. Where >> appends to a file to which nothing else writes, it is found there and is not shown again.",
             ],
             options: connection + [state, json], environment: [password],
             examples: [

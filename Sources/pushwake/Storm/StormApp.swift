@@ -14,7 +14,12 @@ enum StormApp {
             CREATE TABLE stormed(row INTEGER PRIMARY KEY, place TEXT NOT NULL, number INTEGER NOT NULL);
             CREATE TABLE storm_sent(number INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL);
             CREATE TABLE storm_ended(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, delivered INTEGER NOT NULL);
+            """,
+            // How many messages had come by then: a latency that does not depend on how busy the machine is.
             """
+            ALTER TABLE storm_sent ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE storm_ended ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
+            """,
         ], handlers: [Received.self, Ended.self])
 
     /// Writes a message down: where it was said and its number.
@@ -37,15 +42,20 @@ enum StormApp {
         func run(_ call: borrowing Call<DeliveryEnded>) throws {
             let delivery = call.context.delivery
             try call.step.execute(
-                "INSERT INTO storm_ended(stanza_id, delivered) VALUES (?, ?)", delivery.id,
-                delivery.deliveredAt != nil)
+                """
+                INSERT INTO storm_ended(stanza_id, delivered, stormed)
+                VALUES (?, ?, (SELECT coalesce(max(row), 0) FROM stormed))
+                """, delivery.id, delivery.deliveredAt != nil)
         }
     }
 
     /// Sends the next message of the program's own.
     static func send(_ account: Account, to peer: JID, in step: borrowing Step) throws {
         let id = StanzaID.random()
-        try step.execute("INSERT INTO storm_sent(stanza_id) VALUES (?)", id)
+        try step.execute(
+            """
+            INSERT INTO storm_sent(stanza_id, stormed) VALUES (?, (SELECT coalesce(max(row), 0) FROM stormed))
+            """, id)
         try account.chat.send(
             Message(to: peer, id: id, body: "said during the storm"), then: Ended().durable, in: step)
     }

@@ -24,6 +24,8 @@ struct StormVerdict: Codable {
     var ownWrong = 0
     var ownP50 = 0
     var ownP99 = 0
+    /// How many messages came between the sending of one of the user's own and its end, for 99 of 100 of them.
+    var ownBehind = 0
 
     /// Kept, in order, within the limits.
     var isGood: Bool {
@@ -42,6 +44,7 @@ struct StormVerdict: Codable {
         case ownWrong = "own_wrong"
         case ownP50 = "own_p50_ms"
         case ownP99 = "own_p99_ms"
+        case ownBehind = "own_behind"
     }
 
     /// Counts what the store holds.
@@ -74,19 +77,29 @@ struct StormVerdict: Codable {
                 """
                 SELECT acknowledged_at - sent_at, delivered_at IS NOT NULL
                     AND 1 = (SELECT count(*) FROM storm_ended
-                        WHERE storm_ended.stanza_id = storm_sent.stanza_id AND delivered)
+                        WHERE storm_ended.stanza_id = storm_sent.stanza_id AND delivered),
+                    (SELECT min(stormed) FROM storm_ended WHERE storm_ended.stanza_id = storm_sent.stanza_id)
+                        - storm_sent.stormed
                 FROM storm_sent LEFT JOIN delivery USING(stanza_id)
                 """
             ) { (row) throws(HandlerError) in
-                (wait: row.optionalInteger(0).map { Int($0) }, isRight: row.integer(1) != 0)
+                (
+                    wait: row.optionalInteger(0).map { Int($0) }, isRight: row.integer(1) != 0,
+                    behind: row.optionalInteger(2).map { Int($0) }
+                )
             }
         }
         own = waits.count
         ownWrong = waits.count { !$0.isRight }
         let taken = waits.compactMap(\.wait).sorted()
-        guard !taken.isEmpty else { return }
-        ownP50 = taken[taken.count / 2]
-        ownP99 = taken[min(taken.count - 1, taken.count * 99 / 100)]
+        ownP50 = Self.value(of: taken, at: 50)
+        ownP99 = Self.value(of: taken, at: 99)
+        ownBehind = Self.value(of: waits.compactMap(\.behind).sorted(), at: 99)
+    }
+
+    /// The value below which so many of 100 lie; 0 of none.
+    private static func value(of sorted: [Int], at percent: Int) -> Int {
+        sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, sorted.count * percent / 100)]
     }
 
     func json() throws -> String {
@@ -100,7 +113,7 @@ struct StormVerdict: Codable {
         \(received) messages came in \(Int(seconds * 10) / 10) s, over \(kills) kills: \(lost) were lost, \(repeated) came \
         twice, \(outOfOrder) out of order.
         Meanwhile \(own) messages were sent; the server had half of them within \(ownP50) ms and 99 of 100 within \
-        \(ownP99) ms; \(ownWrong) were not delivered and told so exactly once.
+        \(ownP99) ms, and 99 of 100 were delivered before \(ownBehind) others had come; \(ownWrong) were not delivered and told so exactly once.
         The client took at most \(peakKibibytes / 1024).\(peakKibibytes % 1024 * 10 / 1024) MiB of memory.
         \(isGood ? "The storm is over." : "THE PROMISE WAS BROKEN.") Seed \(seed).
         """

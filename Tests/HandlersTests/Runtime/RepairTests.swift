@@ -325,23 +325,4 @@ private struct Login: Handler {
             #expect(!dumped.contains("hush"))
         }
     }
-
-    // MARK: Cost
-
-    @Test(
-        "H16 nothing that runs often reads the table of handlers from end to end",
-        arguments: [
-            "SELECT id, name, due, period, call, input FROM handler WHERE scope IS 1 AND lane = 1 AND due <= 1 ORDER BY due LIMIT 1",
-            "SELECT due FROM handler WHERE scope IS 1 AND lane = 1 AND due IS NOT NULL ORDER BY due LIMIT 1",
-            "SELECT live_due FROM handler WHERE scope IS 1 AND live_due IS NOT NULL ORDER BY live_due LIMIT 1",
-            "SELECT id, name, live_due, period, call, input FROM handler WHERE scope IS 1 AND live_due <= 1 ORDER BY live_due LIMIT 1",
-            "SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = 1",
-            Transaction.putOff.replacing(/\?[23]/, with: "1"),
-        ])
-    func plans(sql: String) throws {
-        try withRig([Say.self]) { rig in
-            let plan = try rig.store.texts("EXPLAIN QUERY PLAN " + sql, column: 3)
-            #expect(!plan.isEmpty && plan.allSatisfy { $0.contains("SEARCH") }, "\(plan)")
-        }
-    }
 }

@@ -63,9 +63,7 @@ import XMPPCore
 
     private func expire(_ id: String, _ client: World.Client) throws {
         try client.step { step in
-            guard let request = try client.account.requests.take(id: ForeignText(id), in: step) else {
-                return
-            }
+            let request = try #require(try client.account.requests.take(id: ForeignText(id), in: step))
             let iq = IQ(
                 type: .error, from: request.peer, id: id, payload: StanzaError(.remoteServerTimeout).element)
             try step.end(

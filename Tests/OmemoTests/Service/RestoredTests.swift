@@ -73,7 +73,7 @@ import XMPPCore
         try world.settle()
         _ = try a.heard()
         try a.step { step in
-            guard let own = try a.omemo.ownDevice.own(in: step) else { return }
+            let own = try #require(try a.omemo.ownDevice.own(in: step))
             try a.omemo.ownDevice.rotateSignedPreKey(own, in: step)
             try a.omemo.publications.raiseRevision(in: step)
         }

@@ -26,10 +26,7 @@ extension RealServerTests {
                 #expect(events.seen.first == "bound")
                 #expect(events.seen.dropFirst().allSatisfy { $0.hasPrefix("suspended") || $0 == "resumed" })
                 try await account.caughtUp()
-                #expect(
-                    !proxy.records.contains {
-                        String(decoding: $0.clientBytes, as: UTF8.self).contains("<auth")
-                    })
+                #expect(try home.sessions[1] == 1, "bound once")
             }
         }
 

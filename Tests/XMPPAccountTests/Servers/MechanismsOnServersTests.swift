@@ -141,7 +141,7 @@ extension RealServerTests {
         }
 
         @Test(
-            "X6 a server that signs its offer (XEP-0474) is believed, and one whose offer was changed on the way is not"
+            "X6 the digest of an offer (XEP-0474) is the one that Prosody signs, in both ways to log in"
         )
         func signedOffer() async throws {
             let server = try servers.special(.prosody, prosody: { $0.addedModules = ["sasl_ssdp"] })
@@ -155,6 +155,7 @@ extension RealServerTests {
                     try await account.connect()
                     await account.close()
                 }
+                #expect(home.log.logins.count == 2 && home.log.logins.allSatisfy { $0.hasPrefix("SCRAM-") })
             }
         }
 

@@ -303,7 +303,10 @@ extension RealServerTests {
                 #expect(try await account.rooms.users(with: .owner, in: room).map(\.jid) == [home.jid])
                 try await account.rooms.request(.destroy(alternative: nil, reason: "Over"), of: room)
                 let left = await events.until { if case .left = $0 { true } else { false } }
-                guard case .left(let departure) = left else { return }
+                guard case .left(let departure) = left else {
+                    Issue.record("not left")
+                    return
+                }
                 #expect(departure.reason == .destroyed(alternative: nil))
                 #expect(try self.room(account, room)?.state == .left)
             }
@@ -329,7 +332,10 @@ extension RealServerTests {
                             "direct": isDirect,
                         ])
                     let change = await events.until { if case .invited = $0 { true } else { false } }
-                    guard case .invited(let invitation) = change else { return }
+                    guard case .invited(let invitation) = change else {
+                        Issue.record("not invited")
+                        return
+                    }
                     #expect(invitation.room == room && invitation.isDirect == isDirect)
                     // Prosody hides the address where the room hides addresses.
                     #expect([peer.account, room].contains(invitation.by?.bare))
@@ -364,7 +370,10 @@ extension RealServerTests {
                 await events.until(.nickChanged(from: "Alice", to: "Juliet"))
                 _ = try await account.perform { try account.rooms.changeNick(in: room, to: "Romeo", in: $0) }
                 let refused = await events.until { if case .nickRefused = $0 { true } else { false } }
-                guard case .nickRefused("Romeo", let error) = refused else { return }
+                guard case .nickRefused("Romeo", let error) = refused else {
+                    Issue.record("not refused: \(String(describing: refused))")
+                    return
+                }
                 #expect(error.condition == .conflict)
                 #expect(try self.room(account, room)?.nick == "Juliet")
                 _ = try await account.rooms.send("it is I", to: room)

@@ -309,13 +309,18 @@ final class RoomEventReader {
         return change
     }
 
-    /// Takes events until one is as wanted; nil when the account was closed before.
+    /// Takes events until one is as wanted; fails when the account was closed before.
     @discardableResult
-    func until(_ matches: (RoomEvent.Change) -> Bool) async -> RoomEvent.Change? {
+    func until(
+        sourceLocation: SourceLocation = #_sourceLocation, _ matches: (RoomEvent.Change) -> Bool
+    ) async -> RoomEvent.Change? {
         while let change = await next() { if matches(change) { return change } }
+        Issue.record("the wanted event did not come after \(seen)", sourceLocation: sourceLocation)
         return nil
     }
 
     @discardableResult
-    func until(_ change: RoomEvent.Change) async -> RoomEvent.Change? { await until { $0 == change } }
+    func until(
+        _ change: RoomEvent.Change, sourceLocation: SourceLocation = #_sourceLocation
+    ) async -> RoomEvent.Change? { await until(sourceLocation: sourceLocation) { $0 == change } }
 }
