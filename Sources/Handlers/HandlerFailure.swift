@@ -12,14 +12,15 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public static let id = "handlers.failed"
     /// How many events are kept while nobody consumes them.
     public static let kept = 1000
-    /// The longest ``error`` in bytes.
+    /// The longest ``error`` in bytes, and the longest ``name`` and scope: a row that rotted may hold more than an event.
     static let errorBytes = 1024
+    static let nameBytes = 1024
 
     /// The row of the call: that of the handler, or the call's own row if the handler is a standing one.
     public let handler: HandlerID
-    /// The stored name of the handler.
+    /// The stored name of the handler; at most 1024 bytes.
     public let name: String
-    /// In whose service it was bound; nil for the program as a whole.
+    /// In whose service it was bound, at most 1024 bytes; nil for the program as a whole.
     public let scope: HandlerScope?
     /// How many times it was run since it was bound or requeued.
     public let attempts: Int
@@ -54,11 +55,11 @@ extension Transaction {
             "SELECT name, scope, attempts, deaths FROM handler WHERE id = ?", [handler]
         ) { (row) throws(HandlerError) in
             HandlerFailure(
-                handler: handler, name: row.text(0),
-                scope: row.optionalText(1).map(HandlerScope.init(rawValue:)),
+                handler: handler, name: cut(row.text(0), HandlerFailure.nameBytes),
+                scope: row.optionalText(1).map { .init(rawValue: cut($0, HandlerFailure.nameBytes)) },
                 attempts: counts?.runs ?? Int(row.quantity(2)),
                 deaths: counts?.deaths ?? Int(row.quantity(3)),
-                error: String(decoding: error.utf8.prefix(HandlerFailure.errorBytes), as: UTF8.self),
+                error: cut(error, HandlerFailure.errorBytes),
                 isInvalidated: isInvalidated)
         }
         guard let failure else { return }
@@ -69,6 +70,14 @@ extension Transaction {
             """, [HandlerFailure.id, HandlerFailure.kept - 1])
         try Step(self).post(failure)
         failures.append(failure)
+    }
+
+    /// The first bytes of a text, up to the last character that is whole within a limit.
+    private func cut(_ text: String, _ bytes: Int) -> String {
+        if text.utf8.count <= bytes { return text }
+        var end = text.utf8.index(text.utf8.startIndex, offsetBy: bytes)
+        while UTF8.isContinuation(text.utf8[end]) { end = text.utf8.index(before: end) }
+        return String(text[..<end])
     }
 
     func report(_ aside: SetAside, of handler: HandlerID) throws(HandlerError) {

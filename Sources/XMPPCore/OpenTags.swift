@@ -1,3 +1,5 @@
+private import CXML2
+
 extension TreeBuilder {
     /// What a start tag says beyond its element. The pointers lead into the dictionary of the libxml2 parser that read it.
     struct OpenTag {
@@ -50,8 +52,15 @@ extension TreeBuilder {
             _ prefix: UnsafePointer<UInt8>?, _ name: UnsafePointer<UInt8>?, to bytes: inout [UInt8]
         ) {
             // As libxml2 read them, so that the end tags fit.
-            if let prefix { bytes += Array(String(cString: prefix).utf8) + ":".utf8 }
-            if let name { bytes += Array(String(cString: name).utf8) }
+            if let prefix {
+                bytes += Self.content(of: prefix)
+                bytes.append(UInt8(ascii: ":"))
+            }
+            if let name { bytes += Self.content(of: name) }
+        }
+
+        private static func content(of string: UnsafePointer<UInt8>) -> UnsafeBufferPointer<UInt8> {
+            UnsafeBufferPointer(start: string, count: Int(xmlStrlen(string)))
         }
 
         private static func append(
@@ -59,7 +68,10 @@ extension TreeBuilder {
             to bytes: inout [UInt8]
         ) {
             bytes += " xmlns".utf8
-            if let prefix { bytes += Array(":".utf8) + String(cString: prefix).utf8 }
+            if let prefix {
+                bytes.append(UInt8(ascii: ":"))
+                bytes += Self.content(of: prefix)
+            }
             bytes += "='".utf8
             if let namespace {
                 Escaping.append(attribute: ForeignText(String(cString: namespace)), to: &bytes)
@@ -67,15 +79,18 @@ extension TreeBuilder {
             bytes += "'".utf8
         }
 
-        /// The namespaces that the stream header declares, by their prefixes; that of the default namespace is empty.
-        var inherited: [ForeignText: ForeignText] {
-            var namespaces: [ForeignText: ForeignText] = [:]
+        /// The namespace that the stream header declares for a prefix; nil when it declares none.
+        ///
+        /// - Parameter prefix: The prefix; empty for the default namespace.
+        func namespace(inheritedWith prefix: [UInt8]) -> ForeignText? {
             for index in 0..<(tags.first?.declarationCount ?? 0) {
-                let prefix = declarations[2 * index].map { ForeignText(String(cString: $0)) } ?? ""
-                namespaces[prefix] =
-                    declarations[2 * index + 1].map { ForeignText(String(cString: $0)) } ?? ""
+                let declared = declarations[2 * index]
+                guard declared.map({ Self.content(of: $0).elementsEqual(prefix) }) ?? prefix.isEmpty else {
+                    continue
+                }
+                return declarations[2 * index + 1].map { ForeignText(decoding: Self.content(of: $0)) } ?? ""
             }
-            return namespaces
+            return nil
         }
     }
 }

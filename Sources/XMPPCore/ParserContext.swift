@@ -32,7 +32,7 @@ final class ParserContext {
 
     /// Forgets everything but the names, after an error. A new parser would cost several times as much.
     func restart() throws(ParserFault) {
-        guard xmlCtxtResetPush(context, nil, 0, nil, nil) == 0 else {
+        guard dh_xml_reset_push(context, Self.restartBytes) == 0 else {
             throw ParserFault.stream(.outOfMemory, "libxml2 has no memory for a parser.")
         }
         // Before 2.11 the reset leaves the namespaces of the elements that were open.
@@ -45,6 +45,10 @@ final class ParserContext {
         Self.declaration.withUnsafeBytes { parse($0) }
         if let failure = builder.pointee.failure { throw failure }
     }
+
+    /// The first size of the input buffer behind an element that could not be read; libxml2 doubles it as needed. Its own
+    /// choice of 8 KiB is most of the cost of a small element that is refused.
+    private static let restartBytes: Int32 = 512
 
     private static let declaration = Array("<?xml version='1.0' encoding='UTF-8'?>".utf8)
 

@@ -99,15 +99,17 @@ struct StartTagReader {
         Array("xmlns".utf8) + (prefix.isEmpty ? [] : [UInt8(ascii: ":")] + prefix)
     }
 
-    /// - Parameter inherited: The namespaces that the stream header declares, by prefix.
-    func root(inherited: [ForeignText: ForeignText]) -> RefusedElement.Root {
-        let declared = values[declaration].map { ForeignText($0.flatMap(Self.unescaped) ?? "") }
-        let namespace = declared ?? inherited[ForeignText(decoding: prefix)] ?? ""
+    /// - Parameter inherited: Gives the namespace that the stream header declares for a prefix; nil when it declares none.
+    func root(inherited: (_ prefix: [UInt8]) -> ForeignText?) -> RefusedElement.Root {
+        let declared =
+            values.isEmpty
+            ? nil : values[declaration].map { ForeignText($0.flatMap(Self.unescaped) ?? "") }
+        let namespace = declared ?? inherited(prefix) ?? ""
         var root = RefusedElement.Root(
             Element(
                 name: ForeignText(decoding: localName), namespace: namespace, attributes: [],
                 children: []), unreadable: [])
-        for name in RefusedElement.Root.attributes.sorted() {
+        for name in RefusedElement.Root.attributes where !values.isEmpty {
             guard let raw = values[Array(name.utf8)] else { continue }
             if let value = raw.flatMap(Self.unescaped) {
                 root.element[name.string] = ForeignText(value)

@@ -68,8 +68,9 @@ public final class StreamParser {
 
     /// Bytes looked at in one go. Small enough to stay in the processor's cache between scanner and libxml2.
     private static let windowBytes = 16 << 10
-    /// The same behind an element that could not be read; it doubles while nothing is wrong.
-    private static let shortStride = 256
+    /// The same behind an element that could not be read; it doubles while nothing is wrong. The bytes of a window behind the
+    /// next such element are scanned once more, so it is not much larger than the smallest elements.
+    private static let shortStride = 32
     /// A libxml2 parser that had to take more at once keeps buffers of that size and is replaced.
     private static let largeBytes = 128 << 10
 
@@ -313,7 +314,8 @@ public final class StreamParser {
 
     /// The first-level element that is being skipped.
     private var refusedRoot: RefusedElement.Root {
-        skipped.root ?? scanner.skipping?.reader.root(inherited: builder.pointee.openTags.inherited)
+        skipped.root
+            ?? scanner.skipping?.reader.root { builder.pointee.openTags.namespace(inheritedWith: $0) }
             ?? RefusedElement.Root(Element("", namespace: ""), unreadable: [])
     }
 
@@ -330,8 +332,9 @@ public final class StreamParser {
     /// refuses. All that a fresh parser needs to go on are the start tags of the elements that are open.
     private func replaceContext() throws(ParserFault) {
         let replay = builder.pointee.replay
-        builder.pointee.forgetParser()
+        builder.pointee.prepareForRestart()
         if isSwollen || context.isWorn {
+            builder.pointee.forgetNames()
             context = try ParserContext(builder: builder)
         } else {
             try context.restart()

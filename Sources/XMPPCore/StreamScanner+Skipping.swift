@@ -74,11 +74,11 @@ extension StreamScanner {
     }
 
     private mutating func checkSkipped(endingAt end: Int) throws(ParserFault) {
-        guard !isBetweenStanzas, let skipping else { return }
+        guard !isBetweenStanzas, let depth = skipping?.depth else { return }
         if end - itemStart > limits.skippedBytes {
             throw exceeded("skippedBytes", limits.skippedBytes, costing: .stream)
         }
-        guard skipping.depth > 1, end - itemStart > limits.stanzaBytes else { return }
+        guard depth > 1, end - itemStart > limits.stanzaBytes else { return }
         // What is left of the whole element would be too large as well.
         widen(exceeded("stanzaBytes", limits.stanzaBytes).error)
     }
@@ -163,13 +163,12 @@ extension StreamScanner {
     private mutating func endSkipped(at index: Int) throws(ParserFault) -> Bool {
         state = .text
         runStart = index + 1
-        guard let skipping else { return true }
         // The list ends behind what is wrong in it: it was in no member.
-        if depth < skipping.depth { widen(skipping.reason) }
-        guard depth == self.skipping?.depth else { return false }
+        if let skipping, depth < skipping.depth { widen(skipping.reason) }
+        guard depth == skipping?.depth else { return skipping == nil }
         if depth == 1 { try checkEndName() }
         let start = depth == 1 ? itemStart : depth == 3 ? childStart.atDepth3 : childStart.atDepth4
-        self.skipping?.byteCount = index + 1 - start
+        skipping?.byteCount = index + 1 - start
         return true
     }
 

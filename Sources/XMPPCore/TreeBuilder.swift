@@ -19,16 +19,18 @@ struct TreeBuilder {
     /// The largest text buffer that is kept from one stanza to the next.
     private static let keptTextBytes = 16 << 10
 
-    /// Forgets the names and the fault of a libxml2 parser that is about to be freed.
-    mutating func forgetParser() {
-        names.removeAll()
+    /// Forgets the fault and the start tags of a libxml2 parser that is about to begin again.
+    mutating func prepareForRestart() {
         openTags.removeAll()
         failure = nil
     }
 
+    /// Forgets the names of a libxml2 parser that is about to be freed with its dictionary.
+    mutating func forgetNames() { names.removeAll() }
+
     /// Parks the first fault.
-    mutating func fail(_ fault: ParserFault) {
-        failure = failure ?? fault
+    mutating func fail(_ fault: @autoclosure () -> ParserFault) {
+        if failure == nil { failure = fault() }
     }
 
     // MARK: Elements

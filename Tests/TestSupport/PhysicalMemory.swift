@@ -27,4 +27,28 @@ package enum PhysicalMemory {
     package struct NoFigure: Error {
         let name: String
     }
+
+    // MARK: What a worker has
+
+    /// How much more memory a process may take, in KiB: a worker has 24 MiB, of which it has taken some 14 when it begins.
+    private static let workersGrowth = 10 * 1024
+
+    /// Runs `body` and throws if the process took more memory for it than a worker has.
+    ///
+    /// Only in a process of its own, since the peak is that of its life.
+    ///
+    /// - Throws: ``TooMuch``; what `body` throws.
+    package static func withinWorker<Value>(_ body: () throws -> Value) throws -> Value {
+        let resident = try resident
+        let value = try body()
+        let growth = try peak - resident
+        guard growth <= workersGrowth else { throw TooMuch(growth: growth) }
+        return value
+    }
+
+    /// More than a worker has.
+    package struct TooMuch: Error {
+        /// In KiB.
+        let growth: Int
+    }
 }

@@ -9,9 +9,8 @@ import XMPPTestKit
 
 /// Combining marks wherever a peer can write, through the whole inbound step of an account with all modules.
 ///
-/// No clock decides: the next message must be shown before the deadline that every test has. Compared as a `String`, one of
-/// these texts costs minutes and the account comes too late; compared as bytes, it costs milliseconds. A machine would have
-/// to be a thousand times as slow as it should for this to fail by chance.
+/// No clock decides. Through a stream the next message must be shown before the deadline that every test has. In a step the
+/// processor time of marks is compared with that of as many letters: compared as a `String`, marks cost a hundred times as much.
 @Suite(.ownThread, .timeLimit(.minutes(5))) struct HostileTextTests {
     /// What fits into a stanza of 1 MiB with its markup.
     private static let large = 900_000
@@ -267,6 +266,67 @@ import XMPPTestKit
                 }
             }
             #expect(rig.server.log.entries.count { $0.event == .resumed } == 0, "\(name) broke the stream")
+        }
+    }
+
+    // MARK: Processor time
+
+    /// Marks may cost so much more than as many bytes of letters, which also take two bytes each. Normalizing the shortest of
+    /// these texts once costs a hundred times as much.
+    private static func isCheap(_ marks: Double, _ letters: Double) -> Bool { marks <= 10 * letters + 100 }
+
+    /// Two texts of so many bytes that differ in the last letter only.
+    private static func pair(_ bytes: Int, _ make: (Int) -> String, _ last: Unicode.Scalar) -> [String] {
+        let text = make(bytes)
+        return [text, String(String.UnicodeScalarView(text.unicodeScalars.dropLast() + [last]))]
+    }
+
+    private static let kinds: [@Sendable (Int) -> [String]] = [
+        { pair($0, HostileText.marks, "\u{300}") },
+        { pair($0, { String(repeating: "\u{436}", count: $0 / 2) }, "\u{437}") },
+    ]
+
+    @Test("X19 comparing, hashing and ordering marks costs no more than the same bytes of letters")
+    func operations() {
+        let costs = Self.kinds.map { kind in
+            let texts = kind(100_000).map { ForeignText($0) }
+            let copies = kind(100_000).map { ForeignText($0) }
+            func cost(_ body: (ForeignText, ForeignText) -> Void) -> Double {
+                ThreadTime.milliseconds { body(texts[0], texts[1]) }
+            }
+            return [
+                cost { #expect($0 != $1) }, cost { #expect($0 != $1.string && $0.string != $1) },
+                cost { #expect(Set([$0, $1]).count == 2) }, cost { #expect(($0 < $1) != ($1 < $0)) },
+                cost { #expect($0 == copies[0] && $1 == copies[1]) },
+                cost { #expect(![$0].contains($1) && ![$0.string].contains($1)) },
+                cost { #expect(!$0.hasPrefix($1) && !$0.hasSuffix($1)) },
+                cost { first, second in
+                    if case second.string = first { Issue.record("they differ") }
+                },
+            ]
+        }
+        for (index, (marks, letters)) in zip(costs[0], costs[1]).enumerated() {
+            #expect(Self.isCheap(marks, letters), "\(index): \(marks) ms, not \(letters) ms")
+        }
+    }
+
+    @Test(
+        "X19 an inbound step takes marks in any place as fast as the same bytes of letters",
+        arguments: places.indices)
+    func steps(index: Int) throws {
+        let (name, sizes, stanza) = Self.places[index]
+        let folder = try TemporaryFolder()
+        let account = try BoundedAccount(folder.path + "/store.db", .standard)
+        // The code that takes stanzas in does not count.
+        try account.receive([Self.message().serialized()])
+        for bytes in sizes {
+            let costs = try Self.kinds.map { kind in
+                let stanzas = kind(min(bytes, 200_000)).map { stanza($0).serialized() }
+                return try ThreadTime.milliseconds { try account.receive(stanzas) }
+            }
+            #expect(
+                Self.isCheap(costs[0], costs[1]),
+                "\(name) of \(bytes) bytes: \(costs[0]) ms, not \(costs[1]) ms")
         }
     }
 

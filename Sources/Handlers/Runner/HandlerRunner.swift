@@ -57,43 +57,13 @@ public final class HandlerRunner: Sendable {
         var isClosed = false
     }
 
-    /// How a runner works.
-    ///
-    /// ```swift
-    /// let runner = try HandlerRunner(store, .init(leases: 8) { error in logger.error("\(error)") })
-    /// ```
-    public struct Configuration: Sendable {
-        /// How many async handlers run at the same time, 1 or more.
-        public var leases: Int
-        /// For how long the tombstones of ended handlers are kept.
-        public var keepEndings: Duration
-        /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
-        /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
-        public var onFailure: @Sendable (any Error) -> Void
-
-        /// Makes a configuration.
-        ///
-        /// - Parameters:
-        ///   - leases: How many async handlers run at the same time, 1 or more; less counts as 1.
-        ///   - keepEndings: For how long the tombstones of ended handlers are kept, 0 or more.
-        ///   - onFailure: Gets final failures of handlers, and failures of the store.
-        public init(
-            leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
-            onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
-        ) {
-            self.leases = leases
-            self.keepEndings = keepEndings
-            self.onFailure = onFailure
-        }
-    }
-
     let store: HandlerStore
     let state = Mutex(State())
     /// One pass at a time.
     let passing = Mutex(Passing())
     let signal: WakeSignal
     /// Tells of passes that are over.
-    private let passes = News()
+    let passes = News()
     private let leaseLimit: Int
     let keepEndings: Int64
     private let onFailure: @Sendable (any Error) -> Void
@@ -217,18 +187,8 @@ public final class HandlerRunner: Sendable {
     /// - Throws: ``HandlerError`` when the store fails or the runner was closed; `CancellationError`.
     public func drain(for time: Duration) async throws -> Bool {
         try start()
-        let waiting = Task { try await drained() }
-        let limit = Task {
-            try await Task.sleep(for: time)
-            waiting.cancel()
-        }
-        defer { limit.cancel() }
         do {
-            return try await withTaskCancellationHandler {
-                try await waiting.value
-            } onCancel: {
-                waiting.cancel()
-            }
+            return try await wait(atMost: time) { try await self.drained() }
         } catch is CancellationError {
             try Task.checkCancellation()
             return false
@@ -286,45 +246,6 @@ public final class HandlerRunner: Sendable {
         } catch {
             // The store gives the rows back when it goes, and another process when this one has died.
             onFailure(error)
-        }
-    }
-
-    /// Ends like ``close()``, after the async handlers that run at this moment have ended by themselves.
-    ///
-    /// From now on nothing more is called or leased: what is due is left to the next process.
-    ///
-    /// ```swift
-    /// let isClean = await runner.close(finishing: .seconds(10))
-    /// ```
-    ///
-    /// - Parameter time: How long to wait for them at most, by the machine's clock, 0 or more. Those that still run then
-    ///   are canceled, and another process runs them again. A canceled caller does not wait any longer either.
-    /// - Returns: Whether all of them ended.
-    @discardableResult
-    public func close(finishing time: Duration) async -> Bool {
-        state.withLock { $0.isFinishing = true }
-        let waiting = Task { try await leasesEnded() }
-        let limit = Task {
-            try? await Task.sleep(for: time)
-            waiting.cancel()
-        }
-        let isDone = await withTaskCancellationHandler {
-            (try? await waiting.value) != nil
-        } onCancel: {
-            waiting.cancel()
-        }
-        limit.cancel()
-        close()
-        return isDone
-    }
-
-    /// Waits until no async handler runs here any more.
-    private func leasesEnded() async throws {
-        while true {
-            let seen = passes.count
-            let isIdle = state.withLock { $0.leases.isEmpty && $0.unsettled.isEmpty }
-            if isIdle || isClosed { return }
-            try await passes.wait(beyond: seen)
         }
     }
 

@@ -156,6 +156,39 @@ private struct Slow: AsyncHandler {
     }
 
     @Test(
+        "H30 a runner without a thread that closes finishing sets aside what failed while the store did, without waiting"
+    )
+    func finishingUnsettled() async throws {
+        try await withReleasedFolder { folder in
+            let store = try openStore(folder.file(), [Slow.self, Gone.self])
+            let bench = Bench()
+            for isMended in [true, false] {
+                let runner = try HandlerRunner(store)
+                try runner.attach(Place(bench: bench))
+                let id = try store.bind(Slow().durable)
+                #expect(try store.step { try $0.end(id, .result, with: Order(bench)) } == .queued)
+                try runner.runDue()
+                let visit = await bench.next()
+                try store.step { step in
+                    try step.execute(
+                        """
+                        CREATE TRIGGER full BEFORE UPDATE ON handler WHEN NEW.reason = 'failed'
+                        BEGIN SELECT RAISE(ABORT, 'the disk is full'); END
+                        """)
+                }
+                visit.go.resume(throwing: Failure(description: "failed"))
+                while runner.state.withLock({ $0.unsettled.isEmpty }) { await Task.yield() }
+                if isMended { try store.step { _ = try $0.execute("DROP TRIGGER full") } }
+                // Time enough to fail this test by its limit.
+                #expect(await runner.close(finishing: .seconds(3600)) == isMended)
+                let status = try #require(try store.step { try $0.status(of: id) })
+                #expect(status.state == .pending && status.attempts == (isMended ? 1 : 0))
+                if isMended { try store.step { _ = try $0.execute("DELETE FROM handler") } }
+            }
+        }
+    }
+
+    @Test(
         "H14 closing the runner gives a handler back uncounted; the one who ran it cannot end it, the next one does"
     )
     func givenBack() async throws {

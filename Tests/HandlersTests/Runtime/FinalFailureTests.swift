@@ -252,6 +252,35 @@ private struct Program {
         }
     }
 
+    @Test(
+        "H30 X22 a row whose name and scope rotted to more than an event holds is quarantined and reported with their first 1024 bytes"
+    )
+    func rotted() throws {
+        try withRig([Flaky<Never>.self]) { rig in
+            for column in ["name", "scope"] {
+                let id = try rig.store.bind(Flaky<Never>(name: "a").durable)
+                try rig.store.step { step in
+                    // Another name is one of a newer program; what it was called with cannot be read by any.
+                    try step.execute(
+                        """
+                        UPDATE handler SET \(column) = 'x' || replace(hex(zeroblob(40000)), '00', 'ü'),
+                            arguments = x'7b' WHERE id = ?
+                        """, id)
+                }
+                if column == "name" {
+                    try rig.store.step { try $0.transaction.report(id, "rotted") }
+                } else {
+                    try rig.end(id)
+                    #expect(try rig.status(of: id)?.state == .quarantined)
+                }
+                let failure = try #require(try failures(rig.store).last)
+                let cut = "x" + String(repeating: "ü", count: 511)
+                #expect(failure.handler == id)
+                #expect((column == "name" ? failure.name : failure.scope?.rawValue) == cut)
+            }
+        }
+    }
+
     // MARK: Deaths
 
     @Test(

@@ -9,10 +9,6 @@ import XMPPCore
 
 /// Stores of older versions, filled far beyond the bounds of today, in processes of their own: their peak of memory counts.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct OldStoreTests {
-    /// How much more memory opening and moving may take, in KiB: a worker has 24 MiB, of which it has taken some 14 when it
-    /// begins.
-    private static let memory = 10 * 1024
-
     /// A store with the tables of an older version.
     ///
     /// - Parameter versions: How many migrations of these modules it has had; it has all of the others.
@@ -65,10 +61,9 @@ import XMPPCore
     /// Moves pieces in a process that is killed inside the step of the last one.
     private static func moveUntilKilled(_ path: String, pieces: Int) throws {
         let filled = try BoundedAccount(path, [])
-        let resident = try PhysicalMemory.resident
-        for _ in 0..<pieces { _ = try filled.step { try filled.account.seen.move(in: $0) } }
-        let growth = try PhysicalMemory.peak - resident
-        try #require(growth <= memory, "\(growth) KiB more")
+        try PhysicalMemory.withinWorker {
+            for _ in 0..<pieces { _ = try filled.step { try filled.account.seen.move(in: $0) } }
+        }
         try filled.step { step in
             _ = try filled.account.seen.move(in: step)
             kill(getpid(), SIGKILL)
@@ -99,10 +94,9 @@ import XMPPCore
         }
         await #expect(processExitsWith: .success) { [path = path as String] in
             let filled = try BoundedAccount(path, [])
-            let resident = try PhysicalMemory.resident
-            while try filled.step({ try filled.account.seen.move(in: $0) }) {}
-            let growth = try PhysicalMemory.peak - resident
-            try #require(growth <= Self.memory, "\(growth) KiB more")
+            try PhysicalMemory.withinWorker {
+                while try filled.step({ try filled.account.seen.move(in: $0) }) {}
+            }
         }
         let filled = try BoundedAccount(path, [])
         #expect(try left() == 0)
@@ -160,15 +154,14 @@ import XMPPCore
         await #expect(processExitsWith: .success) { [path = path as String] in
             // The code that opens a store does not count.
             _ = try BoundedAccount(path + ".other", [RosterModule(), RoomsModule()])
-            let resident = try PhysicalMemory.resident
-            let filled = try BoundedAccount(path, [RosterModule(), RoomsModule()])
-            try filled.step { step in
-                try #require(try filled.account.roster.requests(in: step).count == 100)
-                try #require(try filled.account.rooms.invitations(in: step).count == 100)
-                try #require(try filled.account.roster.items(in: step).count == 100)
+            try PhysicalMemory.withinWorker {
+                let filled = try BoundedAccount(path, [RosterModule(), RoomsModule()])
+                try filled.step { step in
+                    try #require(try filled.account.roster.requests(in: step).count == 100)
+                    try #require(try filled.account.rooms.invitations(in: step).count == 100)
+                    try #require(try filled.account.roster.items(in: step).count == 100)
+                }
             }
-            let growth = try PhysicalMemory.peak - resident
-            try #require(growth <= Self.memory, "\(growth) KiB more")
         }
         let filled = try BoundedAccount(path, [RosterModule(), RoomsModule()])
         func longest(_ column: String, _ table: String) throws -> Int {

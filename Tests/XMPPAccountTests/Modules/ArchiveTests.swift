@@ -90,6 +90,39 @@ import XMPPTestKit
     }
 
     @Test(
+        "X29 a bot with an archive and no history gets nothing old at first, and later what came since, as history"
+    )
+    func botWithoutHistory() async throws {
+        try await withRig { rig in
+            let archive = archive(20)
+            archive.serve(at: AccountRig.alice, on: rig.server)
+            let account = try rig.account { $0.modules = .bot + [ArchiveModule(history: .zero)] }
+            try await account.listen()
+            let events = EventReader(account)
+            try await account.connect()
+            try await eventually { try await progress(account)?.state == .complete }
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == [])
+            let started = try #require(archive.queries.last?.start)
+            #expect(started > ArchiveService.time(of: 19) && archive.queries.last?.count == 0)
+            // The place: the last message that came live, as the archive names it.
+            let live = ForeignText("19")
+            let id = Element(
+                "stanza-id", namespace: Namespaces.sid, attributes: ["id": live, "by": "alice@localhost"])
+            rig.server.send(
+                Message(
+                    to: AccountRig.alice, from: AccountRig.peer, id: "a19", body: "message 19", children: [id]
+                )
+                .element, from: AccountRig.peer)
+            try await account.caughtUp()
+            archive.grow(by: 3)
+            try await newSession(rig, account, events, messages: 4)
+            #expect(try account.store.notes("message") == bodies(19..<23))
+            #expect(archive.queries.last?.after == 19)
+        }
+    }
+
+    @Test(
         "X13 a message that came live and stands in the archive too comes once, and the place moves on with it"
     )
     func liveToo() async throws {

@@ -239,6 +239,37 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "X29 after the own nickname has changed a message of the new one is outgoing, and one of the old one is another person's"
+    )
+    func flagsOfNewNick() async throws {
+        try await withRig { rig in
+            let room = ScriptedRoom(rig)
+            let store = try HandlerStore(
+                path: rig.databasePath, registry: HandlerRegistry([Flagged.self]),
+                schemas: Account.schemas + [TestApp.schema], synchronous: .normal)
+            let account = try rig.account(store: store) { $0.modules = [ChatModule(), RoomsModule()] }
+            let events = RoomEventReader(account)
+            try await account.listen(as: "flags", Flagged().durable)
+            try await account.connect()
+            _ = try await account.rooms.join(ScriptedRoom.jid, as: "Alice")
+            room.send(body: "before", id: "1", from: "Alice")
+            _ = try await account.perform {
+                try account.rooms.changeNick(in: ScriptedRoom.jid, to: "Juliet", in: $0)
+            }
+            await events.until(.nickChanged(from: "Alice", to: "Juliet"))
+            room.send(body: "by the new name", id: "2", from: "Juliet")
+            // Somebody else may take the name that became free.
+            room.send(presence: nil, from: "Alice", ScriptedRoom.item("none"))
+            room.send(body: "by the old name", id: "3", from: "Alice")
+            try await account.caughtUp()
+            #expect(
+                try store.notes("flags") == [
+                    "before: true false", "by the new name: true false", "by the old name: false false",
+                ])
+        }
+    }
+
     @Test("X12 a message is as old as the own server says, not as the sender says, and never of tomorrow")
     func times() async throws {
         try await withRig { rig in

@@ -1,0 +1,31 @@
+extension HandlerRunner {
+    /// How a runner works.
+    ///
+    /// ```swift
+    /// let runner = try HandlerRunner(store, .init(leases: 8) { error in logger.error("\(error)") })
+    /// ```
+    public struct Configuration: Sendable {
+        /// How many async handlers run at the same time, 1 or more.
+        public var leases: Int
+        /// For how long the tombstones of ended handlers are kept.
+        public var keepEndings: Duration
+        /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
+        /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
+        public var onFailure: @Sendable (any Error) -> Void
+
+        /// Makes a configuration.
+        ///
+        /// - Parameters:
+        ///   - leases: How many async handlers run at the same time, 1 or more; less counts as 1.
+        ///   - keepEndings: For how long the tombstones of ended handlers are kept, 0 or more.
+        ///   - onFailure: Gets final failures of handlers, and failures of the store.
+        public init(
+            leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),
+            onFailure: @escaping @Sendable (any Error) -> Void = { _ in }
+        ) {
+            self.leases = leases
+            self.keepEndings = keepEndings
+            self.onFailure = onFailure
+        }
+    }
+}

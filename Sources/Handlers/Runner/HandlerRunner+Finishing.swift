@@ -1,0 +1,62 @@
+extension HandlerRunner {
+    /// Ends like ``close()``, after the async handlers that run at this moment have ended by themselves.
+    ///
+    /// From now on nothing more is called or leased: what is due is left to the next process.
+    ///
+    /// ```swift
+    /// let isClean = await runner.close(finishing: .seconds(10))
+    /// ```
+    ///
+    /// - Parameter time: How long to wait for them at most, by the machine's clock, 0 or more. Those that still run then
+    ///   are canceled, and another process runs them again. A canceled caller does not wait any longer either.
+    /// - Returns: Whether all of them ended, and what they threw was stored.
+    @discardableResult
+    public func close(finishing time: Duration) async -> Bool {
+        state.withLock { $0.isFinishing = true }
+        let isDone = (try? await wait(atMost: time) { try await self.leasesEnded() }) != nil
+        close()
+        return isDone
+    }
+
+    /// Waits until no async handler runs here any more, and what they threw is stored.
+    private func leasesEnded() async throws {
+        while true {
+            let seen = passes.count
+            let (runs, isSettled, isStarted) = state.withLock { state in
+                (!state.leases.isEmpty, state.unsettled.isEmpty, state.thread != nil)
+            }
+            if isClosed || !runs && isSettled { return }
+            // Without a thread no pass will come that tries again.
+            if !runs && !isStarted { return try settleOnce() }
+            try await passes.wait(beyond: seen)
+        }
+    }
+
+    private func settleOnce() throws {
+        do {
+            try passing.withLock { _ in try settle() }
+        } catch {
+            failed(error)
+            throw error
+        }
+    }
+
+    /// Waits for `body`, but not longer than `time` and not beyond the cancellation of the caller.
+    ///
+    /// - Throws: What `body` throws; `CancellationError` when it was canceled.
+    func wait<Value: Sendable>(
+        atMost time: Duration, for body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let waiting = Task { try await body() }
+        let limit = Task {
+            try await Task.sleep(for: time)
+            waiting.cancel()
+        }
+        defer { limit.cancel() }
+        return try await withTaskCancellationHandler {
+            try await waiting.value
+        } onCancel: {
+            waiting.cancel()
+        }
+    }
+}
