@@ -21,7 +21,7 @@ public enum AccountEvent: Sendable {
     /// The server does not keep count: what was sent may be lost with the stream. The error is why it refused; nil when it
     /// does not offer stream management.
     case notEnabled(StanzaError?)
-    /// The server's own `<enabled/>`, `<resumed/>` or `<failed/>` (XEP-0198 sections 3 and 5), before the event that says
+    /// The server's own `<enabled/>`, `<resumed/>` or `<failed/>` (XEP-0198 sections 3 and 5), behind the events that say
     /// what it means. The ids in it are as secret as the session.
     case streamManagementAnswered(Element)
     /// The session goes on where it was; nothing was lost and nothing need be asked for again. What the server had taken

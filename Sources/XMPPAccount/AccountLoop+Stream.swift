@@ -125,8 +125,8 @@ extension AccountLoop {
         stream.parserError = opened.parserError
         phase = .live(stream)
         account.configuration.onMilestone?(stream.isResumed ? .resumed : .bound)
-        for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         announce(opened.outcome, own)
+        for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
         isEstablished = true
         let waiting = connecting + retrying
         (connecting, retrying) = ([], [])

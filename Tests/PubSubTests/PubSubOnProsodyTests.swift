@@ -35,7 +35,7 @@ import XMPPCore
             let second = try home.account(.startTLS) { $0.role = .worker }
             var events = second.events.makeAsyncIterator()
             try await second.connect()
-            guard case .resumed = await events.next() else {
+            guard case .resumed = try #require(await events.next()) else {
                 Issue.record("the session was not resumed")
                 return
             }
