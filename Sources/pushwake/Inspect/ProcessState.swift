@@ -39,8 +39,7 @@ struct OwnerLocks {
 
     /// - Parameter file: Its device and inode, as they stand in the list.
     private static func holder(of file: String) -> Int32? {
-        let list = (try? String(contentsOfFile: "/proc/locks", encoding: .utf8)) ?? ""
-        for line in list.split(separator: "\n") {
+        for line in KernelFile.text("/proc/locks").split(separator: "\n") {
             // 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
             let words = line.split(separator: " ")
             if words.count > 5, words[1] == "FLOCK", words[5] == file { return Int32(words[4]) }

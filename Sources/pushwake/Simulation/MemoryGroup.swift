@@ -85,8 +85,7 @@ final class MemoryGroup: Sendable {
 
     /// Where this process may make such groups; nil where it may not: only root may, or to whom a part was delegated.
     static let place: Place? = find(
-        groups: (try? String(contentsOfFile: "/proc/self/cgroup", encoding: .utf8)) ?? "",
-        mounts: (try? String(contentsOfFile: "/proc/self/mounts", encoding: .utf8)) ?? ""
+        groups: KernelFile.text("/proc/self/cgroup"), mounts: KernelFile.text("/proc/self/mounts")
     ).first { (try? MemoryGroup(in: $0, mebibytes: 1024)) != nil }
 
     /// The folders that come into question, best first.

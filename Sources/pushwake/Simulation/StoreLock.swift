@@ -1,4 +1,3 @@
-import FoundationEssentials
 import Glibc
 
 /// Who is inside a transaction of a store, as the kernel's list of locks tells: nobody is asked, and nothing is opened.
@@ -8,11 +7,9 @@ enum StoreLock {
 
     static func isHeldForWriting(_ path: String, by processID: Int32) -> Bool {
         var status = stat()
-        guard stat(path + "-shm", &status) == 0,
-            let locks = try? String(contentsOfFile: "/proc/locks", encoding: .utf8)
-        else { return false }
+        guard stat(path + "-shm", &status) == 0 else { return false }
         // Such as: 4: POSIX  ADVISORY  WRITE 4711 fe:00:131090 120 120
-        return locks.split(separator: "\n").contains { line in
+        return KernelFile.text("/proc/locks").split(separator: "\n").contains { line in
             let words = line.split(separator: " ")
             return words.count > 7 && words[1] == "POSIX" && words[3] == "WRITE" && words[4] == "\(processID)"
                 && words[5].hasSuffix(":\(status.st_ino)") && words[6] == writeByte
