@@ -60,6 +60,31 @@ import XMPPTestKit
         }
     }
 
+    @Test("X22 a lock file that is refused is closed once: no descriptor that another thread opens meanwhile")
+    func closedOnce() async throws {
+        let folder = try TemporaryFolder()
+        defer { folder.remove() }
+        let path = folder.path + "/app.db-owner-1"
+        try put("text", at: path, target: folder.path + "/target")
+        // In a process of its own, whose descriptors are those of two threads.
+        await #expect(processExitsWith: .success) { [path = path as String] in
+            let isOver = Kept(false)
+            let lost = Kept(0)
+            Thread.detachNewThread {
+                while !isOver.withLock({ $0 }) {
+                    let own = open("/dev/null", O_RDONLY | O_CLOEXEC)
+                    sched_yield()
+                    if fcntl(own, F_GETFD) < 0 { lost.withLock { $0 += 1 } } else { close(own) }
+                }
+            }
+            for _ in 0..<10_000 {
+                #expect(throws: AccountError.self) { _ = try OwnerLock(path: path, beside: "app.db") }
+            }
+            isOver.withLock { $0 = true }
+            try #require(lost.withLock { $0 } == 0)
+        }
+    }
+
     @Test(
         "X22 what stands at the name of the owner's socket is not removed",
         arguments: ["text", "link", "folder"])

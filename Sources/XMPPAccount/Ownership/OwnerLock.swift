@@ -21,8 +21,8 @@ final class OwnerLock {
         } catch {
             throw AccountError(.invalidConfiguration, error.message, cause: error)
         }
+        // All is set by now, so that an error ends this object, which closes the descriptor.
         guard ToldMark.isValid(descriptor) else {
-            close(descriptor)
             let error = PrivateFile.foreign(path, "holds what this library has not written")
             throw AccountError(.invalidConfiguration, error.message, cause: error)
         }
