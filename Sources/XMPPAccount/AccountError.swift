@@ -48,7 +48,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let stanzaTooLarge = Code(rawValue: "stanza-too-large")
         /// The request of somebody else's was answered before, or cannot be answered any more.
         public static let alreadyAnswered = Code(rawValue: "already-answered")
-        /// The message is not being delivered just now, so it cannot be deferred.
+        /// The stanza is not being delivered just now, so it cannot be deferred.
         public static let notDeferrable = Code(rawValue: "not-deferrable")
         /// The session in which a request was sent is gone; its answer will never come.
         public static let sessionLost = Code(rawValue: "session-lost")

@@ -84,8 +84,8 @@ extension IQRequest {
     ///
     /// - Parameter step: The step of the handler that the request is being delivered to.
     /// - Returns: What marks it, also after a restart.
-    /// - Throws: ``AccountError`` `notDeferrable` when the request is not being delivered just now, was answered in this
-    ///   call, or the server has no stream management; ``/Handlers/HandlerError`` when the store fails.
+    /// - Throws: ``AccountError`` `alreadyAnswered` when it was answered in this call, `notDeferrable` when it is not being
+    ///   delivered just now, or the server has no stream management; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func deferHandled(in step: borrowing Step) throws -> DeferredStanza {
         try account.inboundRequests.checkOpen(iq, in: step)

@@ -2,6 +2,10 @@ public import Handlers
 public import XMPPCore
 
 /// What an account does when it is about to log in; see ``AccountConfiguration/chooseSession``.
+///
+/// ```swift
+/// configuration.chooseSession = { session in session?.isLikelyKept == true ? .resume : .bind }
+/// ```
 public enum SessionChoice: Hashable, Sendable {
     /// Resumes the session that is stored, as an account does by itself; binds a new one where the server does not keep it.
     case resume
@@ -12,7 +16,11 @@ public enum SessionChoice: Hashable, Sendable {
     case wait(Duration)
 }
 
-/// The session that an account could resume.
+/// The session that an account could resume (XEP-0198 section 5).
+///
+/// ```swift
+/// configuration.chooseSession = { session in (session?.idleTime ?? .zero) > .seconds(3600) ? .bind : .resume }
+/// ```
 public struct StoredSession: Hashable, Sendable {
     /// The full address that is bound in it.
     public let jid: JID

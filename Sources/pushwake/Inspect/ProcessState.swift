@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import Handlers
 
 /// What the kernel says about processes.
 enum ProcessState {

@@ -1,4 +1,5 @@
 import Glibc
+import Handlers
 
 /// Who is inside a transaction of a store, as the kernel's list of locks tells: nobody is asked, and nothing is opened.
 enum StoreLock {

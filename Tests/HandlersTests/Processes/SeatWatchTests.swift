@@ -188,26 +188,12 @@ import Testing
     }
 }
 
-/// A file under /proc, whole: it has no size and is given a page at a time, and Foundation's readers end at the first page that
-/// is not full.
-private func kernelText(_ path: String) throws -> String {
-    guard let file = fopen(path, "re") else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
-    defer { fclose(file) }
-    var bytes: [UInt8] = []
-    var page = [UInt8](repeating: 0, count: 16_384)
-    while true {
-        let count = fread(&page, 1, page.count, file)
-        guard count > 0 else { return String(decoding: bytes, as: UTF8.self) }
-        bytes += page[..<count]
-    }
-}
-
 /// How many threads of any process the kernel lets wait for a lock on this file.
 func waitingThreads(on path: String) throws -> Int {
     var status = stat()
     guard stat(path, &status) == 0 else { throw POSIXError(.init(rawValue: errno) ?? .EIO) }
     let inode = ":\(status.st_ino)"
-    return try kernelText("/proc/locks").split(separator: "\n").filter { line in
+    return KernelFile.text("/proc/locks").split(separator: "\n").filter { line in
         line.contains("->") && line.split(separator: " ").contains { $0.hasSuffix(inode) }
     }.count
 }

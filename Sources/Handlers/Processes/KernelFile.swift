@@ -1,11 +1,11 @@
 import Glibc
 
 /// A file under /proc.
-enum KernelFile {
+package enum KernelFile {
     /// The whole text; empty where there is no such file.
     ///
     /// Such files have no size and are given a page at a time; Foundation's readers end at the first page that is not full.
-    static func text(_ path: String) -> String {
+    package static func text(_ path: String) -> String {
         guard let file = fopen(path, "re") else { return "" }
         defer { fclose(file) }
         var bytes: [UInt8] = []
