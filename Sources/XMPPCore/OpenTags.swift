@@ -14,6 +14,8 @@ extension TreeBuilder {
         private var tags: [OpenTag] = []
         /// Prefix and namespace of every declaration in them, one after the other.
         private var declarations: [UnsafePointer<UInt8>?] = []
+        /// The first of them as they are read again, and where each ends: those that were read again before.
+        private var written: (bytes: [UInt8], ends: [Int]) = ([], [])
 
         mutating func append(_ tag: OpenTag, _ pointers: UnsafePointer<UnsafePointer<UInt8>?>?) {
             tags.append(tag)
@@ -24,28 +26,43 @@ extension TreeBuilder {
         mutating func removeLast() {
             guard let tag = tags.popLast() else { return }
             declarations.removeLast(2 * tag.declarationCount)
+            guard written.ends.count > tags.count else { return }
+            written.ends.removeLast()
+            written.bytes.removeSubrange((written.ends.last ?? 0)...)
         }
 
-        mutating func removeAll() {
+        /// Keeps the outermost ones only.
+        mutating func keep(_ count: Int) {
+            while tags.count > count { removeLast() }
+        }
+
+        /// Forgets the pointers into the dictionary: the tags are about to be read again.
+        mutating func forgetPointers() {
             tags.removeAll(keepingCapacity: true)
             declarations.removeAll(keepingCapacity: true)
         }
 
-        /// The first start tags once more, with their namespaces and without their attributes.
-        func replay(_ count: Int) -> [UInt8] {
-            var bytes: [UInt8] = []
+        /// The start tags once more, with their namespaces and without their attributes.
+        mutating func replay() -> [UInt8] {
             var used = 0
-            for tag in tags.prefix(count) {
-                bytes += "<".utf8
-                Self.append(tag.prefix, tag.name, to: &bytes)
-                for index in 0..<tag.declarationCount {
-                    let pair = used + 2 * index
-                    Self.append(declarations[pair], declaring: declarations[pair + 1], to: &bytes)
+            for (index, tag) in tags.enumerated() {
+                if index >= written.ends.count {
+                    write(tag, declarations[used...])
+                    written.ends.append(written.bytes.count)
                 }
                 used += 2 * tag.declarationCount
-                bytes += ">".utf8
             }
-            return bytes
+            return written.bytes
+        }
+
+        private mutating func write(_ tag: OpenTag, _ declarations: ArraySlice<UnsafePointer<UInt8>?>) {
+            written.bytes += "<".utf8
+            Self.append(tag.prefix, tag.name, to: &written.bytes)
+            for index in 0..<tag.declarationCount {
+                let pair = declarations.startIndex + 2 * index
+                Self.append(declarations[pair], declaring: declarations[pair + 1], to: &written.bytes)
+            }
+            written.bytes += ">".utf8
         }
 
         private static func append(

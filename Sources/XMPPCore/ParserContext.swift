@@ -37,7 +37,6 @@ final class ParserContext {
         }
         // Before 2.11 the reset leaves the namespaces of the elements that were open.
         context.pointee.nsNr = 0
-        try start()
     }
 
     /// Settles the encoding, which libxml2 would otherwise guess from the first four bytes.

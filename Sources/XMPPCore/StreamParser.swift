@@ -61,16 +61,14 @@ public final class StreamParser {
     private var isStale = false
     /// Bytes of start tags that were read again in the current first-level element.
     private var replayedBytes = 0
-    /// Bytes to look at in one go: fewer behind an element that could not be read, since another one may follow.
-    private var stride = windowBytes
+    /// Tags to look at in one go: one behind an element that could not be read, since another such element may follow and
+    /// what was looked at behind it would be scanned once more. It doubles while nothing is wrong.
+    private var tagsAtOnce = windowBytes
     private let limits: ParserLimits
     private var isDead = false
 
     /// Bytes looked at in one go. Small enough to stay in the processor's cache between scanner and libxml2.
     private static let windowBytes = 16 << 10
-    /// The same behind an element that could not be read; it doubles while nothing is wrong. The bytes of a window behind the
-    /// next such element are scanned once more, so it is not much larger than the smallest elements.
-    private static let shortStride = 32
     /// A libxml2 parser that had to take more at once keeps buffers of that size and is replaced.
     private static let largeBytes = 128 << 10
 
@@ -112,7 +110,7 @@ public final class StreamParser {
         }
         var rest = bytes
         while !rest.isEmpty {
-            let window = UnsafeRawBufferPointer(rebasing: rest.prefix(stride))
+            let window = UnsafeRawBufferPointer(rebasing: rest.prefix(Self.windowBytes))
             do throws(ParserFault) {
                 let used = try scanner.skipping == nil ? read(window) : skip(window)
                 rest = UnsafeRawBufferPointer(rebasing: rest.dropFirst(used))
@@ -160,10 +158,10 @@ public final class StreamParser {
 
     // MARK: One window
 
-    /// - Returns: How many bytes were used: fewer where an element cannot be read.
+    /// - Returns: How many bytes were used: fewer behind ``tagsAtOnce`` tags, and where an element cannot be read.
     private func read(_ window: UnsafeRawBufferPointer) throws(ParserFault) -> Int {
         let before = scanner
-        let (cut, stop) = scanner.scan(window)
+        let (cut, stop) = scanner.scan(window, tags: tagsAtOnce)
         if cut.start > 0 { pending.removeAll(keepingCapacity: true) }
         builder.pointee.tags = 0
         let fed = try feedComplete(window, cut)
@@ -173,13 +171,13 @@ public final class StreamParser {
         if case .fault(let fault) = stop {
             return try meet(fault, in: window, cut.scanned, behind: cut.tags, from: before)
         }
-        stride = min(2 * stride, Self.windowBytes)
+        tagsAtOnce = min(2 * tagsAtOnce, Self.windowBytes)
         if scanner.isDroppable {
             pending.removeAll(keepingCapacity: true)
         } else {
-            pending.append(contentsOf: window[fed...])
+            pending.append(contentsOf: window[fed..<cut.scanned])
         }
-        return window.count
+        return cut.scanned
     }
 
     /// Gives libxml2 what is complete, up to what it refuses. In front of the unfinished stanza a worn parser can be replaced.
@@ -237,7 +235,7 @@ public final class StreamParser {
             used = scanner.scan(window, tags: tags).cut.scanned
             pending.removeAll(keepingCapacity: true)
         }
-        stride = Self.shortStride
+        tagsAtOnce = 1
         scanner.rewind(pending.count)
         guard scanner.depth > 0 else { throw fault }
         let isScannersOwn = builder.pointee.failure == nil
@@ -277,7 +275,7 @@ public final class StreamParser {
     private func begin(skippingIn list: Int, _ open: [Element]) {
         isStale = isStale || builder.pointee.failure != nil || open.count > list + 1
         builder.pointee.drop(from: list + 1)
-        if isStale { replayedBytes += builder.pointee.replay.count }
+        if isStale { replayedBytes += builder.pointee.replay().count }
         guard replayedBytes <= limits.replayedBytes else { return builder.pointee.drop(from: 0) }
         skipped.list = open[list]
         skipped.list?.children = []
@@ -286,7 +284,6 @@ public final class StreamParser {
     /// - Returns: How many bytes were used: fewer where the element ends.
     private func skip(_ window: UnsafeRawBufferPointer) throws(ParserFault) -> Int {
         let (cut, stop) = scanner.scan(window)
-        stride = min(2 * stride, Self.windowBytes)
         switch stop {
         case .endOfBytes: break
         case .fault(let fault): throw fault
@@ -298,7 +295,6 @@ public final class StreamParser {
     private func endSkipping() throws(ParserFault) {
         let root = refusedRoot
         guard let found = scanner.endSkipping() else { return }
-        stride = Self.shortStride
         if found.depth == 1 {
             // Also where only a member of it was to be skipped at first.
             isStale = isStale || !builder.pointee.open.isEmpty
@@ -331,7 +327,7 @@ public final class StreamParser {
     /// libxml2 never forgets a name, so a peer could fill its dictionary with ever new ones, and it stops for good at what it
     /// refuses. All that a fresh parser needs to go on are the start tags of the elements that are open.
     private func replaceContext() throws(ParserFault) {
-        let replay = builder.pointee.replay
+        let replay = builder.pointee.replay()
         builder.pointee.prepareForRestart()
         if isSwollen || context.isWorn {
             builder.pointee.forgetNames()

@@ -21,7 +21,7 @@ struct TreeBuilder {
 
     /// Forgets the fault and the start tags of a libxml2 parser that is about to begin again.
     mutating func prepareForRestart() {
-        openTags.removeAll()
+        openTags.forgetPointers()
         failure = nil
     }
 
@@ -119,11 +119,12 @@ struct TreeBuilder {
     var list: Int? { MemberList.index(in: open) }
 
     /// The start tags of the open elements, to be read again into a fresh libxml2 parser.
-    var replay: [UInt8] { openTags.replay(1 + min(open.count, MemberList.depth)) }
+    mutating func replay() -> [UInt8] { openTags.replay() }
 
     /// Drops the open elements from that place on, and character data in front of what could not be read.
     mutating func drop(from index: Int) {
         open.removeSubrange(index...)
+        openTags.keep(1 + min(open.count, MemberList.depth))
         text = []
     }
 }
