@@ -65,6 +65,7 @@ struct StreamScanner {
     var depth = 0
     var quote: UInt8 = 0
     private var attributes = 0
+    private var tag = StartTagSyntax.name
     /// Elements of the first-level element so far, and those whose start tag is complete.
     private var elements = 0
     private var completeElements = 0
@@ -148,7 +149,7 @@ struct StreamScanner {
     private mutating func step(
         _ bytes: UnsafeRawBufferPointer, _ index: inout Int, _ cut: inout Cut
     ) throws(ParserFault) {
-        if !utf8.isInside { skipPlain(bytes, &index) }
+        if !utf8.isInside { try skipPlain(bytes, &index) }
         guard index < bytes.count else { return }
         // Before the byte is judged, so that the first thing wrong is reported however the bytes were cut.
         try checkLimits(item: index + 1, run: index)
@@ -163,9 +164,13 @@ struct StreamScanner {
     }
 
     /// The inner loop: most bytes of a stream are plain text, attribute values or names.
-    private func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
+    private mutating func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) throws(ParserFault) {
         switch state {
-        case .startTag, .endTag:
+        case .startTag:
+            let start = index
+            UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
+            if index > start { try tag.takeName() }
+        case .endTag:
             UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
         case .quoted,
             .text where depth > 1:
@@ -274,26 +279,30 @@ struct StreamScanner {
             throw exceeded("elements", limits.elements, costing: .element)
         }
         attributes = 0
-        state = .startTag
+        (state, tag) = (.startTag, .name)
     }
 
     private mutating func inStartTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
         switch byte {
         case UInt8(ascii: ">"):
+            try tag.end()
             depth += 1
             endTag(at: index, &cut)
         case UInt8(ascii: "/"):
+            try tag.end()
             state = .slash
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
             attributes += 1
             if attributes > limits.attributes { throw exceeded("attributes", limits.attributes) }
+            try tag.takeValue()
             quote = byte
             runStart = index + 1
             state = .quoted
         case UInt8(ascii: "<"):
             throw ParserFault.tagInTag
-        default:
-            break
+        case UInt8(ascii: "="): try tag.takeEquals()
+        case 0x09, 0x0A, 0x0D, 0x20: tag.takeSpace()
+        default: try tag.takeName()
         }
     }
 
@@ -350,6 +359,7 @@ struct StreamScanner {
         switch state {
         case .text where depth <= 1: throw textOutsideStanza()
         case .open: try beginStartTag(byte)
+        case .startTag: try tag.takeName()
         case .slash: throw ParserFault.slashInTag
         case .bang:
             throw ParserFault.doctype

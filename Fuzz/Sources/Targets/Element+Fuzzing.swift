@@ -46,17 +46,22 @@ struct StreamOutcome {
     var elements: [Element] {
         events.compactMap { if case .element(let element) = $0 { element } else { nil } }
     }
+    /// Why the stream ended.
+    private var end: StreamParserError?
     /// Events and error as bytes, to be compared.
-    private(set) var canonical: [[UInt8]] = []
+    var canonical: [[UInt8]] {
+        events.map(Self.canonical)
+            + (end.map { [Array("\($0.code) \($0.streamError.condition)".utf8)] } ?? [])
+    }
 
     init(_ pieces: [[UInt8]]) throws {
         let parser = try StreamParser()
         for piece in pieces {
             do throws(StreamParserError) {
-                take(try parser.parse(piece))
+                events += try parser.parse(piece)
             } catch {
-                take(error.events)
-                canonical.append(Array("\(error.code) \(error.streamError.condition)".utf8))
+                events += error.events
+                end = error
                 return
             }
         }
@@ -67,15 +72,12 @@ struct StreamOutcome {
         try self.init([Serializer.streamHeader(to: nil, contentNamespace: namespace), content])
     }
 
-    private mutating func take(_ events: [StreamParser.Event]) {
-        self.events += events
-        canonical += events.map { event in
-            switch event {
-            case .opened(let header): [0] + header.canonical
-            case .element(let element): [1] + element.canonical
-            case .refused(let refused): [2] + refused.root.canonical + Array("\(refused)".utf8)
-            case .closed: [3]
-            }
+    private static func canonical(_ event: StreamParser.Event) -> [UInt8] {
+        switch event {
+        case .opened(let header): [0] + header.canonical
+        case .element(let element): [1] + element.canonical
+        case .refused(let refused): [2] + refused.root.canonical + Array("\(refused)".utf8)
+        case .closed: [3]
         }
     }
 }

@@ -1,0 +1,48 @@
+/// Where a start tag is (XML 1.0 section 3.1), so far as it is a matter of white space, `=` and quotes.
+///
+/// libxml2 would find the same, but behind what it refuses it has to start again, which costs several times as much as a
+/// small element. Which characters a name may have, and what it stands for, is left to libxml2.
+enum StartTagSyntax {
+    /// In the element's name; in white space behind it or behind a value; in an attribute's name.
+    case name, space, attribute
+    /// In white space behind an attribute's name; behind its `=`; behind its value.
+    case attributeSpace, equals, value
+
+    /// A character that may be one of a name.
+    mutating func takeName() throws(ParserFault) {
+        switch self {
+        case .name, .attribute: break
+        case .space: self = .attribute
+        case .attributeSpace, .equals, .value: throw .startTag
+        }
+    }
+
+    /// White space.
+    mutating func takeSpace() {
+        switch self {
+        case .name, .value: self = .space
+        case .attribute: self = .attributeSpace
+        case .space, .attributeSpace, .equals: break
+        }
+    }
+
+    /// The `=` of an attribute.
+    mutating func takeEquals() throws(ParserFault) {
+        guard self == .attribute || self == .attributeSpace else { throw .startTag }
+        self = .equals
+    }
+
+    /// The quote in front of a value.
+    mutating func takeValue() throws(ParserFault) {
+        guard self == .equals else { throw .startTag }
+        self = .value
+    }
+
+    /// The `>` or the `/` of the tag.
+    func end() throws(ParserFault) {
+        switch self {
+        case .name, .space, .value: break
+        case .attribute, .attributeSpace, .equals: throw .startTag
+        }
+    }
+}
