@@ -29,7 +29,7 @@ struct ParserFault: Error {
         .notWellFormed, "A '<' that begins no tag; write &lt; for the character.")
     static let tagInTag = stream(.notWellFormed, "A '<' inside a tag.")
     static let startTag = member(
-        .notWellFormed, "A start tag with a name, a '=' or a value where none may stand.")
+        .notWellFormed, "A start tag with a character, a name, a '=' or a value where none may stand.")
     static let slashInTag = stream(.notWellFormed, "A '/' inside a tag.")
     static let quoteInEndTag = member(.notWellFormed, "A quotation mark inside an end tag.")
     static let doctype = stream(.restrictedXML, "Document type declarations are forbidden in XMPP.")

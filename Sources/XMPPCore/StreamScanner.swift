@@ -182,9 +182,11 @@ struct StreamScanner {
         }
     }
 
-    /// Whether a byte in a tag, outside of values, is neither its end nor the beginning of a value, nor forbidden.
+    /// Whether an ASCII byte may stand in a name, the dot apart.
     static func isPlainInTag(_ byte: UInt8) -> Bool {
-        (byte > 0x3E && byte < 0x80) || (byte > 0x2F && byte < 0x3C) || byte == UInt8(ascii: "-")
+        let isLetter = (byte | 0x20) &- UInt8(ascii: "a") < 26
+        let isDigitOrColon = byte &- UInt8(ascii: "0") < 11
+        return isLetter || isDigitOrColon || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
     }
 
     private mutating func consume(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
@@ -280,6 +282,7 @@ struct StreamScanner {
         }
         attributes = 0
         (state, tag) = (.startTag, .name)
+        if byte < 0x80, !Self.isPlainInTag(byte) { throw ParserFault.startTag }
     }
 
     private mutating func inStartTag(_ byte: UInt8, at index: Int, _ cut: inout Cut) throws(ParserFault) {
@@ -302,7 +305,8 @@ struct StreamScanner {
             throw ParserFault.tagInTag
         case UInt8(ascii: "="): try tag.takeEquals()
         case 0x09, 0x0A, 0x0D, 0x20: tag.takeSpace()
-        default: try tag.takeName()
+        case UInt8(ascii: "."): try tag.takeName()
+        default: throw ParserFault.startTag
         }
     }
 
