@@ -3,20 +3,18 @@ public import XMPPAccount
 
 /// OMEMO as a module of an account: it asks servers to push device lists, and renews what it knows in each new session.
 ///
-/// Everything else is reached through ``XMPPAccount/Account/omemo``. Messages come to it taken out of carbon copies and
-/// archives by the modules that it depends on, which also check who wrapped them.
+/// Everything else is reached through ``XMPPAccount/Account/omemo``. Messages in carbon copies and archives come to it through
+/// their modules, which also check who wrapped them; a bot has neither.
 ///
 /// ```swift
-/// configuration.modules = .standard + [OmemoModule()]
+/// configuration.modules = .standard + [OmemoModule()]  // of a bot: .bot + [OmemoModule()]
 /// let store = try HandlerStore(path: path, registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
 /// ```
 ///
 /// Source: XEP-0384 section 5.3.1, XEP-0163 section 4.
 public struct OmemoModule: AccountModule {
     public static let name = "omemo"
-    public static let dependencies: [any AccountModule.Type] = [
-        DiscoModule.self, CarbonsModule.self, ArchiveModule.self,
-    ]
+    public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
     public static var schema: Schema? { OmemoDeviceListTable.schema }
 
     /// Whoever says so gets the device lists of contacts pushed.

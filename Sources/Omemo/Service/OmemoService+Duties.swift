@@ -38,8 +38,12 @@ extension OmemoService {
         try await account.perform { step in try self.isCatchingUp(in: step) }
     }
 
+    /// A catch-up that an account without archives has left never ends.
     private func isCatchingUp(in step: borrowing Step) throws -> Bool {
-        try account.archive.progress(in: step).contains { $0.state == .waiting || $0.state == .fetching }
+        guard (try? account.module(ArchiveModule.self)) != nil else { return false }
+        return try account.archive.progress(in: step).contains {
+            $0.state == .waiting || $0.state == .fetching
+        }
     }
 
     /// Sends what is owed, and publishes keys that have changed.

@@ -122,9 +122,9 @@ extension ScriptedServer {
 
     // MARK: Sessions
 
-    /// Ends sessions as if their time were over: they can be resumed no longer, and what was not acknowledged goes to
-    /// the
-    /// offline store. A session that has a connection gets the stream error `conflict`.
+    /// Ends sessions as if their time were over: they can be resumed no longer. Messages that were not acknowledged go to the
+    /// account's other resources or to the offline store, unless another resource got them, too. A session that has a connection
+    /// gets the stream error `conflict`.
     ///
     /// - Parameter target: Whose.
     public func expireSessions(of target: ServerTarget = .everyone) {

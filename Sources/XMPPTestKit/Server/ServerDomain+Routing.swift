@@ -108,7 +108,14 @@ extension ServerDomain {
     private func isAvailable(_ endpoint: Endpoint) -> Bool {
         switch endpoint {
         case .bot: true
-        case .session(let number): sessions[number]?.priority.map { $0 >= 0 } ?? false
+        case .session(let number): sessions[number]?.availableSince != nil
+        }
+    }
+
+    private func wasAvailable(_ endpoint: Endpoint, before time: Int64) -> Bool {
+        switch endpoint {
+        case .bot: true
+        case .session(let number): sessions[number]?.availableSince.map { $0 < time } ?? false
         }
     }
 
@@ -123,12 +130,26 @@ extension ServerDomain {
     }
 
     /// Brings what a session left unacknowledged where it would go now.
-    mutating func salvage(_ entry: StanzaQueue.Entry, account: ForeignText) {
+    ///
+    /// - Parameter jid: The session's full address.
+    mutating func salvage(_ entry: StanzaQueue.Entry, of jid: JID) {
         switch entry.element.name {
-        case "message": messageAccount(account, entry.element, time: entry.time)
+        case "message":
+            guard let account = jid.local, !isElsewhere(entry, than: jid) else { return }
+            messageAccount(account, entry.element, time: entry.time)
         case "iq": bounce(entry.element, .serviceUnavailable)
         default: break
         }
+    }
+
+    /// Whether another resource got the message, too: then it may be lost here.
+    ///
+    /// Otherwise each session that ends would double what all others hold that wait to be resumed.
+    private mutating func isElsewhere(_ entry: StanzaQueue.Entry, than jid: JID) -> Bool {
+        let addressee = entry.element["to"].flatMap { address($0) }
+        guard let account = jid.local, addressee != jid else { return false }
+        let resources = accounts[account]?.resources ?? []
+        return resources.contains { wasAvailable($0.endpoint, before: entry.time) }
     }
 
     // MARK: Presence (RFC 6121 section 4), as far as availability goes
@@ -137,10 +158,10 @@ extension ServerDomain {
         switch stanza["type"] {
         case nil:
             let priority = stanza.child("priority", Namespaces.client).flatMap { Int8($0.text) } ?? 0
-            sessions[number]?.priority = priority
+            sessions[number]?.setPriority(priority, time: time.wall)
             guard priority >= 0 else { return }
             deliverOffline(to: number)
-        case "unavailable": sessions[number]?.priority = nil
+        case "unavailable": sessions[number]?.setPriority(nil, time: time.wall)
         default: break
         }
     }

@@ -140,7 +140,7 @@ extension ServerDomain {
             lostCounts[id] = session.received
         }
         log(event, connection: connection, session: number)
-        for entry in unacknowledged { salvage(entry, account: local) }
+        for entry in unacknowledged { salvage(entry, of: session.jid) }
     }
 
     // MARK: Time

@@ -33,8 +33,8 @@ package struct ServerSession: Sendable {
     package private(set) var connection: Int?
     /// How `<r/>` is answered.
     package var acknowledgements: ServerBehavior.Acknowledgements
-    /// Nil until the client sent presence; then whether it is available, with its priority.
-    package var priority: Int8?
+    /// When the client became available for messages to the account, in milliseconds since 1970; nil while it is not.
+    package private(set) var availableSince: Int64?
 
     /// Whether stanzas are counted.
     package private(set) var isEnabled = false
@@ -74,6 +74,15 @@ package struct ServerSession: Sendable {
     package var isResumable: Bool { resumptionID != nil }
 
     // MARK: From the client
+
+    /// Takes the client's own presence (RFC 6121 section 8.5.2: a negative priority gets no message for the account).
+    ///
+    /// - Parameters:
+    ///   - priority: Nil: it is unavailable.
+    ///   - time: Milliseconds since 1970.
+    package mutating func setPriority(_ priority: Int8?, time: Int64) {
+        availableSince = (priority ?? -1) < 0 ? nil : availableSince ?? time
+    }
 
     /// Takes a first-level element of the client.
     package mutating func receive(_ element: Element) -> [Action] {

@@ -14,10 +14,13 @@ import XMPPTestKit
 /// One column of a store after the other, altered: nothing that is stored ends a process, or keeps it for ever.
 ///
 /// `ALTERED_VALUES=all` takes every value for every column, with a server (`make torture`); otherwise two for each column that
-/// fit its type, and the account finds no server.
+/// fit its type, and the account finds no server. `ALTERED_FROM=table.column` leaves out the columns before that one: a long run
+/// that was ended goes on there.
 @Suite(.ownThread, .timeLimit(.minutes(120)))
 struct AlteredStoreTests {
     private static let isWhole = ProcessInfo.processInfo.environment["ALTERED_VALUES"] == "all"
+
+    private static let first = ProcessInfo.processInfo.environment["ALTERED_FROM"]
 
     /// SQL of what is put into a column.
     private static let values: [String] =
@@ -36,6 +39,7 @@ struct AlteredStoreTests {
         let value: String
         /// As it is, for comparison.
         static let unaltered = Case(table: "place", column: "copies", value: "copies")
+        var place: String { "\(table).\(column)" }
         var sql: String { "UPDATE OR REPLACE \"\(table)\" SET \"\(column)\" = \(value)" }
     }
 
@@ -44,11 +48,16 @@ struct AlteredStoreTests {
     )
     func accounts() async throws {
         let scene = try ScriptedScene()
+        // Each visit leaves a session behind, and each message goes to all that wait to be resumed.
+        scene.server.update { $0.resumptionWindow = .seconds(10) }
         let folder = try TemporaryFolder()
         let store = folder.path + "/store.db"
         try await Self.populate(store, scene)
-        let cases = try [.unaltered] + Self.cases(store, Self.values)
-        #expect(cases.count > 500)
+        let all = try Self.cases(store, Self.values)
+        #expect(all.count > 500)
+        let rest = all.drop { (Self.first ?? $0.place) != $0.place }
+        #expect(!rest.isEmpty, "no column is named \(Self.first ?? "")")
+        let cases = [Case.unaltered] + rest
         let next = Kept(0)
         let failures = Kept<[String]>([])
         let outcomes = Kept<[String: Int]>([:])

@@ -1,6 +1,7 @@
 @testable import Omemo
 import TestThreads
 import Testing
+import XMPPAccount
 import XMPPCore
 
 /// Whole conversations between devices, through a server in memory.
@@ -49,6 +50,27 @@ import XMPPCore
         #expect(try romeos[2].texts("SELECT target FROM omemo_waiting") == [])
         try world.settle()
         #expect(try juliets[2].heard() == ["three blind", "four blind"])
+        await world.close()
+    }
+
+    @Test(
+        "O5 a bot answers a session at once, whatever catch-up with an archive its store has left",
+        arguments: [true, false])
+    func bots(isBot: Bool) async throws {
+        let world = World()
+        let bot = try world.add(juliet + "/bot", isBot: isBot)
+        let friend = try world.add(romeo + "/a")
+        try world.settle()
+        try bot.step { step in
+            _ = try step.execute(
+                "INSERT INTO archive(account, jid, state) VALUES (?, ?, ?)", bot.account.id, juliet,
+                ArchiveProgress.State.fetching.rawValue)
+        }
+        try friend.send("one", to: juliet)
+        try world.settle()
+        #expect(try bot.heard() == ["one blind"])
+        let owed = try bot.texts("SELECT kind FROM omemo_duty WHERE done_at IS NULL")
+        #expect(owed.isEmpty == isBot, "\(owed)")
         await world.close()
     }
 

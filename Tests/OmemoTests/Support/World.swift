@@ -26,7 +26,7 @@ final class World {
         /// Every encrypted stanza that it sent, in order.
         var sent: [Element] = []
 
-        init(_ jid: String, clock: OfflineAccount.Clock) throws {
+        init(_ jid: String, clock: OfflineAccount.Clock, isBot: Bool) throws {
             folder = try TemporaryFolder()
             self.jid = try JID(jid)
             store = try HandlerStore(
@@ -35,7 +35,8 @@ final class World {
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
-            configuration.modules = [DiscoModule(), CarbonsModule(), ArchiveModule(), OmemoModule()]
+            configuration.modules =
+                [DiscoModule(), OmemoModule()] + (isBot ? [] : [CarbonsModule(), ArchiveModule()])
             account = try Account(configuration, store: store)
             try step { step in
                 try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
@@ -115,9 +116,10 @@ final class World {
     /// Whether changes of nodes are pushed to the owner's clients.
     var isPushing = false
 
+    /// - Parameter isBot: Whether it has neither archives nor carbon copies.
     @discardableResult
-    func add(_ jid: String, starts: Bool = true) throws -> Client {
-        let client = try Client(jid, clock: clock)
+    func add(_ jid: String, starts: Bool = true, isBot: Bool = false) throws -> Client {
+        let client = try Client(jid, clock: clock, isBot: isBot)
         clients.append(client)
         if starts { try client.start() }
         return client
