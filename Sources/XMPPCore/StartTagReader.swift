@@ -3,7 +3,7 @@
 /// It takes the bytes as they come and keeps a fixed number of them, whatever the tag holds.
 struct StartTagReader {
     private enum State {
-        case outside, name, space, attribute, equals, value, done
+        case outside, name, space, attribute, attributeSpace, equals, value, done
     }
 
     /// Bytes of a name of an element or an attribute; longer ones are not kept.
@@ -25,9 +25,8 @@ struct StartTagReader {
         case .name: takeName(byte)
         case .space: takeSpace(byte)
         case .attribute: takeAttribute(byte)
-        case .equals:
-            if byte == UInt8(ascii: "'") || byte == UInt8(ascii: "\"") { beginValue(byte) }
-            if byte == UInt8(ascii: ">") { state = .done }
+        case .attributeSpace: takeAttributeSpace(byte)
+        case .equals: takeEquals(byte)
         case .value: takeValue(byte)
         case .done: break
         }
@@ -57,8 +56,26 @@ struct StartTagReader {
         case UInt8(ascii: ">"): state = .done
         case UInt8(ascii: "="): state = .equals
         case UInt8(ascii: "'"), UInt8(ascii: "\""): beginValue(byte)
-        case 0...0x20: break
+        case 0...0x20: state = .attributeSpace
         default: if attribute.count <= Self.nameBytes { attribute.append(byte) }
+        }
+    }
+
+    private mutating func takeAttributeSpace(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "="), UInt8(ascii: "'"), UInt8(ascii: "\""), 0...0x20: takeAttribute(byte)
+        // The name had no value.
+        default: takeSpace(byte)
+        }
+    }
+
+    private mutating func takeEquals(_ byte: UInt8) {
+        switch byte {
+        case UInt8(ascii: "'"), UInt8(ascii: "\""): beginValue(byte)
+        case 0...0x20: break
+        default:
+            if isWanted { values[attribute] = .some(nil) }
+            takeSpace(byte)
         }
     }
 

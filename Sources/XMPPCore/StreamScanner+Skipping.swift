@@ -66,9 +66,9 @@ extension StreamScanner {
         default: return
         }
         if depth == 1 {
-            // Of one name or value it keeps no more.
-            let kept = min(end - index, RefusedElement.Root.attributeBytes + 1)
-            for byte in UnsafeBufferPointer(start: base + index, count: kept) { skipping?.reader.take(byte) }
+            for byte in UnsafeBufferPointer(start: base + index, count: end - index) {
+                skipping?.reader.take(byte)
+            }
         }
         index = end
     }

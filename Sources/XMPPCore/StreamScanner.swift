@@ -169,7 +169,10 @@ struct StreamScanner {
         case .startTag:
             let start = index
             UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
-            if index > start { try tag.takeName() }
+            guard index > start else { return }
+            // As for a byte that arrives alone.
+            try checkLimits(item: start + 1, run: start)
+            try tag.takeName()
         case .endTag:
             UTF8Check.skip(bytes, &index, while: Self.isPlainInTag)
         case .quoted,

@@ -47,4 +47,40 @@ import XMPPCore
                 "A start tag with a character, a name, a '=' or a value where none may stand."
             ])
     }
+
+    @Test("X18 what is known of a refused tag does not depend on how its bytes were cut")
+    func cuts() throws {
+        var limits = ParserLimits()
+        limits.stanzaBytes = 8
+        for tag in ["<a x='1'\u{E9}='2'/>        ", "<a abcdef \u{E9}\u{E9}\u{E9}\u{E9}/>"] {
+            let outcome = try ParserVerifier.verify([testHeader, tag], limits: limits)
+            #expect(outcome.refused.map(\.reason.code) == [.limitExceeded])
+        }
+        // What looks like a value to the scanner is none: longer than what is kept of one.
+        let tag = "<iq\"" + String(repeating: " ", count: 4200) + "id='x' type='get'\"/>"
+        let whole = try StreamParser().parse(testHeader + tag)
+        let bytewise = try ParserVerifier.outcome(of: (testHeader + tag).utf8.map { [$0] }, .standard)
+        #expect(bytewise.events == whole)
+        guard case .refused(let refused)? = whole.last else {
+            Issue.record("\(whole)")
+            return
+        }
+        #expect(refused.root["id"] == "x" && refused.root["type"] == "get")
+    }
+
+    @Test(
+        "X18 of a malformed start tag each attribute that can be read is known by its own name",
+        arguments: [
+            ("<iq i d='1' typ e='get'/>", [:], []),
+            ("<iq x id='1' type='get'/>", ["id": "1", "type": "get"], []),
+            ("<iq id='1' x type = 'get'/>", ["id": "1", "type": "get"], []),
+            ("<iq id=1 type='get'/>", ["type": "get"], ["id"]), ("<iq id= to='a@b'/>", ["to": "a@b"], ["id"]),
+        ] as [(String, [String: String], Set<ForeignText>)])
+    func attributes(tag: String, known: [String: String], unreadable: Set<ForeignText>) throws {
+        let refused = try #require(try ParserVerifier.verify([testHeader, tag]).refused.first)
+        for name in ["from", "id", "to", "type"] {
+            #expect(refused.root[name].map { "\($0)" } == known[name], "\(name)")
+        }
+        #expect(refused.unreadable == unreadable)
+    }
 }
