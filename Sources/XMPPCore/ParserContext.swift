@@ -31,6 +31,8 @@ final class ParserContext {
     }
 
     /// Forgets everything but the names, after an error. A new parser would cost several times as much.
+    ///
+    /// The encoding needs no declaration here: the next bytes are a start tag, which libxml2 takes for UTF-8.
     func restart() throws(ParserFault) {
         guard dh_xml_reset_push(context, Self.restartBytes) == 0 else {
             throw ParserFault.stream(.outOfMemory, "libxml2 has no memory for a parser.")
