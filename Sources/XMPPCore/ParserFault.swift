@@ -25,6 +25,13 @@ struct ParserFault: Error {
         ParserFault(StreamParserError(code, message), reach: .stream)
     }
 
+    /// - Parameter name: The name of the limit in ``ParserLimits``.
+    static func exceeded(_ name: String, _ limit: Int, costing reach: Reach = .member) -> ParserFault {
+        ParserFault(
+            StreamParserError(.limitExceeded, "The peer exceeded the limit \(name) of \(limit)."),
+            reach: reach)
+    }
+
     static let noTag = stream(
         .notWellFormed, "A '<' that begins no tag; write &lt; for the character.")
     static let tagInTag = stream(.notWellFormed, "A '<' inside a tag.")

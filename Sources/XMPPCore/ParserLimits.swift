@@ -1,5 +1,6 @@
 /// What a peer may make `StreamParser` hold in memory. What is beyond one of these inside a first-level element is left
-/// out with that element; the stream itself ends with `policy-violation` beyond `headerBytes` and `skippedBytes`. With the
+/// out with that element; the stream itself ends with `policy-violation` beyond `headerBytes`,
+/// `headerNamespaceBytes` and `skippedBytes`. With the
 /// defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while it is read, 1 MiB of text 5 MiB.
 ///
 /// ```swift
@@ -14,6 +15,9 @@ public struct ParserLimits: Hashable, Sendable {
     public var stanzaBytes = 1 << 20
     /// Bytes of the stream header. Default 16 KiB.
     public var headerBytes = 16 << 10
+    /// Bytes of the prefixes and namespaces that the stream header declares, as they are written again behind each element that
+    /// libxml2 refuses. Default 2 KiB.
+    public var headerNamespaceBytes = 2 << 10
     /// Elements inside each other, the stream header counted. Default 64.
     public var depth = 64
     /// Attributes of one element, namespace declarations counted. Default 64.

@@ -37,7 +37,13 @@ struct StartTagReader {
         case UInt8(ascii: ">"): state = .done
         // An end tag, or no tag.
         case 0...0x3F where name.isEmpty && byte != UInt8(ascii: ":"): state = .done
+        case UInt8(ascii: "<"): state = .done
         case 0...0x20, UInt8(ascii: "/"): state = .space
+        // Of an attribute without a name.
+        case UInt8(ascii: "="): (attribute, state) = ([], .equals)
+        case UInt8(ascii: "'"), UInt8(ascii: "\""):
+            attribute = []
+            beginValue(byte)
         default:
             if name.count < Self.nameBytes { name.append(byte) } else { isNameTooLong = true }
         }
@@ -104,11 +110,11 @@ struct StartTagReader {
     /// The name behind its prefix; empty when it cannot be read.
     var localName: [UInt8] {
         if isNameTooLong || String(validating: name, as: UTF8.self) == nil { return [] }
-        return prefix.isEmpty ? name : Array(name.dropFirst(prefix.count + 1))
+        return name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[($0 + 1)...]) } ?? name
     }
 
     private var prefix: [UInt8] {
-        name.firstIndex(of: UInt8(ascii: ":")).map { Array(name[..<$0]) } ?? []
+        name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[..<$0]) } ?? []
     }
 
     /// The attribute that would declare the element's namespace.

@@ -78,7 +78,7 @@ public final class StreamParser {
     /// - Throws: `StreamParserError` with `outOfMemory`.
     public init(limits: ParserLimits = .standard) throws(StreamParserError) {
         let builder = UnsafeMutablePointer<TreeBuilder>.allocate(capacity: 1)
-        builder.initialize(to: TreeBuilder())
+        builder.initialize(to: TreeBuilder(limits: limits))
         do {
             context = try ParserContext(builder: builder)
         } catch {

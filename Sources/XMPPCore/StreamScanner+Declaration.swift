@@ -37,7 +37,7 @@ extension StreamScanner {
             guard declaration.starts(with: "<?xml".utf8), byte <= 0x20 else { throw processingInstruction() }
         }
         if declaration.count > Self.declarationBytes {
-            throw exceeded("XML declaration bytes", Self.declarationBytes)
+            throw ParserFault.exceeded("XML declaration bytes", Self.declarationBytes)
         }
         guard isEnd else { return }
         guard declaration.count > 6 else { throw processingInstruction() }

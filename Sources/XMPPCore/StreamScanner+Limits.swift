@@ -19,16 +19,10 @@ extension StreamScanner {
         if isInRun, run - runStart > limits.textBytes,
             !isItemTooLarge || runStart + limits.textBytes < itemStart + size
         {
-            throw exceeded("textBytes", limits.textBytes)
+            throw ParserFault.exceeded("textBytes", limits.textBytes)
         }
         if isItemTooLarge {
-            throw exceeded(isHeaderSeen ? "stanzaBytes" : "headerBytes", size, costing: .element)
+            throw ParserFault.exceeded(isHeaderSeen ? "stanzaBytes" : "headerBytes", size, costing: .element)
         }
-    }
-
-    func exceeded(_ name: String, _ limit: Int, costing reach: ParserFault.Reach = .member) -> ParserFault {
-        ParserFault(
-            StreamParserError(.limitExceeded, "The peer exceeded the limit \(name) of \(limit)."),
-            reach: reach)
     }
 }

@@ -10,8 +10,9 @@ extension StreamScanner {
         var rootName: [UInt8]
         /// Reads the first-level element's start tag where libxml2 has not.
         var reader = StartTagReader()
-        /// The name in the end tag that may end the first-level element.
+        /// The name in the end tag that may end the first-level element, and whether more of the tag is behind it.
         var endName: [UInt8] = []
+        var isEndNameComplete = false
         /// Its size in bytes, once its end was found.
         var byteCount = 0
     }
@@ -76,11 +77,11 @@ extension StreamScanner {
     private mutating func checkSkipped(endingAt end: Int) throws(ParserFault) {
         guard !isBetweenStanzas, let depth = skipping?.depth else { return }
         if end - itemStart > limits.skippedBytes {
-            throw exceeded("skippedBytes", limits.skippedBytes, costing: .stream)
+            throw ParserFault.exceeded("skippedBytes", limits.skippedBytes, costing: .stream)
         }
         guard depth > 1, end - itemStart > limits.stanzaBytes else { return }
         // What is left of the whole element would be too large as well.
-        widen(exceeded("stanzaBytes", limits.stanzaBytes).error)
+        widen(ParserFault.exceeded("stanzaBytes", limits.stanzaBytes).error)
     }
 
     /// Skips the first-level element instead of a member of it.
@@ -119,6 +120,7 @@ extension StreamScanner {
                 throw ParserFault(skipping?.reason ?? ParserFault.mismatch.error, reach: .stream)
             }
             skipping?.endName = []
+            skipping?.isEndNameComplete = false
             state = .endTag
         case UInt8(ascii: "!"): (state, matched) = (.bang, 0)
         case UInt8(ascii: "?"): (state, matched) = (.instruction, 0)
@@ -143,7 +145,7 @@ extension StreamScanner {
     private mutating func skipInEndTag(_ byte: UInt8, at index: Int) throws(ParserFault) -> Bool {
         if byte == UInt8(ascii: "<") { throw ParserFault.tagInTag }
         guard byte == UInt8(ascii: ">") else {
-            if depth == 2, byte > 0x20 { keepEndName(byte) }
+            if depth == 2 { keepEndName(byte) }
             return false
         }
         depth -= 1
@@ -153,10 +155,12 @@ extension StreamScanner {
     /// The root's end tag is the only one whose name is compared: a tag that is missing inside must not make the scanner take
     /// the elements that follow for a part of this one.
     private mutating func keepEndName(_ byte: UInt8) {
-        if byte == UInt8(ascii: ":") {
-            skipping?.endName = []
-        } else if skipping?.endName.count ?? 0 <= StartTagReader.nameBytes {
-            skipping?.endName.append(byte)
+        guard skipping?.isEndNameComplete == false else { return }
+        switch byte {
+        case 0...0x20, UInt8(ascii: "/"): skipping?.isEndNameComplete = true
+        case UInt8(ascii: ":"): skipping?.endName = []
+        default:
+            if skipping?.endName.count ?? 0 <= StartTagReader.nameBytes { skipping?.endName.append(byte) }
         }
     }
 

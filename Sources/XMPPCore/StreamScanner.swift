@@ -278,10 +278,10 @@ struct StreamScanner {
         if byte <= 0x3F, byte != UInt8(ascii: ":") {
             throw ParserFault.noTag
         }
-        if depth + 1 > limits.depth { throw exceeded("depth", limits.depth) }
+        if depth + 1 > limits.depth { throw ParserFault.exceeded("depth", limits.depth) }
         elements += 1
         if depth > 0, elements > limits.elements {
-            throw exceeded("elements", limits.elements, costing: .element)
+            throw ParserFault.exceeded("elements", limits.elements, costing: .element)
         }
         attributes = 0
         (state, tag) = (.startTag, .name)
@@ -299,7 +299,7 @@ struct StreamScanner {
             state = .slash
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
             attributes += 1
-            if attributes > limits.attributes { throw exceeded("attributes", limits.attributes) }
+            if attributes > limits.attributes { throw ParserFault.exceeded("attributes", limits.attributes) }
             try tag.takeValue()
             quote = byte
             runStart = index + 1
@@ -360,6 +360,8 @@ struct StreamScanner {
 
     private mutating func checkMultibyte(_ byte: UInt8) throws(ParserFault) {
         guard utf8.accept(byte) else {
+            // Where a name begins, so does an element.
+            if state == .open { state = .startTag }
             throw ParserFault.member(
                 .unsupportedEncoding, "The stream is no valid UTF-8; XMPP has no other encoding.")
         }

@@ -15,9 +15,12 @@ struct TreeBuilder {
     /// How the stream header and the outermost of them were written.
     private(set) var openTags = OpenTags()
     private var isRootOpen = false
+    private let limits: ParserLimits
     private var text: [UInt8] = []
     /// The largest text buffer that is kept from one stanza to the next.
     private static let keptTextBytes = 16 << 10
+
+    init(limits: ParserLimits) { self.limits = limits }
 
     /// Forgets the fault and the start tags of a libxml2 parser that is about to begin again.
     mutating func prepareForRestart() {
@@ -58,6 +61,10 @@ struct TreeBuilder {
         }
         if header.name != "stream" {
             return fail(.stream(.badFormat, "The root element is not a stream header."))
+        }
+        let limit = limits.headerNamespaceBytes
+        if openTags.replay().count > limit {
+            return fail(.exceeded("headerNamespaceBytes", limit, costing: .stream))
         }
         events.append(.opened(header))
     }

@@ -56,7 +56,7 @@ import XMPPCore
             let outcome = try ParserVerifier.verify([testHeader, tag], limits: limits)
             #expect(outcome.refused.map(\.reason.code) == [.limitExceeded])
         }
-        // What looks like a value to the scanner is none: longer than what is kept of one.
+        // A value without a name, longer than what is kept of one: nothing in it is an attribute.
         let tag = "<iq\"" + String(repeating: " ", count: 4200) + "id='x' type='get'\"/>"
         let whole = try StreamParser().parse(testHeader + tag)
         let bytewise = try ParserVerifier.outcome(of: (testHeader + tag).utf8.map { [$0] }, .standard)
@@ -65,7 +65,7 @@ import XMPPCore
             Issue.record("\(whole)")
             return
         }
-        #expect(refused.root["id"] == "x" && refused.root["type"] == "get")
+        #expect(refused.root["id"] == nil && refused.root["type"] == nil)
     }
 
     @Test(
@@ -82,5 +82,31 @@ import XMPPCore
             #expect(refused.root[name].map { "\($0)" } == known[name], "\(name)")
         }
         #expect(refused.unreadable == unreadable)
+    }
+
+    @Test(
+        "X18 an element whose end is plain costs only itself, whatever is wrong with its tags",
+        arguments: [
+            ("<a:b:c></a:b:c>", "c"), ("<:a></:a>", "a"), ("<a='x'></a>", "a"), ("<a'x'></a>", "a"),
+            ("<a></a b>", "a"), ("<a></a x='1'>", "a"), ("<a></a/>", "a"),
+        ])
+    func ends(element: String, name: ForeignText) throws {
+        let outcome = try ParserVerifier.verify([testHeader, element, "<after/>"])
+        #expect(outcome.code == nil && outcome.elements.map(\.name) == ["after"])
+        #expect(outcome.refused.map(\.root.name) == [name])
+    }
+
+    @Test("X18 a byte that begins no character costs the element whose name it begins")
+    func brokenName() throws {
+        let bytes = [Array(testHeader.utf8), [0x3C, 0xFF, 0x2F, 0x3E], Array("<after/>".utf8)]
+        let outcome = try ParserVerifier.verify(bytes: bytes)
+        #expect(
+            outcome.code == nil && outcome.elements.map(\.name) == ["after"] && outcome.refused.count == 1)
+    }
+
+    @Test("X18 the name of the element in which a stream ends is its own")
+    func lastName() throws {
+        let outcome = try ParserVerifier.verify([testHeader, "<a@<after/>"])
+        #expect(outcome.code == .notWellFormed && outcome.unfinished?.name == "a@")
     }
 }

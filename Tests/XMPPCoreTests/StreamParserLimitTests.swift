@@ -139,6 +139,17 @@ import XMPPCore
     /// What is not refused for good before: an element that is left out.
     private let skippedBytes = ParserLimits.standard.skippedBytes
 
+    @Test("X19 a header whose namespaces are long as they are written again ends the stream")
+    func headerNamespaces() throws {
+        // A quotation mark is written as six bytes.
+        let header = { (count: Int) -> String in
+            testHeader.dropLast() + " xmlns:p='\(String(repeating: "\"", count: count))'>"
+        }
+        #expect(try ParserVerifier.verify([header(300), "<a:b/><p:c/>"]).elements.map(\.name) == ["c"])
+        let outcome = try ParserVerifier.verify([header(400), "<a/>"])
+        #expect(outcome.code == .limitExceeded && outcome.events.isEmpty)
+    }
+
     @Test("X3 an attribute of 100 MB ends the stream near the limit on what is skipped")
     func hugeAttribute() throws {
         let growth = try leastGrowth(over: 8 << 20) {
