@@ -51,12 +51,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
                 "the handler '\(H.id)' does not encode its arguments by name; encode them with a keyed container"
             )
         }
-        guard !ArgumentCoding.isTooDeep(bytes) else {
-            throw HandlerError(
-                .argumentNotEncodable,
-                "the arguments of the handler '\(H.id)' are nested deeper than \(ArgumentCoding.maximumDepth); keep such a value in a table of your own and bind its key"
-            )
-        }
+        guard !ArgumentCoding.isTooDeep(bytes) else { throw Self.tooDeep(H.id) }
         self.init(name: H.id, version: H.version, arguments: bytes)
     }
 
@@ -81,6 +76,41 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
                 "the invalidation '\(invalidation.name)' of the handler '\(name)' cannot be stored: \(plainReason(error))",
                 cause: error)
         }
+    }
+
+    /// This handler with some of its arguments replaced by name: for one that was handed over and is handed on, to a
+    /// request, a timer, PubSub or OMEMO, with what has become known since it was bound.
+    ///
+    /// ```swift
+    /// try pubsub.fetch(node, from: peer, then: then.overriding(["attempt": 2]), in: call.step)
+    /// ```
+    ///
+    /// - Parameter overrides: Arguments that win over bound ones by name. They are stored, so their names are those of the
+    ///   ``version`` in which the handler was bound; ``DurableHandler/upcast(_:from:)`` brings all of them forward.
+    /// - Returns: The handler with those arguments, and with the same invalidation.
+    /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored, or `wrongArgument` when the
+    ///   stored bytes are no JSON object.
+    public func overriding(_ overrides: Record) throws(HandlerError) -> Durable {
+        if overrides.isEmpty { return self }
+        var record = try record
+        record.merge(overrides)
+        let bytes: [UInt8]
+        do {
+            bytes = try ArgumentCoding.encode(record)
+        } catch {
+            throw HandlerError(
+                .argumentNotEncodable,
+                "an argument of the handler '\(name)' cannot be stored: \(plainReason(error))", cause: error)
+        }
+        guard !ArgumentCoding.isTooDeep(bytes) else { throw Self.tooDeep(name) }
+        return Durable(name: name, version: version, arguments: bytes, alternative: alternative)
+    }
+
+    private static func tooDeep(_ name: String) -> HandlerError {
+        HandlerError(
+            .argumentNotEncodable,
+            "the arguments of the handler '\(name)' are nested deeper than \(ArgumentCoding.maximumDepth); keep such a value in a table of your own and bind its key"
+        )
     }
 
     /// The same handler for a caller that supplies a ``ConvertibleContext``.

@@ -6,10 +6,10 @@ import FoundationEssentials
 /// bound ones.
 ///
 /// ```swift
-/// var overrides = Record()
-/// try overrides.set("attempt", to: 3)
+/// var overrides: Record = ["attempt": 3]
+/// try overrides.set("since", to: Date())
 /// ```
-public struct Record: Hashable, Sendable, Codable {
+public struct Record: Hashable, Sendable, Codable, ExpressibleByDictionaryLiteral {
     /// The arguments by name.
     public private(set) var values: [String: JSONValue]
 
@@ -25,6 +25,10 @@ public struct Record: Hashable, Sendable, Codable {
     public func encode(to encoder: any Encoder) throws {
         var container = encoder.singleValueContainer()
         try container.encode(values)
+    }
+
+    public init(dictionaryLiteral elements: (String, JSONValue)...) {
+        self.init(Dictionary(elements) { _, last in last })
     }
 
     /// Whether there is no argument.

@@ -151,14 +151,18 @@ extension Account {
     ///
     /// - Parameters:
     ///   - id: The id under which the request was sent.
+    ///   - overrides: Call-time arguments of what runs instead of the handler, which win over bound ones by name.
     ///   - step: The step that it commits with.
     /// - Returns: False when no such request waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func cancelRequest(id: some TextConvertible, in step: borrowing Step) throws -> Bool {
+    public func cancelRequest(
+        id: some TextConvertible, overriding overrides: Record = Record(), in step: borrowing Step
+    ) throws -> Bool {
         guard let request = try requests.take(id: id.foreignText, in: step) else { return false }
         try outbox.withdraw(requestID: request.stanzaID, in: step)
-        try step.invalidate(request.handler, reason: .cancelled, environment: self)
+        try step.invalidate(
+            request.handler, reason: .cancelled, overriding: overrides, environment: self)
         return true
     }
 

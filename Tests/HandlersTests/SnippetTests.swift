@@ -1,3 +1,4 @@
+import Foundation
 import Glibc
 import TestThreads
 import Testing
@@ -22,5 +23,38 @@ import XMPPTestKit
             #expect(second.status == 0)
             #expect(second.output == "Ada paid 1999 cents\n")
         }
+    }
+
+    @Test("H22 the sample of Monal's macros says what they say")
+    func monalHandlers() throws {
+        try withFolder { folder in
+            let child = try ChildProcess(
+                BuiltProduct.path("MonalHandlers"), [], folder: folder.path, output: .pipe)
+            let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+            #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+            #expect(
+                output == """
+                    bundle of romeo@example.net/1: true
+                    used bundle 2, no note
+                    no bundle 1: cancelled, true
+                    no bundle 3: cancelled, true
+                    used bundle 1, handed on
+
+                    """)
+        }
+    }
+
+    @Test("H22 the page on Monal's macros shows the code of the sample")
+    func monalPage() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        func lines(_ path: String) throws -> [String] {
+            try String(contentsOf: root.appending(path: path), encoding: .utf8).split(separator: "\n")
+                .map { $0.trimmingCharacters(in: .whitespaces) }
+        }
+        let sample = try Set(lines("Snippets/MonalHandlers.swift"))
+        let blocks = try lines("docs/monal.md").split(separator: "```swift").dropFirst()
+            .map { $0.prefix { $0 != "```" } }
+        #expect(blocks.count >= 3)
+        for line in blocks.joined() { #expect(sample.contains(line), "\(line)") }
     }
 }

@@ -124,14 +124,19 @@ import XMPPTestKit
         }
     }
 
-    @Test("Q3 a canceled request is invalidated once, and its late answer is ignored")
+    @Test(
+        "Q3 H22 a canceled request is invalidated once, with the canceler's values, and its late answer is ignored"
+    )
     func cancelled() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
             try await account.ask(rig.question("q1", want: "silence"))
-            #expect(try await account.perform { step in try account.cancelRequest(id: "q1", in: step) })
+            #expect(
+                try await account.perform { step in
+                    try account.cancelRequest(id: "q1", overriding: ["name": "called"], in: step)
+                })
             #expect(try await !account.perform { step in try account.cancelRequest(id: "q1", in: step) })
-            #expect(try account.store.notes("abandoned") == ["q1: cancelled"])
+            #expect(try account.store.notes("abandoned") == ["called: cancelled"])
             try await rig.saw { $0.event == .received && $0.id == "q1" }
             let own = rig.server.boundAddresses[0]
             rig.server.send(IQ(type: .result, to: own, id: "q1", payload: nil).element, from: peer)

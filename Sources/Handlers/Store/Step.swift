@@ -217,10 +217,42 @@ public struct Step: ~Copyable {
     /// - Parameters:
     ///   - handler: The handler with its arguments.
     ///   - context: What it is called with.
+    ///   - overrides: Call-time arguments, which win over bound ones by name.
     /// - Throws: What the handler throws; ``HandlerError`` `unknownHandler`, `newerVersion`, `wrongContext`,
     ///   `missingArgument`, `wrongArgument` or `contextNotRestorable` when it cannot be called.
-    public func run<Context>(_ handler: Durable<Context>, with context: Context) throws {
-        try transaction.run(handler, context: context)
+    public func run<Context>(
+        _ handler: Durable<Context>, with context: Context, overriding overrides: Record = Record()
+    ) throws {
+        try transaction.run(handler, context: context, overrides: overrides)
+    }
+
+    /// Invalidates a handler that was bound as an argument of the handler that runs now, where the outer one knows that
+    /// nobody will ever call it: what was bound with ``Durable/orElse(_:)`` runs instead, and the handlers that it holds
+    /// are invalidated with it.
+    ///
+    /// ```swift
+    /// func run(_ call: borrowing Call<IQReply>) throws {
+    ///     guard let forecast = Forecast(call.iq) else {
+    ///         return try call.step.invalidate(then, reason: .failed)
+    ///     }
+    ///     try call.step.run(then, with: forecast)
+    /// }
+    /// ```
+    ///
+    /// Like ``run(_:with:overriding:)`` it belongs to the handler around it: nothing is recorded apart, both are done
+    /// together or not at all, and a failure is the outer one's. A stored handler is invalidated by its row.
+    ///
+    /// - Parameters:
+    ///   - handler: The handler with its arguments.
+    ///   - reason: Why; passed on in ``Invalidation``.
+    ///   - overrides: Call-time arguments of what runs instead, which win over bound ones by name.
+    ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
+    /// - Throws: What runs instead throws; ``HandlerError`` as ``run(_:with:overriding:)``.
+    public func invalidate<Context>(
+        _ handler: Durable<Context>, reason: InvalidationReason, overriding overrides: Record = Record(),
+        environment: (any HandlerEnvironment)? = nil
+    ) throws {
+        try transaction.invalidate(handler, reason: reason, overrides: overrides, environment: environment)
     }
 
     /// The tombstone of a handler, or nil while it has not ended.

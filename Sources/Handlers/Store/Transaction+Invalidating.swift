@@ -29,6 +29,20 @@ extension Transaction {
             setAside: { stored, aside in try keep(id, aside) })
     }
 
+    /// Invalidates a handler inside the one that runs now, in its savepoint.
+    func invalidate<Context: Sendable>(
+        _ held: Durable<Context>, reason: InvalidationReason, overrides: Record,
+        environment: (any HandlerEnvironment)?
+    ) throws {
+        try notingFailure(of: held.name) {
+            try goingDeeper {
+                try invalidate(
+                    held.name, held.arguments, alternative: held.alternative,
+                    Invalidation(reason: reason, handler: held.name, environment: environment), overrides)
+            }
+        }
+    }
+
     /// Runs what stands for a handler that can never be called, then the same for the handlers it holds as arguments.
     ///
     /// One that was handed on to the invalidation as an argument is that one's to deal with: it may still be called.
