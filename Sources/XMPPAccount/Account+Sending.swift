@@ -56,7 +56,7 @@ extension Account {
                 .invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
         }
         try checkRoom(in: step)
-        let xml = Serializer().bytes(iq.element)
+        let xml = Serializer().bytes(try filtered(outgoing: iq.element, in: step))
         try checkSize(xml, in: step)
         let session = try sessions.live(in: step)
         let handler = try step.bind(then.orElse(orElse))
@@ -107,6 +107,7 @@ extension Account {
         var element = message.element
         let id = message.id ?? ForeignText(StanzaID.random())
         element["id"] = id
+        element = try filtered(outgoing: element, in: step)
         let xml = Serializer().bytes(element)
         try checkSize(xml, in: step)
         if modules.giveBackMessages {
@@ -135,7 +136,8 @@ extension Account {
         acknowledged: Durable<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws {
         try checkRoom(in: step)
-        let xml = Serializer().bytes(try extended(presence.element, in: step))
+        let xml = Serializer().bytes(
+            try filtered(outgoing: extended(presence.element, in: step), in: step))
         try checkSize(xml, in: step)
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try ownPresence.note(presence, in: step)
@@ -172,7 +174,7 @@ extension Account {
     func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
         guard let session = try sessions.live(in: step) else { return false }
         try checkRoom(in: step)
-        let xml = Serializer().bytes(message)
+        let xml = Serializer().bytes(try filtered(outgoing: message, in: step))
         try checkSize(xml, in: step)
         try outbox.append(.fleeting, id: message["id"], xml: xml, session: session, in: step)
         wakeAfterCommit(step)
@@ -186,15 +188,18 @@ extension Account {
             let reason = "\(configuration.maximumOutbox) stanzas wait to be sent, so this answer is dropped"
             return ignore(iq, reason, after: step)
         }
-        var xml = Serializer().bytes(iq)
-        // Whoever asked shall not wait for an answer that the server does not take.
+        // Whoever asked shall not wait for an answer that a filter stops, or that the server does not take.
+        var xml = Serializer().bytes(
+            try filtered(unasked: iq, in: step) ?? refusal(of: iq, .serviceUnavailable))
         if try isTooLarge(xml, in: step) {
-            let error = StanzaError(.resourceConstraint)
-            xml = Serializer().bytes(
-                InboundRequestTable.refusal(to: try iq["to"].map { try JID($0) }, id: iq["id"] ?? "", error)
-                    .element)
+            xml = Serializer().bytes(try refusal(of: iq, .resourceConstraint))
         }
         try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.live(in: step), in: step)
+    }
+
+    private func refusal(of answer: Element, _ condition: StanzaError.Condition) throws -> Element {
+        let peer = try answer["to"].map { try JID($0) }
+        return InboundRequestTable.refusal(to: peer, id: answer["id"] ?? "", StanzaError(condition)).element
     }
 
     // MARK: Listening

@@ -40,7 +40,7 @@ public final class Account: Sendable {
     let seen: SeenTable
     let inboundRequests: InboundRequestTable
     let awaited = AwaitedReplies()
-    let modules: ModuleList
+    private let moduleList: Mutex<ModuleList>
     private let policy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
     let logins: LoginTable
@@ -65,8 +65,9 @@ public final class Account: Sendable {
         try configuration.validate()
         OpenSSL.start
         let modules = try ModuleList(configuration.modules)
+        try modules.checkTables(in: store)
         for file in store.narrowedFiles { configuration.note(.warning, .session, PrivateFile.narrowed(file)) }
-        self.modules = modules
+        moduleList = Mutex(modules)
         self.configuration = configuration
         self.store = store
         hub = EventHub(configuration)
@@ -116,6 +117,11 @@ public final class Account: Sendable {
                 "the store has no tables for accounts; open it with schemas: Account.schemas")
         }
     }
+
+    /// The modules of this moment. They change inside steps of the account's thread alone.
+    var modules: ModuleList { moduleList.withLock { $0 } }
+
+    func changeModules(_ change: (ModuleList) -> ModuleList) { moduleList.withLock { $0 = change($0) } }
 
     // MARK: The stream
 

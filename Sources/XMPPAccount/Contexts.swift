@@ -87,7 +87,7 @@ public struct MessageReceived: Sendable {
     /// The account that received it.
     public let account: Account
     /// The message, seen for the first time; taken out of what it came in.
-    public let message: Message
+    public internal(set) var message: Message
     /// How it came.
     public let source: Source
     /// Whether this account sent it from here: a room, another client's copy or an archive gave it back. Modules see such

@@ -33,7 +33,7 @@ extension RosterChange: ForeignEvent {
     var foreignBytes: Int {
         switch self {
         case .changed(let item): item.groups.reduce(item.name.bytes) { $0 + 32 + $1.utf8.count }
-        case .requested(let request): request.status.bytes + request.nick.bytes
+        case .requested(let request), .approved(let request): request.status.bytes + request.nick.bytes
         case .available(let presence): presence.show.bytes + presence.status.bytes
         case .notLoaded(let error): error?.weight ?? 0
         case .loaded, .removed, .refused, .unsubscribed, .unavailable: 0

@@ -58,6 +58,8 @@ public final class HandlerStore: Sendable {
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
     /// What those wait for who listen to events.
     let news = News()
+    /// The modules whose tables and handlers it was opened with.
+    package let modules: Set<String>
     /// Files that others had access to until this store was opened: the database, and what stands beside it.
     package let narrowedFiles: [String]
     /// Tells of what other processes commit; nil until somebody waits for that.
@@ -88,6 +90,7 @@ public final class HandlerStore: Sendable {
     ) throws {
         self.path = path
         for handler in schemas.flatMap(\.handlers) { registry.register(handler) }
+        modules = Set(schemas.map(\.module))
         self.registry = registry
         self.role = role
         self.time = time

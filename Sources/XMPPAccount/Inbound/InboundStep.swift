@@ -120,11 +120,38 @@ struct InboundStep {
             return try endRequest(element, error.description, arrival, in: step)
         }
         switch stanza {
+        // It is filtered when it has been taken out of what it came in.
+        case .message(let message): return try deliver(message, arrival, in: step)
+        case .iq, .presence, nil: break
+        }
+        guard let stanza, let passed = try filtered(stanza, arrival, in: step) else { return }
+        switch passed {
         case .iq(let iq) where iq.type.isRequest: try answer(iq, arrival, in: step)
         case .iq(let iq): try match(iq, arrival, in: step)
-        case .message(let message): try deliver(message, arrival, in: step)
         case .presence(let presence): try deliver(presence, arrival, in: step)
-        case nil: break
+        case .message: break
+        }
+    }
+
+    /// What filters leave of a stanza; nil for one that they stop, of which nobody is left waiting.
+    private mutating func filtered(_ stanza: Stanza, _ arrival: Arrival, in step: borrowing Step) throws
+        -> Stanza?
+    {
+        switch try account.filtered(incoming: stanza, in: step) {
+        case .success(let passed): return passed
+        case .failure(let stopped):
+            events.append(.ignored(stanza.element, reason: stopped.reason))
+            guard case .iq(let iq) = stanza else { return nil }
+            guard iq.type.isRequest else {
+                try endRequest(iq.element, stopped.reason, arrival, in: step)
+                return nil
+            }
+            // One that was deferred is open.
+            if arrival.isRepeated { _ = try account.closeRequest(iq, in: step) }
+            if let reply = iq.errorReply(StanzaError(.serviceUnavailable)) {
+                try account.reply(reply.element, in: step)
+            }
+            return nil
         }
     }
 
@@ -167,8 +194,13 @@ struct InboundStep {
         _ message: Message, _ arrival: Arrival, in step: borrowing Step
     ) throws {
         guard var context = try unwrapped(message, arrival.delivery, in: step),
-            try account.seen.isNew(context, in: step), try !takenByModule(context, in: step)
+            try account.seen.isNew(context, in: step)
         else { return }
+        guard case .message(let passed)? = try filtered(.message(context.message), arrival, in: step) else {
+            return
+        }
+        context.message = passed
+        guard try !takenByModule(context, in: step) else { return }
         context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
         for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
             let disposition = try step.call(handler, with: context)

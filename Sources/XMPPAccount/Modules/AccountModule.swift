@@ -117,7 +117,16 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; its writes are undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws
 
-    /// The account is closed in this process. Modules that depend on others are stopped before them.
+    /// The module is removed while the session goes on, by ``Account/remove(_:)``: asks the server to end what ``begin(_:of:in:)``
+    /// asked for. It is reset after that.
+    ///
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - step: The step in which it is removed.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
+    func end(of account: Account, in step: borrowing Step) throws
+
+    /// The account is closed in this process, or the module was removed. Modules that depend on others are stopped before them.
     ///
     /// - Parameter account: The account.
     func stop(_ account: Account)
@@ -192,6 +201,7 @@ extension AccountModule {
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? { nil }
     public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {}
+    public func end(of account: Account, in step: borrowing Step) throws {}
     public func stop(_ account: Account) {}
 }
 

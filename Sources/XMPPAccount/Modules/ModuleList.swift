@@ -4,10 +4,13 @@ import XMPPCore
 /// An account's modules in the order in which they begin: each behind those that it depends on, else as configured.
 struct ModuleList: Sendable {
     let modules: [any AccountModule]
+    /// Those of them that filter.
+    let filters: [any StanzaFilter]
 
-    static let none = ModuleList(sorted: [])
-
-    private init(sorted: [any AccountModule]) { modules = sorted }
+    private init(sorted: [any AccountModule]) {
+        modules = sorted
+        filters = sorted.compactMap { $0 as? any StanzaFilter }
+    }
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when a module is there twice, lacks one that it depends on, or
     ///   depends on itself.
@@ -29,7 +32,41 @@ struct ModuleList: Sendable {
             placed.insert(Self.name(rest[next]))
             sorted.append(rest.remove(at: next))
         }
-        modules = sorted
+        self.init(sorted: sorted)
+    }
+
+    /// - Throws: ``AccountError`` `invalidConfiguration` when there is one of that name, or it lacks one that it depends on.
+    func adding(_ module: any AccountModule) throws(AccountError) -> ModuleList {
+        try ModuleList(modules + [module])
+    }
+
+    /// - Throws: ``AccountError`` `invalidConfiguration` when another one depends on it.
+    func removing(_ module: any AccountModule) throws(AccountError) -> ModuleList {
+        let name = Self.name(module)
+        let dependent = modules.first { type(of: $0).dependencies.contains { $0.name == name } }
+        if let dependent {
+            throw AccountError(
+                .invalidConfiguration,
+                "the module '\(Self.name(dependent))' needs the module '\(name)'; remove that one first")
+        }
+        return without(module)
+    }
+
+    func without(_ module: any AccountModule) -> ModuleList {
+        ModuleList(sorted: modules.filter { Self.name($0) != Self.name(module) })
+    }
+
+    /// - Throws: ``AccountError`` `invalidConfiguration` when the store was opened without the tables of one.
+    func checkTables(in store: HandlerStore) throws(AccountError) {
+        for module in modules {
+            guard let schema = type(of: module).schema, !store.modules.contains(schema.module) else {
+                continue
+            }
+            throw AccountError(
+                .invalidConfiguration,
+                "the store was opened without the tables of the module '\(Self.name(module))'; give its schema to HandlerStore, beside Account.schemas"
+            )
+        }
     }
 
     private static func unsatisfied(_ rest: [any AccountModule], _ names: Set<String>) -> AccountError {
@@ -73,7 +110,11 @@ struct ModuleList: Sendable {
                 account INTEGER NOT NULL,
                 name TEXT NOT NULL,
                 PRIMARY KEY(account, name)) WITHOUT ROWID;
+            """,
             """
+            -- The session in which it began; 0 for none yet, NULL for that in which it was found by this version.
+            ALTER TABLE module ADD COLUMN session INTEGER;
+            """,
         ])
 
     /// Notes the modules of an account. A process without one of them would take in what that module is to see.
@@ -92,8 +133,20 @@ struct ModuleList: Sendable {
             )
         }
         for name in names where !known.contains(name) {
-            try step.execute("INSERT INTO module(account, name) VALUES (?, ?)", account, name)
+            try step.execute("INSERT INTO module(account, name, session) VALUES (?, ?, 0)", account, name)
         }
+    }
+
+    /// The names of modules that have not begun in a session that goes on.
+    static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
+    {
+        try step.all("SELECT name FROM module WHERE account = ? AND session <> ?", account, session) {
+            (row) throws(HandlerError) in row.text(0)
+        }
+    }
+
+    static func setBegun(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE module SET session = ? WHERE account = ?", session, account)
     }
 }
 
@@ -104,21 +157,27 @@ extension Account {
     /// asked for, in order of dependency.
     func beginModules(_ scope: ModuleScope, in step: borrowing Step) throws {
         try resetModules(scope, in: step)
-        for module in modules.modules where type(of: module).beginsBeforePresence {
+        let session = try sessions.load(in: step).number
+        if scope == .session { try ModuleList.setBegun(account: id, session: session, in: step) }
+        let late = try ModuleList.late(account: id, session: session, in: step)
+        let modules = modules.modules.filter { !late.contains(ModuleList.name($0)) }
+        for module in modules where type(of: module).beginsBeforePresence {
             try beginning(module, scope, in: step)
         }
-        if scope == .session, configuration.sendsInitialPresence {
-            let presence = try currentPresence(in: step)
-            try ownPresence.set(Presence().element, in: step)
-            try outbox.append(
-                .presence, id: nil, xml: Serializer().bytes(presence.element),
-                session: sessions.live(in: step),
-                in: step)
-        }
-        for module in modules.modules where !type(of: module).beginsBeforePresence {
+        if scope == .session, configuration.sendsInitialPresence { try sendInitialPresence(in: step) }
+        for module in modules where !type(of: module).beginsBeforePresence {
             try beginning(module, scope, in: step)
         }
+        try beginLate(session, in: step)
         if scope == .stream { try announceLate(in: step) }
+    }
+
+    private func sendInitialPresence(in step: borrowing Step) throws {
+        let presence = try currentPresence(in: step)
+        try ownPresence.set(Presence().element, in: step)
+        guard let element = try filtered(unasked: presence.element, in: step) else { return }
+        try outbox.append(
+            .presence, id: nil, xml: Serializer().bytes(element), session: sessions.live(in: step), in: step)
     }
 
     func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {
@@ -128,7 +187,7 @@ extension Account {
         }
     }
 
-    private func beginning(
+    func beginning(
         _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
     ) throws {
         try guarding(module, in: step) {

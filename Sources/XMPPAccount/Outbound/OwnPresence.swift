@@ -72,7 +72,20 @@ extension Account {
     /// Tells what has changed while there was no stream.
     func announceLate(in step: borrowing Step) throws {
         guard try ownPresence.isLate(in: step) else { return }
-        try OutboxReserve.opened { try announceFeatures(in: step) }
+        try announceFeaturesAnyway(in: step)
+    }
+
+    /// Announces although the outbox may be full. That a filter stops it is told.
+    func announceFeaturesAnyway(in step: borrowing Step) throws {
+        do {
+            try OutboxReserve.opened { try announceFeatures(in: step) }
+        } catch let error as HandlerError where error.isStorageFailure {
+            throw error
+        } catch {
+            ignore(
+                Presence().element, "what the account understands now is not announced: \(error)", after: step
+            )
+        }
     }
 
     // MARK: For modules

@@ -28,6 +28,13 @@ public struct CarbonsModule: AccountModule {
             IQ(type: .set, id: StanzaID.random(), payload: enable), then: CarbonsAnswered().durable, in: step)
     }
 
+    public func end(of account: Account, in step: borrowing Step) throws {
+        let disable = Element("disable", namespace: Namespaces.carbons)
+        try account.send(
+            IQ(type: .set, id: StanzaID.random(), payload: disable),
+            then: CarbonsAnswered(isEnd: true).durable, in: step)
+    }
+
     public func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage {
@@ -64,16 +71,19 @@ public enum CarbonsEvent: ModuleEvent, Hashable {
     case enabled
     /// The server refuses; nil when it did not answer.
     case refused(StanzaError?)
+    /// No copies come any more: the module was removed.
+    case disabled
 }
 
 /// Tells what the server answered.
 struct CarbonsAnswered: Handler {
     static let id = "carbons.answered"
+    var isEnd: Bool?
 
     func run(_ call: borrowing Call<IQReply>) throws {
         let event: CarbonsEvent =
             switch call.outcome {
-            case .result: .enabled
+            case .result: isEnd == true ? .disabled : .enabled
             case .error(let error): .refused(error)
             case .timeout: .refused(nil)
             }

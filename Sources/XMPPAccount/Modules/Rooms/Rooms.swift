@@ -200,6 +200,31 @@ public struct Rooms: Sendable {
         try await account.perform { step in try self.leave(room, status: status, in: step) }
     }
 
+    /// Leaves every room, and wants to be in none of them any longer; such as before ``Account/logOut()``.
+    ///
+    /// - Parameters:
+    ///   - status: A sentence for those who stay; nil for none.
+    ///   - step: The step that it commits with.
+    /// - Returns: How many rooms were left.
+    /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func leaveAll(status: (any TextConvertible)? = nil, in step: borrowing Step) throws -> Int {
+        var count = 0
+        for room in try table.all(in: step) where try leave(room.jid, status: status, in: step) { count += 1 }
+        return count
+    }
+
+    /// Leaves every room; see ``leaveAll(status:in:)``.
+    ///
+    /// - Parameter status: A sentence for those who stay; nil for none.
+    /// - Returns: How many rooms were left.
+    /// - Throws: ``AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
+    @discardableResult
+    public func leaveAll(status: (any TextConvertible)? = nil) async throws -> Int {
+        try await account.perform { step in try self.leaveAll(status: status, in: step) }
+    }
+
     /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.
     ///
     /// - Parameters:

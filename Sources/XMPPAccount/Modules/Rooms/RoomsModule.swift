@@ -56,6 +56,11 @@ public struct RoomsModule: AccountModule {
         }
     }
 
+    /// Leaves the rooms: without the module nobody would know who is in them.
+    public func end(of account: Account, in step: borrowing Step) throws {
+        try account.rooms.leaveAll(in: step)
+    }
+
     public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.take(presence, in: step)
     }

@@ -52,6 +52,10 @@ struct RosterUpdate {
         try roster.setLoaded(true, in: step)
         try presences.removeStrangers(own: account.ownAddress(in: step), in: step)
         try subscriptions.removeApproved(in: step)
+        if account.modules.first(of: RosterModule.self)?.approvesKnownContacts == true {
+            // What came before the roster, or before the module might approve.
+            for request in try subscriptions.requests(in: step) { _ = try approve(request, in: step) }
+        }
         for jid in try subscriptions.awaited(in: step) { try decide(jid, isWhole: isWhole, in: step) }
         tell(.loaded, after: step)
     }
@@ -165,7 +169,20 @@ struct RosterUpdate {
             try roster.item(for: from, in: step)?.isSubscriber != true,
             let request = try subscriptions.note(presence, from: from, in: step)
         else { return }
-        tell(.requested(request), after: step)
+        if try !approve(request, in: step) { tell(.requested(request), after: step) }
+    }
+
+    /// Approves somebody who is in the roster, where the module may do that by itself.
+    ///
+    /// - Returns: Whether it did.
+    private func approve(_ request: SubscriptionRequest, in step: borrowing Step) throws -> Bool {
+        guard account.modules.first(of: RosterModule.self)?.approvesKnownContacts == true,
+            try roster.state(in: step).isLoaded, try roster.item(for: request.jid, in: step) != nil
+        else { return false }
+        try subscriptions.removeRequest(of: request.jid, in: step)
+        try OutboxReserve.opened { try send(.subscribed, to: request.jid, status: nil, in: step) }
+        tell(.approved(request), after: step)
+        return true
     }
 
     func unsubscribed(_ from: JID, in step: borrowing Step) throws {

@@ -35,6 +35,36 @@ import XMPPTestKit
 
     // MARK: Others ask
 
+    @Test("X24 contacts may be approved without the user being asked, strangers never")
+    func approvesKnown() async throws {
+        try await withRig { rig in
+            rig.serve { iq in
+                guard iq.payload?.has(name: "query", namespace: Namespaces.roster) == true else { return nil }
+                let item = Element(
+                    "item", namespace: Namespaces.roster,
+                    attributes: ["jid": Self.juliet.description, "subscription": "to"])
+                return .success(Element("query", namespace: Namespaces.roster, children: [item]))
+            }
+            // What came while the module might not approve waits.
+            let first = try await rig.connected([RosterModule()])
+            rig.show(.subscribe, from: Self.juliet.description)
+            try await first.caughtUp()
+            #expect(try requests(first).count == 1)
+            await first.close()
+            rig.server.expireSessions()
+            let account = try await rig.connected([RosterModule(approvesKnownContacts: true)])
+            let told = ModuleReader(account, RosterChange.self)
+            try await eventually { try requests(account).isEmpty }
+            rig.show(.subscribe, from: "romeo@montague.example")
+            rig.show(.subscribe, from: Self.juliet.description)
+            try await account.caughtUp()
+            try await account.caughtUp()
+            #expect(try requests(account).map(\.jid.description) == ["romeo@montague.example"])
+            #expect(steps(rig) == ["subscribed", "subscribed"])
+            _ = told
+        }
+    }
+
     @Test(
         "X10 a request of somebody else's is stored until it is answered, and told once",
         arguments: [true, false])

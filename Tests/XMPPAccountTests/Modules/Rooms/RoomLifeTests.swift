@@ -66,6 +66,35 @@ import XMPPTestKit
         }
     }
 
+    @Test(
+        "X24 all rooms are left at once: those that the account is in, and those that it only wants to be in")
+    func leavesAll() async throws {
+        try await withRig { rig in
+            let (room, account) = try await rig.joined()
+            let other = try JID("garden@conference.localhost")
+            try await account.perform { step in
+                try account.rooms.join(other, as: "Alice", in: step)
+                #expect(try account.rooms.leaveAll(status: "good night", in: step) == 2)
+            }
+            try await account.caughtUp()
+            #expect(try account.store.step { try account.rooms.all(in: $0).map(\.state) } == [.left, .left])
+            let last = try #require(room.received("presence").last)
+            #expect(last.contains("unavailable") && last.contains("good night"))
+            #expect(try await account.rooms.leaveAll() == 0)
+        }
+    }
+
+    @Test("X24 without the module nobody is in a room")
+    func removedModule() async throws {
+        try await withRig { rig in
+            let (room, account) = try await rig.joined()
+            try await account.remove(RoomsModule.self)
+            try await account.caughtUp()
+            #expect(room.received("presence").last?.contains("unavailable") == true)
+            #expect(try account.room?.state == .left)
+        }
+    }
+
     private func stanzaID(_ id: String, by: String = ScriptedRoom.jid.description) -> Element {
         Element("stanza-id", namespace: Namespaces.sid, attributes: ["by": by, "id": id])
     }

@@ -1,0 +1,94 @@
+import Handlers
+
+// Modules that come and go while the account runs.
+extension Account {
+    /// Adds a module while the account runs.
+    ///
+    /// In a session that is there it begins at once, and everybody who sees the account's presence learns of what the account
+    /// understands now. Other processes need it in their configuration, and so does this one at its next start.
+    ///
+    /// ```swift
+    /// try await account.add(CarbonsModule())  // the user switched copies on
+    /// ```
+    ///
+    /// - Parameter module: The module; the store must have been opened with its `schema`.
+    /// - Throws: ``AccountError`` `invalidConfiguration` when the account has a module of that name, lacks one that it depends on,
+    ///   or the store lacks its tables; `ownershipLost` or `closed`. ``/Handlers/HandlerError`` when the store fails.
+    public func add(_ module: some AccountModule) async throws {
+        let isPlaced = Kept(false)
+        do {
+            try await perform { step in
+                try self.place(module, isPlaced, in: step)
+            }
+        } catch {
+            // The step that was to commit it did not.
+            if isPlaced.value { changeModules { $0.without(module) } }
+            throw error
+        }
+    }
+
+    private func place(_ module: some AccountModule, _ isPlaced: Kept<Bool>, in step: borrowing Step) throws {
+        let list = try modules.adding(module)
+        try list.checkTables(in: store)
+        try list.note(account: id, retired: [], in: step)
+        changeModules { _ in list }
+        isPlaced.value = true
+        guard let session = try sessions.live(in: step) else { return }
+        try beginLate(session, in: step)
+        configuration.note(.info, .session, "added the module '\(ModuleList.name(module))'")
+    }
+
+    /// Removes a module while the account runs: it ends what it has begun at the server, and sees nothing any more.
+    ///
+    /// What it stored stays. Other processes must not have it in their configuration any more, or they add it again.
+    ///
+    /// - Parameter type: The module's type.
+    /// - Returns: The module as it was configured.
+    /// - Throws: ``AccountError`` `missingModule` when there is none, `invalidConfiguration` when another one depends on it,
+    ///   `ownershipLost` or `closed`. ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func remove<Module: AccountModule>(_ type: Module.Type) async throws -> Module {
+        let module = try module(type)
+        let isTaken = Kept(false)
+        do {
+            try await perform { step in try self.take(module, isTaken, in: step) }
+        } catch {
+            if isTaken.value { changeModules { (try? $0.adding(module)) ?? $0 } }
+            throw error
+        }
+        module.stop(self)
+        return module
+    }
+
+    private func take(_ module: some AccountModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
+        let list = try modules.removing(module)
+        if try sessions.live(in: step) != nil {
+            try guarding(module, in: step) { try OutboxReserve.opened { try module.end(of: self, in: step) } }
+        }
+        try guarding(module, in: step) { try module.reset(.session, of: self, in: step) }
+        try list.note(account: id, retired: [ModuleList.name(module)], in: step)
+        changeModules { _ in list }
+        isTaken.value = true
+        try announceFeaturesAnyway(in: step)
+        configuration.note(.info, .session, "removed the module '\(ModuleList.name(module))'")
+    }
+
+    /// Modules that were added since the session began have not asked for anything in it.
+    func beginLate(_ session: Int64, in step: borrowing Step) throws {
+        let late = try ModuleList.late(account: id, session: session, in: step)
+        guard !late.isEmpty else { return }
+        for module in modules.modules where late.contains(ModuleList.name(module)) {
+            try beginning(module, .session, in: step)
+        }
+        try ModuleList.setBegun(account: id, session: session, in: step)
+        try announceFeaturesAnyway(in: step)
+    }
+}
+
+/// Says whether the list was changed in a step, to the one who waits for that step.
+///
+/// Unchecked: written by the loop before the continuation is resumed, read after it.
+private final class Kept<Value>: @unchecked Sendable {
+    var value: Value
+    init(_ value: Value) { self.value = value }
+}
