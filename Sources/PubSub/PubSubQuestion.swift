@@ -74,6 +74,10 @@ extension PubSubReply {
         itemID: ForeignText?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
     ) throws {
         guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
+        account.note(
+            .info, .pubsub,
+            "the node \(node ?? "") does not meet the preconditions; configures it and publishes again",
+            after: step)
         let question = PubSubQuestion.remedy(itemID: itemID, remedy: remedy, then: then)
         try account.pubsub.send(
             .set, remedy.configuration, to: asked, node: node, question, remedy.timeout, id: nextID,

@@ -55,6 +55,10 @@ extension PubSubService {
         let payload = try operation.payload(own)
         let remedy = try operation.remedy(publishing: payload, timeout: timeout)
         let question = operation.question(remedy, try then.orElse(orElse))
+        account.note(
+            .verbose, .pubsub,
+            "asks \(service?.description ?? "the own account"): \(payload.elements.first?.name ?? payload.name) \(operation.node ?? "")",
+            after: step)
         return try send(
             operation.type, payload, to: service, node: operation.node, question, timeout, in: step)
     }

@@ -53,10 +53,11 @@ import XMPPCore
     private let published = "p main alice@example.test nick: published current"
 
     @Test(
-        "P6 a precondition that is not met leads to the configuration and to publishing again, in these words"
+        "P6 X26 a precondition that is not met leads to the configuration and to publishing again, in these words"
     )
     func chain() async throws {
-        let offline = try OfflineAccount()
+        let kept = KeptLog(level: .verbose)
+        let offline = try OfflineAccount(log: kept.log)
         try begin(offline)
         #expect(try sent(offline) == [publish])
         try offline.receive(answer(offline, "error", unmet))
@@ -68,6 +69,11 @@ import XMPPCore
         try offline.receive(answer(offline, "result"))
         #expect(try offline.notes == [published])
         #expect(try offline.rows == [])
+        #expect(
+            kept.entries.filter { $0.module == .pubsub }.map { "\($0.level.name) \($0.message)" } == [
+                "verbose asks the own account: publish nick",
+                "info the node nick does not meet the preconditions; configures it and publishes again",
+            ])
         #expect(
             try offline.endings == [
                 "pubsub.answered error", "pubsub.answered result", "pubsub.answered result",

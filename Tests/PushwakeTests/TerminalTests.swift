@@ -48,7 +48,7 @@ struct TerminalTests {
                 return "\(names.certificateFailure(failure, cause: text))"
             },
             Path(testDescription: "a logged line") { text in
-                logged { $0.note(.error, .session, alice) { text } }
+                logged { $0.write(.error, .session, alice, text) }
             },
             Path(testDescription: "logged XML") { text in logged { $0.show(text, sent: false, alice) } },
             Path(testDescription: "a message") { text in
@@ -198,7 +198,7 @@ struct TerminalTests {
 
     private static func logged(_ body: (AccountLog) -> Void) -> String {
         let kept = Kept("")
-        body(AccountLog(level: .trace) { entry in kept.withLock { $0 = "\(entry)" } })
+        body(AccountLog(level: .verbose) { entry in kept.withLock { $0 = "\(entry)" } })
         return kept.withLock { $0 }
     }
 

@@ -45,6 +45,7 @@ public final class HandlerStore: Sendable {
     public let role: Role
     /// The clocks of this store.
     public let time: TimeSource
+    private let log: HandlerLog?
     /// This store's seat among the processes that have the file open.
     let slot: ProcessSlot
     // Touched only while `lock` is held, except in `init`.
@@ -81,14 +82,17 @@ public final class HandlerStore: Sendable {
     ///   - synchronous: When a commit counts as done.
     ///   - busyTimeout: How long to wait for another process's transaction, in milliseconds, 0 or more.
     ///   - time: The clocks; tests pass their own.
+    ///   - log: Where the store and its handlers tell what they decide; nil for nowhere.
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
     ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`;
     ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.
     public init(
         path: String, registry: HandlerRegistry, schemas: [Schema] = [], role: Role = .main,
-        synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system
+        synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system,
+        log: HandlerLog? = nil
     ) throws {
         self.path = path
+        self.log = log
         for handler in schemas.flatMap(\.handlers) { registry.register(handler) }
         modules = Set(schemas.map(\.module))
         self.registry = registry
@@ -96,7 +100,7 @@ public final class HandlerStore: Sendable {
         self.time = time
         let connection = try Connection(
             path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout))
-        try Self.migrate(connection, to: [.handlers] + schemas)
+        try Self.migrate(connection, to: [.handlers] + schemas, log)
         self.connection = connection
         filePath = connection.filePath
         slot = try ProcessSlot(path: filePath) { (seat, mark) throws(HandlerError) in
@@ -108,6 +112,8 @@ public final class HandlerStore: Sendable {
         try recoverDead()
         try takePlace()
         try requeueKnown()
+        log?.note(.info, .store) { "opened \(path) as \(role)" }
+        for file in narrowedFiles { log?.note(.warning, .store) { PrivateFile.narrowed(file) } }
     }
 
     deinit {
@@ -122,7 +128,12 @@ public final class HandlerStore: Sendable {
         var isAnythingFree = false
         try slot.recoverDead { (seat, mark) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
-                if try connection.recover(seat: seat, mark, now: now) { isAnythingFree = true }
+                if try connection.recover(seat: seat, mark, now: now) {
+                    isAnythingFree = true
+                    log?.note(.warning, .handlers) {
+                        "the process in seat \(seat) died\(mark == nil ? "" : " while it ran a handler"); what it held is free"
+                    }
+                }
             }
         }
         guard isAnythingFree else { return }
@@ -150,7 +161,10 @@ public final class HandlerStore: Sendable {
         let parked = try connection.firstOnce("SELECT 1 FROM handler WHERE state <> 0 AND state = 1") {
             (_) throws(HandlerError) in true
         }
-        if parked != nil { _ = try step { try $0.transaction.requeueKnown() } }
+        guard parked != nil else { return }
+        let count = try step { try $0.transaction.requeueKnown() }
+        guard count > 0 else { return }
+        log?.note(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }
 
     func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
@@ -204,10 +218,13 @@ public final class HandlerStore: Sendable {
         runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
-    private static func migrate(_ connection: Connection, to schemas: [Schema]) throws(HandlerError) {
+    private static func migrate(_ connection: Connection, to schemas: [Schema], _ log: HandlerLog?)
+        throws(HandlerError)
+    {
         try checkModules(schemas)
         // Looks before it locks: the usual start finds everything in place and must not wait for a writer.
         if try isCurrent(connection, schemas) { return }
+        var migrated: [String] = []
         try connection.begin()
         do throws(HandlerError) {
             // Looks again: another process may have been first.
@@ -217,13 +234,18 @@ public final class HandlerStore: Sendable {
             try connection.executeOnce(
                 "CREATE TABLE IF NOT EXISTS module_schema(module TEXT PRIMARY KEY, version INTEGER NOT NULL) WITHOUT ROWID"
             )
-            for schema in schemas { try schema.migrate(connection) }
+            for schema in schemas {
+                let found = try schema.migrate(connection)
+                guard found < schema.migrations.count else { continue }
+                migrated.append("'\(schema.module)' from \(found) to \(schema.migrations.count)")
+            }
             try connection.settle(in: FileNumber.of(connection.filePath))
             try connection.commit()
         } catch {
             connection.rollBack()
             throw error
         }
+        for tables in migrated { log?.note(.info, .store) { "migrated the tables of \(tables)" } }
     }
 
     private static func isCurrent(_ connection: Connection, _ schemas: [Schema]) throws(HandlerError) -> Bool
@@ -283,8 +305,8 @@ public final class HandlerStore: Sendable {
         try connection.begin()
         // Begun before the clock is read: the wait for other processes is over.
         let transaction = Transaction(
-            connection: connection, registry: registry, role: role, slot: slot, now: time.wallMilliseconds(),
-            monotonic: time.milliseconds())
+            connection: connection, registry: registry, role: role, slot: slot, log: log,
+            now: time.wallMilliseconds(), monotonic: time.milliseconds())
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }

@@ -106,9 +106,11 @@ public struct Schema: Sendable {
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.
-    func migrate(_ connection: Connection) throws(HandlerError) {
+    ///
+    /// - Returns: The version that the tables had.
+    func migrate(_ connection: Connection) throws(HandlerError) -> Int {
         let found = try version(in: connection)
-        guard found < migrations.count else { return }
+        guard found < migrations.count else { return found }
         for index in found..<migrations.count {
             let place = "migration \(index + 1) of module '\(module)'"
             try connection.executeScript(migrations[index], of: place)
@@ -116,6 +118,7 @@ public struct Schema: Sendable {
         try connection.executeOnce(
             "INSERT INTO module_schema(module, version) VALUES (?, ?) ON CONFLICT(module) DO UPDATE SET version = excluded.version",
             [module, migrations.count])
+        return found
     }
 
     /// The version of this module's tables; 0 when there are none.

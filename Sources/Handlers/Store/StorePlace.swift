@@ -47,6 +47,9 @@ extension HandlerStore {
             }
             guard known != inode else { return }
             try step.noteCopy()
+            step.transaction.note(.warning, .store) {
+                "the database was copied, moved or put back from a backup: what others know of it is newer"
+            }
             try step.execute("UPDATE place SET inode = ?", inode)
         }
     }

@@ -7,6 +7,7 @@ package final class Transaction {
     let role: HandlerStore.Role
     /// This store's seat among the processes that have it open.
     let slot: ProcessSlot
+    let log: HandlerLog?
     /// The wall clock, milliseconds since 1970.
     let now: Int64
     /// The monotonic clock in milliseconds.
@@ -38,12 +39,13 @@ package final class Transaction {
 
     init(
         connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: ProcessSlot,
-        now: Int64, monotonic: Int64
+        log: HandlerLog?, now: Int64, monotonic: Int64
     ) {
         self.connection = connection
         self.registry = registry
         self.role = role
         self.slot = slot
+        self.log = log
         self.now = now
         self.monotonic = monotonic
     }

@@ -133,6 +133,10 @@ struct OmemoArrival {
         _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step
     ) throws {
+        service.account.note(
+            .warning, .omemo,
+            "a message of \(sender?.description ?? "somebody")\(device.map { "/\($0)" } ?? "") cannot be read: \(error)",
+            after: step)
         let context = OmemoReceived(
             account: service.account, message: message, sender: sender, device: device, version: version,
             identity: nil, trust: .undecided, outcome: .failed(error),

@@ -10,6 +10,10 @@ extension OmemoService {
     /// Asks for a list or a bundle, unless it was asked for already.
     func fetch(_ subject: OmemoFetchTable.Subject, in step: borrowing Step) throws {
         guard try fetches.begin(subject, in: step) else { return }
+        account.note(
+            .verbose, .omemo,
+            "asks for the \(subject.device.map { "bundle of device \($0)" } ?? "device list") of \(subject.jid)",
+            after: step)
         let orElse = try FetchAbandoned(subject: subject).durable
         guard let device = subject.device else {
             try refresh(subject.jid, subject.version, orElse: orElse, in: step)
@@ -36,6 +40,10 @@ extension OmemoService {
     ) throws(HandlerError) -> OmemoDeviceListTable.Change {
         let change = try deviceLists.merge(list, of: jid, in: step)
         if !change.removed.isEmpty { try sessions.trim(jid.bare, in: step) }
+        account.note(
+            .info, .omemo,
+            "the device list of \(jid.bare) has \(list.devices.count) devices, \(change.removed.count) fewer",
+            after: step)
         try step.execute(
             "UPDATE omemo_device_list SET session = ? WHERE account = ? AND jid = ? AND namespace = ?",
             account.sessionNumber(in: step), account.id, jid.bare.description, list.version.namespace)
@@ -65,6 +73,10 @@ extension OmemoService {
     func fail(
         _ subject: OmemoFetchTable.Subject, _ reason: String, in step: borrowing Step
     ) throws(HandlerError) {
+        account.note(
+            .warning, .omemo,
+            "there is no \(subject.device.map { "bundle of device \($0)" } ?? "device list") of \(subject.jid): \(reason)",
+            after: step)
         try fetches.fail(subject, reason, session: account.sessionNumber(in: step), in: step)
     }
 
@@ -102,6 +114,10 @@ extension OmemoService {
         var old = try sessions.session(with: peer, in: step)
         // The other side may have begun one meanwhile.
         if old.map(\.isOld) ?? true || isRepair {
+            account.note(
+                .info, .omemo,
+                "\(isRepair ? "repairs the" : "begins a") session with \(peer.jid)/\(peer.device)",
+                after: step)
             try begin(bundle, old?.takeRecord(), with: peer, own: own, in: step)
         }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {

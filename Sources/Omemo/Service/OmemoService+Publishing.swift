@@ -29,6 +29,9 @@ extension OmemoService {
             case .none: break
             case .renumber:
                 let taken = Set(user.candidates.map(\.device))
+                account.note(
+                    .warning, .omemo, "the number \(own.device) is another device's; takes another one",
+                    after: step)
                 try ownDevice.setDevice(Self.randomDevice(except: taken), in: step)
                 return try reconcile(in: step)
             case .publishBundle:
@@ -62,6 +65,7 @@ extension OmemoService {
     private func publishBundle(
         _ own: inout OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
     ) throws {
+        account.note(.info, .omemo, "publishes the bundle of device \(own.device)", after: step)
         let bundle = try ownDevice.bundle(own, version, in: step)
         var revision: Int64 = 0
         try publications.change(version, in: step) { state in
@@ -81,6 +85,9 @@ extension OmemoService {
         let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
         let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
         let list = OmemoDeviceList(version, devices: others + [.init(own.device)])
+        account.note(
+            .info, .omemo, "puts device \(own.device) on the own list, beside \(others.count) others",
+            after: step)
         let now = step.now
         try publications.change(version, in: step) { state in
             if now - state.announcedAt > OmemoAnnouncement.window {
@@ -103,6 +110,9 @@ extension OmemoService {
         try publications.change(version, in: step) { state in
             if isList { state.isListSending = false } else { state.sending = nil }
         }
+        account.note(
+            .warning, .omemo, "the \(isList ? "device list" : "bundle") was not published: \(reason)",
+            after: step)
         try publications.note(reason, version, in: step)
     }
 }

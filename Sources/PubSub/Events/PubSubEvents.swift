@@ -127,6 +127,8 @@ private struct EventArrival {
         let event = PubSubEvent(
             account: account, service: service, node: node, change: news, isOwn: isOwn, sentAt: sentAt,
             subscriptionIDs: subscriptionIDs)
+        account.note(.verbose, .pubsub, "an event of \(node) at \(service)", after: step)
+        account.trace(.pubsub, "\(news)", after: step)
         let disposition = try step.call(handler, with: event)
         try account.report(disposition, handler, "event of \(node) at \(service)", after: step)
     }

@@ -1,3 +1,4 @@
+public import Handlers
 import Synchronization
 public import XMPPCore
 
@@ -7,7 +8,9 @@ public import XMPPCore
 /// let log = AccountLog(level: .info) { entry in print(entry) }
 /// configuration.log = log
 /// log.setLevel(.verbose, for: .connection)     // at any time, from any thread
+/// log.setTrace(true, for: .session)            // single elements and values, apart from the level
 /// log.showsSentXML = true
+/// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas, log: log.handlers)
 /// ```
 ///
 /// The sink is a closure, so any logging library takes its place in one line. For swift-log:
@@ -20,36 +23,23 @@ public import XMPPCore
 /// serve several accounts.
 public final class AccountLog: Sendable {
     /// How much it matters.
-    ///
-    /// ```swift
-    /// let log = AccountLog(level: .verbose) { print($0) }
-    /// ```
-    public enum Level: Int, Hashable, Sendable, Comparable, CaseIterable {
-        /// Single bytes and elements.
-        case trace
-        /// What was tried and why.
-        case verbose
-        /// What was decided: connected, resumed, suspended, set aside.
-        case info
-        /// Something is wrong, and the account goes on.
-        case warning
-        /// The account stopped.
-        case error
-
-        /// The level in lower case.
-        public var name: String { "\(self)" }
-
-        public static func < (left: Level, right: Level) -> Bool { left.rawValue < right.rawValue }
-    }
+    public typealias Level = LogLevel
 
     /// What an entry is about. Open: later versions may add modules.
     ///
     /// ```swift
-    /// log.setLevel(.trace, for: .session)
+    /// log.setLevel(.warning, for: .roster)
+    /// log.setTrace(true, for: .session)
     /// ```
     public struct Module: Hashable, Sendable, CustomStringConvertible {
         /// The name in lower case.
         public let description: String
+
+        /// Names a module, of a program's own too.
+        ///
+        /// - Parameter description: The name in lower case.
+        public init(description: String) { self.description = description }
+
         /// Finding and reaching a server, TLS.
         public static let connection = Module(description: "connection")
         /// Proving who the account is.
@@ -58,6 +48,24 @@ public final class AccountLog: Sendable {
         public static let session = Module(description: "session")
         /// Handlers that were set aside, stanzas that were not understood.
         public static let handlers = Module(description: "handlers")
+        /// The database: opened, migrated, found to be a copy.
+        public static let store = Module(description: "store")
+        /// Contacts, subscriptions and blocked addresses.
+        public static let roster = Module(description: "roster")
+        /// Rooms: asked, joined, left, checked.
+        public static let rooms = Module(description: "rooms")
+        /// Archives: where the catch-up begins, how far it is, why it waits.
+        public static let archive = Module(description: "archive")
+        /// Deliveries of messages, and copies of them.
+        public static let messages = Module(description: "messages")
+        /// What others understand.
+        public static let disco = Module(description: "disco")
+        /// Registrations for notifications.
+        public static let push = Module(description: "push")
+        /// Nodes: requests, events, preconditions that were not met.
+        public static let pubsub = Module(description: "pubsub")
+        /// Encryption: devices, bundles, sessions begun and repaired, messages that cannot be read.
+        public static let omemo = Module(description: "omemo")
         /// The XML itself, which has its own two switches.
         public static let xml = Module(description: "xml")
     }
@@ -70,15 +78,19 @@ public final class AccountLog: Sendable {
     public struct Entry: Sendable, CustomStringConvertible {
         /// How much it matters.
         public let level: Level
+        /// Whether it follows single bytes, elements and values: shown by ``AccountLog/setTrace(_:for:)``, whatever the level.
+        public let isTrace: Bool
         /// What it is about.
         public let module: Module
-        /// Whose it is.
-        public let account: JID
+        /// Whose it is; nil for what a store tells, which may serve several accounts.
+        public let account: JID?
         /// What happened; one line, made visible by ``/XMPPCore/VisibleText``, whatever a peer sent.
         public let message: String
 
         /// Level, module, account and message.
-        public var description: String { "\(level.name) \(module) \(account): \(message)" }
+        public var description: String {
+            "\(isTrace ? "trace" : level.name) \(module)\(account.map { " \($0)" } ?? ""): \(message)"
+        }
     }
 
     /// Takes an entry. It is called on the account's own threads, so it must not wait for the account.
@@ -87,6 +99,7 @@ public final class AccountLog: Sendable {
     private struct Settings {
         var level: Level
         var levels: [Module: Level] = [:]
+        var traces: Set<Module> = []
         var showsSent = false
         var showsReceived = false
     }
@@ -119,6 +132,35 @@ public final class AccountLog: Sendable {
         settings.withLock { $0.levels[module] = level }
     }
 
+    /// Whether a module shows single elements and values. A flag beside the level: tracing one module shows no more of the others.
+    ///
+    /// - Parameters:
+    ///   - isOn: Whether it does.
+    ///   - module: Whose entries.
+    public func setTrace(_ isOn: Bool, for module: Module) {
+        settings.withLock { settings in
+            if isOn { settings.traces.insert(module) } else { settings.traces.remove(module) }
+        }
+    }
+
+    /// What a store and its handlers tell, for ``/Handlers/HandlerStore``.
+    ///
+    /// ```swift
+    /// let store = try HandlerStore(
+    ///     path: "app.db", registry: .discovered(), schemas: Account.schemas, log: log.handlers)
+    /// ```
+    public var handlers: HandlerLog {
+        HandlerLog(
+            isWanted: { level, subject in self.shows(level, Self.module(of: subject)) },
+            sink: { entry in
+                self.write(entry.level, Self.module(of: entry.subject), nil, entry.message)
+            })
+    }
+
+    private static func module(of subject: HandlerLog.Subject) -> Module {
+        subject == .store ? .store : .handlers
+    }
+
     /// Whether what the account sends is shown.
     public var showsSentXML: Bool {
         get { settings.withLock { $0.showsSent } }
@@ -133,19 +175,22 @@ public final class AccountLog: Sendable {
 
     // MARK: Writing
 
-    func note(_ level: Level, _ module: Module, _ account: JID, _ message: () -> String) {
-        guard settings.withLock({ level >= $0.levels[module] ?? $0.level }) else { return }
-        write(level, module, account, message())
+    func shows(_ level: Level, _ module: Module) -> Bool {
+        settings.withLock { level >= $0.levels[module] ?? $0.level }
     }
+
+    func traces(_ module: Module) -> Bool { settings.withLock { $0.traces.contains(module) } }
 
     /// The XML is shown by its switch, whatever the level.
     func show(_ xml: String, sent isSent: Bool, _ account: JID) {
-        write(.trace, .xml, account, (isSent ? "sent " : "received ") + xml)
+        write(.verbose, .xml, account, (isSent ? "sent " : "received ") + xml, isTrace: true)
     }
 
-    private func write(_ level: Level, _ module: Module, _ account: JID, _ message: String) {
+    func write(
+        _ level: Level, _ module: Module, _ account: JID?, _ message: String, isTrace: Bool = false
+    ) {
         let line = VisibleText(message).description
-        sink(Entry(level: level, module: module, account: account, message: line))
+        sink(Entry(level: level, isTrace: isTrace, module: module, account: account, message: line))
     }
 }
 
@@ -153,6 +198,48 @@ extension AccountConfiguration {
     func note(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
-        log?.note(level, module, jid, message)
+        guard let log, log.shows(level, module) else { return }
+        log.write(level, module, jid, message())
+    }
+
+    func trace(_ module: AccountLog.Module, _ message: @autoclosure () -> String) {
+        guard let log, log.traces(module) else { return }
+        log.write(.verbose, module, jid, message(), isTrace: true)
+    }
+}
+
+extension Account {
+    /// Writes what was decided to the log, once the step is committed.
+    ///
+    /// ```swift
+    /// account.note(.info, .roster, "asks for the roster", after: step)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - level: How much it matters.
+    ///   - module: What it is about.
+    ///   - message: One sentence; made only when it is wanted. What a peer wrote in it is made visible.
+    ///   - step: The step that it was decided in.
+    public func note(
+        _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String,
+        after step: borrowing Step
+    ) {
+        guard let log = configuration.log, log.shows(level, module) else { return }
+        let (jid, message) = (configuration.jid, message())
+        step.afterCommit { log.write(level, module, jid, message) }
+    }
+
+    /// Writes a single element or value to the log, once the step is committed; see ``AccountLog/setTrace(_:for:)``.
+    ///
+    /// - Parameters:
+    ///   - module: What it is about.
+    ///   - message: What to show; made only when it is wanted.
+    ///   - step: The step that it belongs to.
+    public func trace(
+        _ module: AccountLog.Module, _ message: @autoclosure () -> String, after step: borrowing Step
+    ) {
+        guard let log = configuration.log, log.traces(module) else { return }
+        let (jid, message) = (configuration.jid, message())
+        step.afterCommit { log.write(.verbose, module, jid, message, isTrace: true) }
     }
 }

@@ -74,6 +74,22 @@ import XMPPCore
         await world.close()
     }
 
+    @Test("X26 devices tell what they publish, whom they begin sessions with, and what they cannot read")
+    func log() async throws {
+        let world = World()
+        let (a, b) = (try world.add(juliet + "/a"), try world.add(romeo + "/b"))
+        try world.settle()
+        try a.send("one", to: romeo)
+        try world.settle()
+        let mine = a.log.entries.filter { $0.module == .omemo }.map { "\($0.level.name) \($0.message)" }
+        let (own, other) = try (a.own.device, b.own.device)
+        #expect(mine.contains("info publishes the bundle of device \(own)"))
+        #expect(mine.contains("info puts device \(own) on the own list, beside 0 others"))
+        #expect(mine.contains("info begins a session with \(romeo)/\(other)"))
+        #expect(!a.log.text.contains("one") && !b.log.text.contains("one"), "no content is told")
+        await world.close()
+    }
+
     @Test("O4 messages that wait leave in the order in which they were sent, and never in the clear")
     func order() async throws {
         let (world, a, b) = try World.pair()

@@ -20,6 +20,7 @@ final class World {
         let store: HandlerStore
         let account: Account
         let jid: JID
+        let log = KeptLog(level: .info, showsXML: false)
         /// While it is away, what is for it waits.
         var isOnline = true
         var inbox: [Element] = []
@@ -35,6 +36,7 @@ final class World {
                 schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
+            configuration.log = log.log
             configuration.modules =
                 [DiscoModule(), OmemoModule()] + (isBot ? [] : [CarbonsModule(), ArchiveModule()])
             account = try Account(configuration, store: store)

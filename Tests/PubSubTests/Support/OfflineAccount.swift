@@ -17,7 +17,7 @@ final class OfflineAccount {
     init(
         in folder: TemporaryFolder? = nil,
         handlers: [any DurableHandler.Type] = PubSubService.handlers + Notes.handlers,
-        role: AccountRole = .main
+        role: AccountRole = .main, log: AccountLog? = nil
     ) throws {
         let folder = try folder ?? TemporaryFolder()
         self.folder = folder
@@ -26,6 +26,7 @@ final class OfflineAccount {
             schemas: Account.schemas + [Notes.schema], role: role == .main ? .main : .worker)
         var configuration = try AccountConfiguration(jid: JID(Self.jid), password: "none", server: nil)
         configuration.role = role
+        configuration.log = log
         account = try Account(configuration, store: store)
     }
 

@@ -54,6 +54,10 @@ struct ArchivePageFetched: Handler {
         if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil,
             try table.progress(of: archive, in: step).first?.received == 0
         {
+            account.note(
+                .warning, .archive,
+                "the archive of \(archive) does not know the last message any more; begins by time",
+                after: step)
             try table.forgetPlace(in: archive, in: step)
             return try table.set(archive, .waiting, in: step)
         }
@@ -67,6 +71,9 @@ struct ArchivePageFetched: Handler {
     private func retry(_ account: Account, _ table: ArchiveTable, in step: borrowing Step) throws {
         let failures = try table.countFailure(archive, in: step)
         let wait = min(Self.firstRetry * (1 << min(failures - 1, 16)), Self.longestRetry)
+        account.note(
+            .warning, .archive, "the archive of \(archive) cannot answer now; asked again in \(wait)",
+            after: step)
         try step.schedule(ArchiveRetry(archive: archive).durable, after: wait, in: account.scope)
     }
 }

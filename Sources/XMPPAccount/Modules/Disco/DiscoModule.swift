@@ -104,6 +104,7 @@ public struct DiscoModule: AccountModule {
         guard try table.beginQuery(verification, in: step) else { return }
         let query = Element(
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
+        account.note(.verbose, .disco, "asks \(from) what it understands", after: step)
         try account.send(
             IQ(type: .get, to: from, id: StanzaID.random(), payload: query),
             then: CapabilitiesFetched(verification: verification.string).durable, in: step)

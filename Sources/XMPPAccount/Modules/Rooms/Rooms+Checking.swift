@@ -77,6 +77,8 @@ extension Rooms {
 
     /// The account turned out to be outside: joins again, with all that came meanwhile.
     func rejoin(_ room: Room, in step: borrowing Step) throws {
+        account.note(
+            .warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
         try table.set(.wanted, room.jid, in: step)
         try ask(room, in: step)
     }

@@ -21,6 +21,10 @@ extension Rooms {
         if let password = room.password {
             x.append(Element("password", namespace: Namespaces.muc, text: password))
         }
+        account.note(
+            .info, .rooms,
+            "\(room.jid): asks to be let in as \(room.nick)\(room.cursor == nil ? "" : ", with what came since the last time")",
+            after: step)
         try account.send(Presence(to: room.occupant, id: room.ticket, children: [x]), in: step)
         try table.set(.joining, room.jid, in: step)
         try table.removeOccupants(of: room.jid, in: step)

@@ -56,6 +56,10 @@ public struct RosterModule: AccountModule {
         try account.send(
             IQ(type: .get, id: StanzaID.random(), payload: query),
             then: Durable(RosterFetched(session: session)), in: step)
+        account.note(
+            .info, .roster,
+            "asks for the roster\(state.version.map { ", of which it has version \($0)" } ?? "")",
+            after: step)
         for stanza in try update.subscriptions.takeLost(in: step) {
             try update.send(stanza.type, to: stanza.jid, status: stanza.status, in: step)
         }

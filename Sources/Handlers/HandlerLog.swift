@@ -1,0 +1,105 @@
+/// Where a store and its handlers tell what they decide: who was set aside and why, what was freed behind a process that died,
+/// that the database is a copy.
+///
+/// ```swift
+/// let store = try HandlerStore(
+///     path: "app.db", registry: .discovered(), log: HandlerLog { entry in print(entry.level, entry.message) })
+/// ```
+///
+/// A program with an account gives the store its account's log, `AccountLog.handlers`, so that there is one log with one set of
+/// levels.
+public struct HandlerLog: Sendable {
+    /// What an entry is about.
+    ///
+    /// ```swift
+    /// let log = HandlerLog { entry in if entry.subject == .store { print(entry.message) } }
+    /// ```
+    public enum Subject: String, Hashable, Sendable, CaseIterable {
+        /// The database: opened, migrated, found to be a copy.
+        case store
+        /// Handlers: ended, set aside, freed, called again.
+        case handlers
+    }
+
+    /// One line.
+    ///
+    /// ```swift
+    /// let log = HandlerLog { entry in if entry.level >= .warning { print(entry.message) } }
+    /// ```
+    public struct Entry: Hashable, Sendable {
+        /// How much it matters.
+        public let level: LogLevel
+        /// What it is about.
+        public let subject: Subject
+        /// What happened. It may hold what a peer wrote, so make it visible before it reaches a terminal.
+        public let message: String
+    }
+
+    private let isWanted: @Sendable (LogLevel, Subject) -> Bool
+    private let sink: @Sendable (Entry) -> Void
+
+    /// Makes a log.
+    ///
+    /// - Parameters:
+    ///   - isWanted: Whether entries of that level and subject are wanted, asked before one is made; all are where nothing is
+    ///     said.
+    ///   - sink: Takes the entries, on whatever thread commits; it must not use the store.
+    public init(
+        isWanted: @escaping @Sendable (LogLevel, Subject) -> Bool = { _, _ in true },
+        sink: @escaping @Sendable (Entry) -> Void
+    ) {
+        (self.isWanted, self.sink) = (isWanted, sink)
+    }
+
+    func note(_ level: LogLevel, _ subject: Subject, _ message: () -> String) {
+        guard isWanted(level, subject) else { return }
+        sink(Entry(level: level, subject: subject, message: message()))
+    }
+}
+
+/// How much an entry of a log matters.
+///
+/// ```swift
+/// if entry.level >= .warning { print(entry) }
+/// ```
+public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
+    /// What was tried and why.
+    case verbose
+    /// What was decided: connected, resumed, suspended, called again.
+    case info
+    /// Something is wrong, and the program goes on.
+    case warning
+    /// Something ended for good: an account stopped, a handler failed.
+    case error
+
+    /// The level in lower case.
+    public var name: String { "\(self)" }
+
+    public static func < (left: LogLevel, right: LogLevel) -> Bool { left.rawValue < right.rawValue }
+}
+
+extension Transaction {
+    /// Writes to the log once the step is committed; made only when it is wanted.
+    func note(_ level: LogLevel, _ subject: HandlerLog.Subject, _ message: @escaping () -> String) {
+        guard let log else { return }
+        afterCommit.append { log.note(level, subject, message) }
+    }
+
+    /// Says what became of a call that did not run to its end.
+    func note(_ disposition: Disposition, _ handler: StoredHandler) {
+        guard log != nil else { return }
+        let name = handler.id.map { "'\(handler.name)' (\($0))" } ?? "'\(handler.name)'"
+        let runs = handler.attempts + 1
+        switch disposition {
+        case .ended: break
+        case .queued: note(.verbose, .handlers) { "\(name) waits for a runner" }
+        case .retrying(let time, let reason):
+            note(.info, .handlers) { "\(name) failed in run \(runs), again at \(time): \(reason)" }
+        case .parked(let reason): note(.warning, .handlers) { "\(name) is parked: \(reason)" }
+        case .quarantined(let reason):
+            note(.error, .handlers) { "\(name) is in quarantine after \(runs) runs: \(reason)" }
+        case .failed(let reason):
+            note(.error, .handlers) { "\(name) failed for good, its invalidation runs: \(reason)" }
+        }
+    }
+}
