@@ -195,6 +195,10 @@ import XMPPCore
         #expect(try #require(malformed.value).utf8.count <= limit)
         #expect(malformed.description.utf8.count < 1000)
         #expect(malformed.description.contains("not '\\u{1B}[2J\\u{A}/"))
+        let path = try error { () throws(ElementValueError) in
+            _ = try element.value(at: "\("\u{1B}[2J")/@v", as: Int.self)
+        }
+        #expect(path.description.contains("at '\\u{1B}[2J/@v' of <"))
     }
 
     @Test("X25 a megabyte of digits, blanks or marks costs its bytes, for each type")
