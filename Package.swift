@@ -171,7 +171,7 @@ let package = Package(
             dependencies: ["ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit"],
             resources: [
                 .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
-                .embedInCode("Servers/contacts_peer.py"),
+                .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/values_peer.py"),
             ]),
         // A program that the kill tests of PubSub kill.
         .executableTarget(
@@ -180,7 +180,10 @@ let package = Package(
         .testTarget(
             name: "PubSubTests",
             dependencies: ["PubSub", "TestSupport", "TestThreads", "XMPPTestKit", "pubsub-program"],
-            resources: [.embedInCode("Events/pep_peer.py"), .embedInCode("Servers/operations_peer.py")]),
+            resources: [
+                .embedInCode("Events/displayed_peer.py"), .embedInCode("Events/pep_peer.py"),
+                .embedInCode("Servers/operations_peer.py"),
+            ]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [

@@ -178,8 +178,7 @@ enum PubSubReading {
 
     /// The place of a page's first item in the whole (XEP-0059 section 2.6).
     static func index(_ payload: Element) -> Int? {
-        let first = payload.child("set", Namespaces.rsm)?.child("first", Namespaces.rsm)
-        return first?["index"].flatMap { Int($0) }.flatMap { $0 >= 0 ? $0 : nil }
+        (try? payload.value(at: "{\(Namespaces.rsm)}set/first/@index", as: UInt32.self)).map(Int.init)
     }
 
     static func child(_ name: String, _ namespace: String, of payload: Element?) -> Element? {

@@ -1,12 +1,27 @@
-/// Times as XMPP writes them, in milliseconds since 1970, UTC.
+/// A time as XMPP writes it, in milliseconds since 1970, UTC.
 ///
 /// ```swift
 /// DateTime.text(1_763_676_000_123)                   // "2025-11-20T22:00:00.123Z"
 /// DateTime.milliseconds("2025-11-20T23:00:00+01:00") // 1763676000000
+/// try delay.value(of: "stamp", as: DateTime.self).milliseconds
 /// ```
 ///
 /// Source: XEP-0082 section 3.2.
-public enum DateTime {
+public struct DateTime: Hashable, Comparable, Sendable, CustomStringConvertible {
+    /// Milliseconds since 1970, UTC.
+    public var milliseconds: Int64
+
+    /// Makes a time.
+    ///
+    /// - Parameter milliseconds: Milliseconds since 1970, UTC.
+    public init(milliseconds: Int64) { self.milliseconds = milliseconds }
+
+    /// Whether `left` is earlier.
+    public static func < (left: DateTime, right: DateTime) -> Bool { left.milliseconds < right.milliseconds }
+
+    /// The time in UTC, as ``text(_:)`` writes it.
+    public var description: String { Self.text(milliseconds) }
+
     /// The text of a time.
     ///
     /// - Parameter milliseconds: Milliseconds since 1970, of the years 0 to 9999.
@@ -44,13 +59,13 @@ public enum DateTime {
 
     // MARK: Reading
 
-    private static func take(_ rest: inout ArraySlice<UInt8>, _ character: Unicode.Scalar) -> Bool {
+    static func take(_ rest: inout ArraySlice<UInt8>, _ character: Unicode.Scalar) -> Bool {
         guard rest.first == UInt8(ascii: character) else { return false }
         rest.removeFirst()
         return true
     }
 
-    private static func number(_ rest: inout ArraySlice<UInt8>, _ count: Int) -> Int64? {
+    static func number(_ rest: inout ArraySlice<UInt8>, _ count: Int) -> Int64? {
         let digits = rest.prefix(count)
         guard digits.count == count, digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         rest = rest.dropFirst(count)
@@ -86,13 +101,13 @@ public enum DateTime {
         return value % divisor < 0 ? quotient - 1 : quotient
     }
 
-    private static func padded(_ value: Int64, _ width: Int) -> String {
+    static func padded(_ value: Int64, _ width: Int) -> String {
         let digits = String(value)
         return String(repeating: "0", count: max(0, width - digits.count)) + digits
     }
 
     /// The Gregorian date of a day counted from 1970; the year is counted from March so that the leap day comes last.
-    private static func date(ofDay days: Int64) -> (Int64, Int64, Int64) {
+    static func date(ofDay days: Int64) -> (Int64, Int64, Int64) {
         let shifted = days + 719_468
         let era = floorDivide(shifted, 146_097)
         let dayOfEra = shifted - era * 146_097
@@ -104,7 +119,7 @@ public enum DateTime {
         return (yearOfEra + era * 400 + (civilMonth <= 2 ? 1 : 0), civilMonth, day)
     }
 
-    private static func day(year: Int64, month: Int64, day: Int64) -> Int64 {
+    static func day(year: Int64, month: Int64, day: Int64) -> Int64 {
         let shifted = month <= 2 ? year - 1 : year
         let era = floorDivide(shifted, 400)
         let yearOfEra = shifted - era * 400

@@ -208,10 +208,10 @@ extension RawRepresentable where RawValue == String {
 }
 
 extension FixedWidthInteger {
-    /// The integer that a foreign text writes in decimal; nil when it writes none.
+    /// The integer that a foreign text writes in decimal; nil when it writes none, or one that the type does not hold.
     ///
-    /// - Parameter text: An optional sign and digits.
-    public init?(_ text: ForeignText) { self.init(text.string) }
+    /// - Parameter text: An optional sign and digits, with white space around them or without.
+    public init?(_ text: ForeignText) { self.init(text.collapsed.string) }
 }
 
 // MARK: - Collections of texts

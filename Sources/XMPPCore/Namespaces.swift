@@ -93,6 +93,22 @@ public enum Namespaces {
     public static let chatStates = "http://jabber.org/protocol/chatstates"
     /// Processing hints (XEP-0334).
     public static let hints = "urn:xmpp:hints"
+    /// Corrections of messages (XEP-0308).
+    public static let correction = "urn:xmpp:message-correct:0"
+    /// Retractions of messages (XEP-0424).
+    public static let retraction = "urn:xmpp:message-retract:1"
+    /// Reactions to messages (XEP-0444).
+    public static let reactions = "urn:xmpp:reactions:0"
+    /// Replies to messages (XEP-0461).
+    public static let replies = "urn:xmpp:reply:0"
+    /// Text for clients that do not know an extension (XEP-0428).
+    public static let fallback = "urn:xmpp:fallback:0"
+    /// Displayed markers (XEP-0333).
+    public static let markers = "urn:xmpp:chat-markers:0"
+    /// Messages whose text is hidden at first (XEP-0382).
+    public static let spoilers = "urn:xmpp:spoiler:0"
+    /// Names of occupants that outlive their nicknames (XEP-0421).
+    public static let occupantID = "urn:xmpp:occupant-id:0"
     /// The name that somebody gives themselves (XEP-0172).
     public static let nick = "http://jabber.org/protocol/nick"
     /// Electronic visiting cards (XEP-0054).
@@ -116,6 +132,8 @@ public enum Namespaces {
     public static let pubsubEvent = "http://jabber.org/protocol/pubsub#event"
     /// PubSub requests of a node's owner (XEP-0060).
     public static let pubsubOwner = "http://jabber.org/protocol/pubsub#owner"
+    /// How far the user has seen each conversation (XEP-0490).
+    public static let displayed = "urn:xmpp:mds:displayed:0"
     /// PubSub's own error conditions (XEP-0060).
     public static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
     /// OMEMO as most clients speak it (XEP-0384 before version 0.4).

@@ -31,7 +31,7 @@ public struct ResultPage: Hashable, Sendable {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }
         first = set.child("first", Namespaces.rsm)?.text
         last = set.child("last", Namespaces.rsm)?.text
-        count = set.child("count", Namespaces.rsm).flatMap { Int($0.text) }.flatMap { $0 >= 0 ? $0 : nil }
+        count = (try? set.value(at: "count", as: UInt32.self)).map(Int.init)
     }
 
     /// Which page is asked for.

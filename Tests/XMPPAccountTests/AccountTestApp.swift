@@ -27,7 +27,7 @@ enum TestApp {
             [
                 Answered.self, Abandoned.self, Received.self, Acknowledged.self, AskBack.self, Chained.self,
                 Deferring.self, Served.self, ServedLater.self, PageSeen.self, DeliverySeen.self,
-                RoomNoted.self,
+                RoomNoted.self, Whole.self,
             ] + ContactsApp.handlers + DeferralApp.handlers)
     }
 
@@ -97,6 +97,15 @@ enum TestApp {
                 guard ContinuousClock.now < end else { throw Refusal() }
                 usleep(1000)
             }
+        }
+    }
+
+    /// Notes every message whole.
+    struct Whole: Handler {
+        static let id = "test.whole"
+        static let retry = RetryPolicy.never
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            try note("xml", call.message.id ?? "-", call.message.element.serialized(), in: call.step)
         }
     }
 

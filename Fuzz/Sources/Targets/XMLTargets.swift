@@ -28,17 +28,17 @@ extension FuzzTarget {
     static let stanzas = FuzzTarget("stanzas", dictionary: "xml") { bytes in
         for element in try Element.all(in: bytes) {
             if let error = StreamError(element) { _ = "\(error)\(error.element)" }
-            do throws(StanzaFormatError) {
+            do {
                 guard let stanza = try Stanza(element) else { continue }
                 try ask(stanza)
-            } catch {
+            } catch let error as StanzaFormatError {
                 _ = "\(error)"
                 if let reply = error.reply(to: element) { _ = Serializer().bytes(reply) }
             }
         }
     }
 
-    private static func ask(_ stanza: Stanza) throws(StanzaFormatError) {
+    private static func ask(_ stanza: Stanza) throws {
         switch stanza {
         case .iq(let iq):
             _ = (iq.payload, iq.error.map { "\($0)\($0.element)" })
@@ -49,8 +49,28 @@ extension FuzzTarget {
         case .message(let message):
             _ = (message.body, message.error, message.chatState, message.delay, message.requestsReceipt)
             _ = (message.receivedID, message.originID, message.from.flatMap { message.stanzaID(by: $0) })
+            try askValues(of: message)
         case .presence(let presence): _ = (presence.priority, presence.error)
         }
+    }
+
+    /// What stands beside the text reads again as it was written, and no fallback adds to the text.
+    private static func askValues(of message: Message) throws {
+        let written = values(of: message)
+        let again = Message(to: nil, from: message.from, type: message.type, id: "1", children: written)
+        try require(values(of: again) == written, "a value beside the text reads as another one")
+        let features = message.fallbacks.compactMap { $0.feature?.string }
+        let rest = message.body(understanding: features)?.utf8.count ?? 0
+        try require(rest <= message.body?.utf8.count ?? 0, "a fallback made the text longer")
+        _ = (message.author(), message.referenceID, message.corrects(again), message.reacts(to: again))
+    }
+
+    private static func values(of message: Message) -> [Element] {
+        [
+            message.correction?.element, message.retraction?.element, message.tombstone?.element,
+            message.reactions?.element, message.reply?.element, message.displayMarker?.element,
+        ].compactMap(\.self) + ProcessingHint.allCases.filter(message.hints.contains).map(\.element)
+            + message.fallbacks.map(\.element) + (message.spoiler?.elements ?? [])
     }
 
     /// An address in text: what it is written as reads as the same address.

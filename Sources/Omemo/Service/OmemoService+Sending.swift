@@ -277,7 +277,7 @@ extension OmemoService {
         }
         return Message(
             to: target, type: type, id: id, body: hasFallback ? "This message is encrypted with OMEMO." : nil,
-            children: messages.map(\.element) + hints + [Element("store", namespace: Namespaces.hints)])
+            children: messages.map(\.element) + hints + [ProcessingHint.store.element])
     }
 }
 

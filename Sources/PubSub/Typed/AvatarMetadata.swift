@@ -66,7 +66,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         guard element.has(name: "metadata", namespace: Self.node) else {
             throw PubSubPayloadError.unexpected(element, on: Self.node)
         }
-        infos = element.children("info", Self.node).compactMap(Info.init)
+        infos = element.children("info", Self.node).compactMap { try? Info($0) }
     }
 
     public var element: Element {
@@ -75,13 +75,12 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
 }
 
 extension AvatarMetadata.Info {
-    init?(_ element: Element) {
-        guard let id = element["id"], let bytes = element["bytes"].flatMap({ Int($0) }),
-            let type = element["type"]
-        else { return nil }
+    init(_ element: Element) throws(ElementValueError) {
         self.init(
-            id: id, bytes: bytes, type: type, width: element["width"].flatMap { Int($0) },
-            height: element["height"].flatMap { Int($0) }, url: element["url"])
+            id: try element.value(of: "id", as: ForeignText.self), bytes: try element.value(of: "bytes"),
+            type: try element.value(of: "type", as: ForeignText.self),
+            width: try? element.value(of: "width"), height: try? element.value(of: "height"),
+            url: element["url"])
     }
 
     var element: Element {

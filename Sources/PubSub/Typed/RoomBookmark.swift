@@ -58,7 +58,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
         }
         let known = ["nick", "password"]
         self.init(
-            room, name: element["name"], joinsByItself: ["true", "1"].contains(element["autojoin"]),
+            room, name: element["name"], joinsByItself: (try? element.value(of: "autojoin")) == true,
             nick: element.child("nick", Self.node)?.text,
             password: element.child("password", Self.node)?.text,
             others: element.elements.filter { $0.namespace != Self.node || !known.contains($0.name) })

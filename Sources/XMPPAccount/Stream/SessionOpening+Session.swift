@@ -146,9 +146,9 @@ extension SessionOpening {
         var session = session
         session.isManaged = true
         // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
-        if let flag = enabled["resume"], flag == "true" || flag == "1" {
+        if (try? enabled.value(of: "resume")) == true {
             session.resumptionID = enabled["id"]?.string
-            session.window = enabled["max"].flatMap { UInt32($0) }.map(Int64.init)
+            session.window = (try? enabled.value(of: "max", as: UInt32.self)).map(Int64.init)
         }
         session.location = enabled["location"]?.string
         return session

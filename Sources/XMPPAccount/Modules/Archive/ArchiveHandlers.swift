@@ -115,5 +115,5 @@ struct ArchiveHistoryFetched: Handler {
 
 extension Element {
     /// Whether the end of a page says that there are no more (XEP-0313 section 4.3.2).
-    fileprivate var isComplete: Bool { self["complete"] == "true" || self["complete"] == "1" }
+    fileprivate var isComplete: Bool { (try? value(of: "complete")) == true }
 }

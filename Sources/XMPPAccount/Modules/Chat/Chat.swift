@@ -123,7 +123,7 @@ public struct Chat: Sendable {
     public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
         let _: ChatModule = try account.module()
         let message = Message(
-            to: peer, children: [state.element, Element("no-store", namespace: Namespaces.hints)])
+            to: peer, children: [state.element, ProcessingHint.noStore.element])
         return try account.sendFleeting(message.element, in: step)
     }
 
@@ -263,8 +263,9 @@ public struct Chat: Sendable {
         guard let from = message.from, let id = message.id else { return }
         let receipt = Element("received", namespace: Namespaces.receipts, attributes: ["id": id])
         // XEP-0334 section 4.4: without a body it would not be kept for a sender who is away.
-        let store = Element("store", namespace: Namespaces.hints)
-        try account.send(Message(to: from, type: message.type, children: [receipt, store]), in: step)
+        try account.send(
+            Message(to: from, type: message.type, children: [receipt, ProcessingHint.store.element]), in: step
+        )
     }
 
     /// Whether somebody may know that the account is online: by a subscription, or because it has written to them.

@@ -22,21 +22,25 @@ public struct DiscoModule: AccountModule {
     /// A web address that names the program, part of what presence says (XEP-0115 section 4).
     public let node: String
 
-    public let features: Set<String> = [
-        Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping, Namespaces.version,
-    ]
+    /// What this module understands, and what the program does beside its modules.
+    public let features: Set<String>
 
     /// Makes the module.
     ///
     /// - Parameters:
     ///   - identity: What this account's client is.
     ///   - software: The program's name and version; nil to say neither.
+    ///   - features: What the program understands beside its modules, such as `Namespaces.correction`.
     ///   - node: A web address that names the program.
     public init(
         identity: DiscoInfo.Identity = .init(category: "client", type: "pc"),
-        software: (name: String, version: String)? = nil, node: String = "urn:durable-handlers"
+        software: (name: String, version: String)? = nil, features: Set<String> = [],
+        node: String = "urn:durable-handlers"
     ) {
         self.identity = identity
+        self.features = features.union([
+            Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping, Namespaces.version,
+        ])
         self.software = software
         self.node = node
     }

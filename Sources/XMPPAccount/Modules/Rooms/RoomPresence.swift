@@ -22,8 +22,7 @@ struct RoomPresence {
         room = from.bare
         self.nick = nick
         isAvailable = presence.type == nil
-        codes = Set(
-            x?.children("status", Namespaces.mucUser).compactMap { $0["code"].flatMap { Int($0) } } ?? [])
+        codes = x?.statusCodes ?? []
         item = x?.child("item", Namespaces.mucUser)
         destroyed = x?.child("destroy", Namespaces.mucUser)
     }
@@ -67,4 +66,12 @@ struct RoomPresence {
         (332, .shutdown), (333, .failed), (301, .banned), (321, .affiliationChanged), (322, .membersOnly),
         (307, .kicked),
     ]
+}
+
+extension Element {
+    /// The codes in an `<x/>` of a room (XEP-0045 section 15.6); what is no number is none.
+    var statusCodes: Set<Int> {
+        Set(
+            children("status", Namespaces.mucUser).compactMap { try? $0.value(of: "code", as: Int.self) })
+    }
 }

@@ -194,9 +194,9 @@ extension Rooms {
             return true
         }
         guard from.isBare, let x = message.element.child("x", Namespaces.mucUser) else { return false }
-        let codes = x.children("status", Namespaces.mucUser).compactMap { $0["code"].flatMap { Int($0) } }
+        let codes = x.statusCodes
         guard !codes.isEmpty else { return false }
-        tell(room.jid, .configurationChanged(Set(codes)), after: step)
+        tell(room.jid, .configurationChanged(codes), after: step)
         return true
     }
 

@@ -70,7 +70,7 @@ public struct RosterItem: Hashable, Sendable {
     /// subscriptions RFC 6121 section 2.1.2.5 demands that.
     init?(_ element: Element) {
         guard element.has(name: "item", namespace: Namespaces.roster),
-            let jid = element["jid"].flatMap({ try? JID($0) })
+            let jid = try? element.value(of: "jid", as: JID.self)
         else { return nil }
         var groups: [ForeignText] = []
         for group in element.children("group", Namespaces.roster).prefix(Self.maximumGroups)
@@ -80,7 +80,7 @@ public struct RosterItem: Hashable, Sendable {
             jid, name: element["name"].flatMap { $0.isEmpty ? nil : $0.prefix(bytes: ForeignBounds.words) },
             subscription: element["subscription"].flatMap(Subscription.init) ?? .none,
             isAsking: element["ask"] == "subscribe",
-            isApproved: ["true", "1"].contains(element["approved"]), groups: groups)
+            isApproved: (try? element.value(of: "approved")) == true, groups: groups)
     }
 }
 

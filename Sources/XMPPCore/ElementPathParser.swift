@@ -1,0 +1,124 @@
+/// Why a text is no path.
+///
+/// ```swift
+/// let path = try ElementPath(input)    // throws: Write a name between the slashes of 'items//item'.
+/// ```
+public struct ElementPathError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+        /// A step has no name.
+        public static let missingName = Code(description: "missingName")
+        /// A character stands where it means nothing.
+        public static let misplacedCharacter = Code(description: "misplacedCharacter")
+        /// Something follows an attribute.
+        public static let attributeNotLast = Code(description: "attributeNotLast")
+        /// There are more than ``ElementPath/maximumSteps`` steps.
+        public static let tooManySteps = Code(description: "tooManySteps")
+    }
+
+    /// What is wrong.
+    public let code: Code
+    /// One sentence that says what to do.
+    public let message: String
+
+    /// The message, made visible.
+    public var description: String { VisibleText(message).description }
+}
+
+/// Reads a path byte by byte: what is syntax by its marks, what is a name as a whole.
+struct ElementPathParser {
+    private var steps: [ElementPath.Step] = []
+    private var attribute: ElementPath.Attribute?
+    private var step = Unfinished()
+    /// The path as far as it was read, for errors.
+    private var read: [UInt8] = []
+
+    private struct Unfinished {
+        var isAttribute = false
+        var isInNamespace = false
+        var namespace: ElementPath.Step.Namespace = .inherited
+        var bytes: [UInt8] = []
+        /// Whether a name was put there, be it an empty one, whose `*` is no mark.
+        var isNamed = false
+
+        var isStarted: Bool { isNamed || !bytes.isEmpty }
+        var isAny: Bool { !isNamed && bytes == [UInt8(ascii: "*")] }
+    }
+
+    mutating func read(name: ForeignText) {
+        step.bytes += name.utf8
+        step.isNamed = true
+        read += name.utf8
+    }
+
+    mutating func read(syntax: ForeignText) throws(ElementPathError) {
+        for byte in syntax.utf8 {
+            read.append(byte)
+            switch byte {
+            case UInt8(ascii: "}") where step.isInNamespace: endNamespace()
+            case _ where step.isInNamespace: step.bytes.append(byte)
+            case UInt8(ascii: "/"): try endStep()
+            case UInt8(ascii: "{") where !step.isStarted && step.namespace == .inherited:
+                step.isInNamespace = true
+            case UInt8(ascii: "@") where !step.isStarted && step.namespace == .inherited && !step.isAttribute:
+                step.isAttribute = true
+            case UInt8(ascii: "{"), UInt8(ascii: "}"), UInt8(ascii: "@"), 0...0x20:
+                throw error(.misplacedCharacter, "Take the last character out of '\(text)'.")
+            default: step.bytes.append(byte)
+            }
+        }
+    }
+
+    mutating func path() throws(ElementPathError) -> ElementPath {
+        if step.isInNamespace {
+            throw error(.misplacedCharacter, "Close the namespace in '\(text)' with '}'.")
+        }
+        try endStep()
+        return ElementPath(steps: steps, attribute: attribute)
+    }
+
+    private mutating func endNamespace() {
+        step.namespace = step.isAny ? .any : .exactly(ForeignText(decoding: step.bytes))
+        (step.isInNamespace, step.isNamed, step.bytes) = (false, false, [])
+    }
+
+    private mutating func endStep() throws(ElementPathError) {
+        if attribute != nil {
+            throw error(.attributeNotLast, "End '\(text)' with its attribute.")
+        }
+        guard step.isStarted else { throw error(.missingName, "Write a name for each step of '\(text)'.") }
+        if step.isAttribute {
+            attribute = try attribute(ForeignText(decoding: step.bytes))
+        } else {
+            guard steps.count < ElementPath.maximumSteps else {
+                throw error(.tooManySteps, "Give '\(text)' at most \(ElementPath.maximumSteps) steps.")
+            }
+            let name = step.isAny ? nil : ForeignText(decoding: step.bytes)
+            steps.append(ElementPath.Step(namespace: step.namespace, name: name))
+        }
+        step = Unfinished()
+    }
+
+    private func attribute(_ name: ForeignText) throws(ElementPathError) -> ElementPath.Attribute {
+        switch step.namespace {
+        case _ where step.isAny, .any:
+            throw error(.misplacedCharacter, "Name the attribute at the end of '\(text)' and its namespace.")
+        case .exactly(let namespace):
+            return ElementPath.Attribute(namespace: namespace.isEmpty ? nil : namespace, name: name)
+        case .inherited:
+            let (name, namespace) = Element.Attribute.expanded(name)
+            return ElementPath.Attribute(namespace: namespace, name: name)
+        }
+    }
+
+    /// What was read so far, as much as an error shows.
+    private var text: ForeignText {
+        ForeignText(decoding: read).prefix(bytes: ElementValueError.maximumTextLength)
+    }
+
+    private func error(_ code: ElementPathError.Code, _ message: String) -> ElementPathError {
+        ElementPathError(code: code, message: message)
+    }
+}

@@ -1,0 +1,71 @@
+/// Why an attribute, a text or a path of an element holds no value of the type that was asked for.
+///
+/// ```swift
+/// do {
+///     let code = try status.value(of: "code", as: UInt8.self)
+/// } catch {
+///     print(error)    // Write a whole number from 0 to 255 into 'code' of <status xmlns='…'/>, not 'many'.
+/// }
+/// ```
+public struct ElementValueError: Error, Hashable, Sendable, CustomStringConvertible {
+    /// What is wrong. Open: later versions may add codes.
+    public struct Code: Hashable, Sendable, CustomStringConvertible {
+        /// Stable name for logs.
+        public let description: String
+        /// There is no such attribute, or nothing at the path.
+        public static let missing = Code(description: "missing")
+        /// The text is no value of the type.
+        public static let malformed = Code(description: "malformed")
+    }
+
+    /// Where in an element a value stands.
+    public enum Place: Hashable, Sendable {
+        /// In the attribute of this name.
+        case attribute(ForeignText)
+        /// In the element's own text.
+        case text
+        /// At the path with this text.
+        case path(ForeignText)
+    }
+
+    /// How many bytes of each name and value an error keeps.
+    public static let maximumTextLength = 64
+
+    /// What is wrong.
+    public let code: Code
+    /// The element's local name, cut to ``maximumTextLength``.
+    public let element: ForeignText
+    /// The element's namespace, cut to ``maximumTextLength``.
+    public let namespace: ForeignText
+    /// Where in the element.
+    public let place: Place
+    /// What stands there, cut to ``maximumTextLength``; nil when nothing does.
+    public let value: ForeignText?
+    /// What is expected there, as ``ForeignValue/expectation`` says it.
+    public let expectation: String
+
+    init(_ element: Element, _ place: Place, _ value: ForeignText?, _ type: any ForeignValue.Type) {
+        code = value == nil ? .missing : .malformed
+        self.element = element.name.prefix(bytes: Self.maximumTextLength)
+        namespace = element.namespace.prefix(bytes: Self.maximumTextLength)
+        self.place = place
+        self.value = value?.prefix(bytes: Self.maximumTextLength)
+        expectation = type.expectation
+    }
+
+    /// What to write, where, and what stands there now.
+    public var description: String {
+        let whole: VisibleText = "<\(element) xmlns='\(namespace)'/>"
+        let end: VisibleText = value.map { ", not '\($0)'." } ?? "."
+        let text: VisibleText =
+            switch place {
+            case .attribute(let name): "Write \(expectation) into '\(name)' of \(whole)\(end)"
+            case .text: "Write \(expectation) as the text of \(whole)\(end)"
+            case .path(let path): "Write \(expectation) at '\(path)' of \(whole)\(end)"
+            }
+        return text.description
+    }
+
+    /// The stanza error to answer a request with (RFC 6120 section 8.3.3.1).
+    public var stanzaError: StanzaError { StanzaError(.badRequest, text: description) }
+}

@@ -1,0 +1,122 @@
+/// What makes a message a retraction: it asks to remove an earlier message of the same sender.
+///
+/// ```swift
+/// guard let retraction = MessageRetraction(of: sent) else { return }
+/// let message = Message(
+///     to: sent.to, id: StanzaID.random(), body: "/me retracted a message, but it's unsupported by your client.",
+///     children: [
+///         retraction.element, MessageFallback(for: Namespaces.retraction).element, ProcessingHint.store.element,
+///     ])
+/// ```
+///
+/// Nobody can be made to forget. Whoever receives one checks ``Message/retracts(_:amongOccupants:)`` before removing
+/// anything.
+///
+/// Source: XEP-0424 sections 3 and 5.
+public struct MessageRetraction: Hashable, Sendable {
+    /// The id of the message that is retracted; see ``init(of:)-(Message)``.
+    public var id: ForeignText
+
+    /// Makes a retraction.
+    ///
+    /// - Parameter id: The id of the message that is retracted, not empty.
+    public init(of id: some TextConvertible) { self.id = id.foreignText }
+
+    /// Makes a retraction of a message: under its `id`, in a room under the id that the room gave it, or the sender's own
+    /// where the room gives none.
+    ///
+    /// - Parameter message: What is retracted, as the room sent it back.
+    /// - Returns: Nil for a message without such an id.
+    public init?(of message: Message) {
+        guard let id = message.retractableID else { return nil }
+        self.id = id
+    }
+
+    /// Reads `<retract/>`.
+    ///
+    /// - Parameter element: The element.
+    /// - Throws: ``ElementValueError`` without an id.
+    public init(_ element: Element) throws(ElementValueError) { id = try element.reference() }
+
+    /// The retraction as XML, to be added to a message.
+    public var element: Element {
+        Element("retract", namespace: Namespaces.retraction, attributes: ["id": id])
+    }
+}
+
+/// What an archive leaves of a message that was retracted.
+///
+/// ```swift
+/// if let tombstone = message.tombstone { hide(message.id, because: tombstone.retractionID) }
+/// ```
+///
+/// Source: XEP-0424 section 4.
+public struct MessageTombstone: Hashable, Sendable {
+    /// The `id` of the message that retracted it.
+    public var retractionID: ForeignText
+    /// When that was, in milliseconds since 1970; nil when the archive does not say.
+    public var time: Int64?
+
+    /// Makes a tombstone.
+    ///
+    /// - Parameters:
+    ///   - retractionID: The `id` of the message that retracted it, not empty.
+    ///   - time: Milliseconds since 1970; nil for unknown.
+    public init(retractionID: some TextConvertible, time: Int64? = nil) {
+        (self.retractionID, self.time) = (retractionID.foreignText, time)
+    }
+
+    /// Reads `<retracted/>`.
+    ///
+    /// - Parameter element: The element.
+    /// - Throws: ``ElementValueError`` without an id, or with a time that is none.
+    public init(_ element: Element) throws(ElementValueError) {
+        retractionID = try element.reference()
+        time = try element.optionalValue(of: "stamp", as: DateTime.self)?.milliseconds
+    }
+
+    /// The tombstone as XML.
+    public var element: Element {
+        Element(
+            "retracted", namespace: Namespaces.retraction,
+            attributes: ["stamp": time.map { DateTime.text($0) }, "id": retractionID])
+    }
+}
+
+extension Message {
+    /// The retraction that this message is, if it is a correct one. Look at ``retracts(_:amongOccupants:)``, too.
+    public var retraction: MessageRetraction? {
+        payload("retract", Namespaces.retraction) { (element) throws(ElementValueError) in
+            try MessageRetraction(element)
+        }
+    }
+
+    /// What the archive says of this message's retraction; nil when it was not retracted.
+    ///
+    /// Anyone may write such an element: believe it of messages that come out of an archive.
+    public var tombstone: MessageTombstone? {
+        payload("retracted", Namespaces.retraction) { (element) throws(ElementValueError) in
+            try MessageTombstone(element)
+        }
+    }
+
+    /// Whether this message may remove another one: it names its id, and both are of one author and one kind.
+    ///
+    /// - Parameters:
+    ///   - original: The message that would be removed.
+    ///   - amongOccupants: Whether both are private messages of occupants of a room; see ``author(amongOccupants:)``.
+    /// - Returns: Whether it retracts that one.
+    ///
+    /// Source: XEP-0424 section 5.
+    public func retracts(_ original: Message, amongOccupants: Bool = false) -> Bool {
+        guard let retraction, retraction.id == original.retractableID else { return false }
+        return isOfSameAuthor(as: original, amongOccupants)
+    }
+
+    /// XEP-0424 section 5.1.
+    fileprivate var retractableID: ForeignText? {
+        let id =
+            type == .groupchat ? idInRoom ?? element.child("origin-id", Namespaces.sid)?["id"] : self.id
+        return id?.isEmpty == true ? nil : id
+    }
+}

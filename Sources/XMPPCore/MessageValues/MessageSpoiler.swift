@@ -1,0 +1,83 @@
+/// What makes a message a spoiler: its text is shown only when the user asks for it.
+///
+/// ```swift
+/// let spoiler = MessageSpoiler("Love story end")
+/// let message = Message(to: peer, body: "And at the end of the story…", children: spoiler.elements)
+/// ```
+///
+/// Source: XEP-0382 sections 3 and 4.
+public struct MessageSpoiler: Hashable, Sendable {
+    /// What the text is about, to be shown in its place.
+    public struct Topic: Hashable, Sendable {
+        /// The topic.
+        public var text: ForeignText
+        /// The language of the topic, as `xml:lang` says it; nil for none.
+        public var language: ForeignText?
+
+        /// Makes a topic.
+        ///
+        /// - Parameters:
+        ///   - text: The topic, not empty.
+        ///   - language: Its language, such as `en`; nil for none.
+        public init(_ text: some TextConvertible, language: (any TextConvertible)? = nil) {
+            (self.text, self.language) = (text.foreignText, language?.foreignText)
+        }
+    }
+
+    /// How many topics of one message are read.
+    public static let maximumTopics = 32
+
+    /// The topic in each language; none when the sender names none.
+    public var topics: [Topic]
+
+    /// Makes a spoiler.
+    ///
+    /// - Parameter topics: What the text is about, once for each language; none to say nothing.
+    public init(_ topics: [Topic] = []) { self.topics = topics }
+
+    /// Makes a spoiler with a topic without a language.
+    ///
+    /// - Parameter topic: What the text is about.
+    public init(_ topic: some TextConvertible) { self.init([Topic(topic)]) }
+
+    /// The topic for a user.
+    ///
+    /// - Parameter language: What the user reads, such as `en` or `en-GB`; the case does not count.
+    /// - Returns: The topic in that language, or else the one without a language, or the first one; nil for none.
+    public func topic(in language: some TextConvertible) -> Topic? {
+        let wanted = language.foreignText.lowercased
+        return topics.first { $0.language?.lowercased == wanted } ?? topics.first { $0.language == nil }
+            ?? topics.first
+    }
+
+    /// The spoiler as XML, to be added to a message: an element for each topic, and one if there are none.
+    public var elements: [Element] {
+        let topics = topics.isEmpty ? [Topic("")] : topics
+        return topics.map {
+            Element(
+                "spoiler", namespace: Namespaces.spoilers, attributes: ["xml:lang": $0.language],
+                text: $0.text)
+        }
+    }
+}
+
+extension ForeignText {
+    /// With small letters for those of ASCII, of which language tags consist (RFC 5646 section 2.1).
+    fileprivate var lowercased: ForeignText {
+        ForeignText(decoding: utf8.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 })
+    }
+}
+
+extension Message {
+    /// The spoiler that this message is; nil when its text may be shown. Empty topics are left out.
+    public var spoiler: MessageSpoiler? {
+        guard type != .error else { return nil }
+        let elements = element.children("spoiler", Namespaces.spoilers)
+        guard !elements.isEmpty else { return nil }
+        return MessageSpoiler(
+            elements.prefix(MessageSpoiler.maximumTopics).compactMap {
+                let text = $0.text
+                return text.isEmpty ? nil : MessageSpoiler.Topic(text, language: $0["xml:lang"])
+            })
+    }
+}
