@@ -58,6 +58,8 @@ public final class AccountLog: Sendable {
         public static let session = Module(description: "session")
         /// Handlers that were set aside, stanzas that were not understood.
         public static let handlers = Module(description: "handlers")
+        /// Files on their way to a web server (product `Upload`).
+        public static let upload = Module(description: "upload")
         /// The XML itself, which has its own two switches.
         public static let xml = Module(description: "xml")
     }
@@ -150,7 +152,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    func note(
+    package func note(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
         log?.note(level, module, jid, message)
