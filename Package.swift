@@ -67,6 +67,8 @@ let package = Package(
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
         .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount"]),
         .library(name: "PubSub", targets: ["PubSub"]),
+        // Links libcurl.
+        .library(name: "Upload", targets: ["Upload"]),
         // Links libomemo-c, which is under the GPL, version 3: a program that links this product is bound by that license.
         .library(name: "Omemo", targets: ["Omemo"]),
         .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
@@ -84,6 +86,8 @@ let package = Package(
         .systemLibrary(name: "CXML2", pkgConfig: "libxml-2.0", providers: [.apt(["libxml2-dev"])]),
         .systemLibrary(name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CAres", pkgConfig: "libcares", providers: [.apt(["libc-ares-dev"])]),
+        // Only Upload and its tests may depend on it.
+        .systemLibrary(name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
         // GPL, version 3: only Omemo, its tests and its benchmarks may depend on it.
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
@@ -101,6 +105,8 @@ let package = Package(
         .target(
             name: "XMPPAccount", dependencies: ["CAres", "COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
         .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
+        .target(
+            name: "Upload", dependencies: ["CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
         .target(
             name: "Omemo",
             dependencies: ["COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
@@ -184,6 +190,16 @@ let package = Package(
                 .embedInCode("Events/displayed_peer.py"), .embedInCode("Events/pep_peer.py"),
                 .embedInCode("Servers/operations_peer.py"),
             ]),
+        // A program that the kill tests of Upload kill.
+        .executableTarget(
+            name: "upload-program", dependencies: ["Handlers", "Upload", "XMPPAccount", "XMPPCore"],
+            path: "Tests/UploadProgram"),
+        .testTarget(
+            name: "UploadTests",
+            dependencies: [
+                "IQTracker", "TestSupport", "TestThreads", "Upload", "XMPPTestKit", "upload-program",
+            ],
+            resources: [.embedInCode("Support/upload_peer.py"), .embedInCode("Support/web_server.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [
@@ -198,7 +214,7 @@ let package = Package(
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
-            dependencies: ["CSQLite", "Handlers", "Omemo", "PubSub", "XMPPAccount", "pushwake"]),
+            dependencies: ["CSQLite", "Handlers", "Omemo", "PubSub", "Upload", "XMPPAccount", "pushwake"]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -215,7 +231,8 @@ if environment["OMEMO_BENCHMARKS"] != nil {
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
 let fuzzed: [Target.Dependency] = [
-    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "XMPPAccount", "XMPPCore", "pushwake",
+    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPCore",
+    "pushwake",
 ]
 if environment["FUZZING"] == nil {
     package.targets.append(

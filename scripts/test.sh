@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 events=${1:?"usage: scripts/test.sh EVENTS"}
-killing='^(PushwakeTests|OmemoTests)\.'
+killing='^(PushwakeTests|OmemoTests|UploadTests)\.'
 filling='^XMPPAccountTests\.(BoundsTests|OldStoreTests)/'
 counting='^PushwakeTests\.SystemCallKillTests/'
 rm -f "$events"

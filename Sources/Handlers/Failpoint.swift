@@ -78,17 +78,21 @@ package enum Failpoint: String, CaseIterable, Sendable {
 
         private static let hits = Atomic<Int>(0)
 
-        package func hit() throws {
-            guard let armed = Self.armed, armed.name == rawValue else { return }
+        package func hit() throws { try Self.hit(named: rawValue) }
+
+        /// A place in a module that has its own names.
+        package static func hit(named name: String) throws {
+            guard let armed = Self.armed, armed.name == name else { return }
             guard Self.hits.add(1, ordering: .relaxed).newValue == armed.nth else { return }
             switch armed.action {
             case "stop": raise(SIGSTOP)  // to this thread, which then goes no step further
-            case "error": throw Hit(description: "the failpoint \(rawValue) was asked to fail")
+            case "error": throw Hit(description: "the failpoint \(name) was asked to fail")
             default: kill(getpid(), SIGKILL)
             }
         }
     #else
         @inline(__always) package func hit() throws {}
+        @inline(__always) package static func hit(named name: String) throws {}
     #endif
 }
 

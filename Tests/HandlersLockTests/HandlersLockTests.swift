@@ -3,6 +3,7 @@ import Handlers
 import Omemo
 import PubSub
 import Testing
+import Upload
 import XMPPAccount
 
 @testable import pushwake
@@ -11,7 +12,8 @@ import XMPPAccount
 @Suite struct HandlersLockTests {
     /// Listed, not discovered: this program holds the handlers of all other tests too.
     private static let handlers: [any DurableHandler.Type] =
-        Account.schemas.flatMap(\.handlers) + OmemoService.handlers + PubSubService.handlers
+        (Account.schemas + UploadModule.schemas).flatMap(\.handlers) + OmemoService.handlers
+        + PubSubService.handlers
         + SimulationApp.handlers + StormApp.schema.handlers + ClientApp.schema.handlers + [
             SimulationApp.Handler_received.self, SimulationApp.Handler_answered.self,
             SimulationApp.Handler_abandoned.self, SimulationApp.Handler_acknowledged.self,

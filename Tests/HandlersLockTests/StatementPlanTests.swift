@@ -4,6 +4,7 @@ import Handlers
 import Omemo
 import PubSub
 import Testing
+import Upload
 import XMPPAccount
 
 @testable import pushwake
@@ -13,10 +14,12 @@ import XMPPAccount
 /// No test copies a statement: the literals of the sources are explained as they stand, in a database with all tables.
 @Suite struct StatementPlanTests {
     private static let schemas =
-        Account.schemas + PubSubEvents.schemas + OmemoService.schemas + [ClientApp.schema]
+        Account.schemas + PubSubEvents.schemas + OmemoService.schemas + UploadModule.schemas + [
+            ClientApp.schema
+        ]
     /// What people run by hand, and tests, may read all there is.
     private static let folders = [
-        "Handlers", "IQTracker", "XMPPAccount", "PubSub", "Omemo", "pushwake/Client",
+        "Handlers", "IQTracker", "XMPPAccount", "PubSub", "Omemo", "Upload", "pushwake/Client",
     ]
 
     @Test(

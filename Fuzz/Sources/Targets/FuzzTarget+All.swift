@@ -2,7 +2,8 @@ extension FuzzTarget {
     /// All targets, in the order of docs/fuzzing.md.
     static let all: [FuzzTarget] = [
         .parser, .stanzas, .jid, .dates, .punycode, .forms, .disco, .mask, .scram, .token, .features, .sasl2,
-        .inbound, .pubsub, .omemo, .omemoMessages, .arguments, .files, .ownerSocket, .component, .dns,
+        .inbound, .pubsub, .upload, .omemo, .omemoMessages, .arguments, .files, .ownerSocket, .component,
+        .dns,
         .certificate, .rows,
     ]
 }

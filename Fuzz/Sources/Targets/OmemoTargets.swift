@@ -32,7 +32,6 @@ extension FuzzTarget {
                     payload, keyMaterial: key.bytes, iv: encrypted.iv, encrypted.version)
             }
         }
-        _ = AesgcmLink(String(decoding: bytes, as: UTF8.self)).flatMap { AesgcmLink($0.text) }
     }
 
     /// Messages and stored records of the double ratchet, changed from good ones or made up: what a changed message says

@@ -41,9 +41,11 @@ enum OmemoPayload {
         var key = Crypto.randomBytes(16)
         defer { key.wipe() }
         let iv = Crypto.randomBytes(12)
-        let cipher = try AESGCM(encrypting: true, key: key, iv: iv)
-        let ciphertext = try cipher.update(plaintext)
-        return Encrypted(keyMaterial: key + (try cipher.finish()), iv: iv, ciphertext: ciphertext)
+        do {
+            let cipher = try AESGCM(encrypting: true, key: key, iv: iv)
+            let ciphertext = try cipher.update(plaintext)
+            return Encrypted(keyMaterial: key + (try cipher.finish()), iv: iv, ciphertext: ciphertext)
+        } catch { throw OmemoError(error) }
     }
 
     private static func decryptLegacy(
@@ -61,10 +63,12 @@ enum OmemoPayload {
         }
         var key = Array(material.prefix(16))
         defer { key.wipe() }
-        let cipher = try AESGCM(encrypting: false, key: key, iv: iv)
-        let plaintext = try cipher.update(text)
-        try cipher.finish(tag: tag)
-        return plaintext
+        do {
+            let cipher = try AESGCM(encrypting: false, key: key, iv: iv)
+            let plaintext = try cipher.update(text)
+            try cipher.finish(tag: tag)
+            return plaintext
+        } catch { throw OmemoError(error) }
     }
 
     // MARK: Current (section 4.4): AES-256-CBC and HMAC with keys derived from one
@@ -141,5 +145,17 @@ enum OmemoPayload {
         throw encrypting
             ? OmemoError(.cryptoFailed, "OpenSSL could not encrypt with AES-CBC")
             : OmemoError(.undecryptable, "the content is padded wrongly; do not use it")
+    }
+}
+
+extension OmemoError {
+    init(_ failure: AESGCM.Failure) {
+        switch failure {
+        case .wrongSize(let key, let iv):
+            self.init(.malformed, "the key has \(key) bytes and the IV \(iv), which AES-GCM cannot use")
+        case .forged:
+            self.init(.undecryptable, "what was decrypted was changed on its way; do not use it")
+        case .unavailable: self.init(.cryptoFailed, "OpenSSL could not encrypt with AES-GCM")
+        }
     }
 }

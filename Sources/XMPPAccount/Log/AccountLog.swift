@@ -66,6 +66,8 @@ public final class AccountLog: Sendable {
         public static let pubsub = Module(description: "pubsub")
         /// Encryption: devices, bundles, sessions begun and repaired, messages that cannot be read.
         public static let omemo = Module(description: "omemo")
+        /// Files on their way to a web server (product `Upload`).
+        public static let upload = Module(description: "upload")
         /// The XML itself, which has its own two switches.
         public static let xml = Module(description: "xml")
     }
@@ -195,7 +197,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    func note(
+    package func note(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
         guard let log, log.shows(level, module) else { return }

@@ -243,4 +243,7 @@ extension Account {
         let hub = hub
         step.afterCommit { hub.send(.module(event)) }
     }
+
+    /// Tells listeners at once, outside of any step: what is on its way and stored nowhere, such as the progress of a transfer.
+    package func tell(_ event: any ModuleEvent) { hub.send(.module(event)) }
 }

@@ -14,6 +14,8 @@ package struct EjabberdOptions: Hashable, Sendable {
     package var removedModules: Set<String> = []
     /// External components (XEP-0114) that may connect: their domain and their secret.
     package var components: [String: String] = [:]
+    /// The largest file in bytes that the upload service takes (XEP-0363); nil: there is no such service.
+    package var largestUpload: Int?
     /// YAML text that is added at the end of the top level as it is.
     package var addedConfiguration = ""
 
@@ -39,7 +41,7 @@ package struct EjabberdOptions: Hashable, Sendable {
 
     func configuration(
         domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
-        directTLSPort: UInt16, componentPort: UInt16
+        directTLSPort: UInt16, componentPort: UInt16, webPort: UInt16
     ) -> String {
         let clients = [(startTLSPort, "starttls_required: true"), (directTLSPort, "tls: true")].map {
             port, tls in
@@ -54,7 +56,16 @@ package struct EjabberdOptions: Hashable, Sendable {
         let component = """
               - {port: \(componentPort), ip: "127.0.0.1", module: ejabberd_service, hosts: {\(hosts.joined(separator: ", "))}}
             """
-        let kept = modules().filter { !removedModules.contains($0.name) }
+        let web = """
+              - {port: \(webPort), ip: "127.0.0.1", module: ejabberd_http, tls: true, request_handlers: {"/upload": mod_http_upload}}
+            """
+        let upload = largestUpload.map { size in
+            (
+                "mod_http_upload",
+                "{put_url: \(Self.quoted("https://\(domain):\(webPort)/upload")), docroot: \(Self.quoted("\(folder)/upload")), max_size: \(size), access: all}"
+            )
+        }
+        let kept = (modules() + (upload.map { [$0] } ?? [])).filter { !removedModules.contains($0.name) }
         return """
             hosts: [\(([domain] + addedHosts).map(Self.quoted).joined(separator: ", "))]
             loglevel: info
@@ -67,7 +78,7 @@ package struct EjabberdOptions: Hashable, Sendable {
             acme: {auto: false}
             \(clientAuthorityFile.map { "c2s_cafile: \(Self.quoted($0))" } ?? "")
             listen:
-            \((clients + (components.isEmpty ? [] : [component])).joined(separator: "\n"))
+            \((clients + (components.isEmpty ? [] : [component]) + (upload == nil ? [] : [web])).joined(separator: "\n"))
             modules:
             \(kept.map { "  \($0.name): \($0.options)" }.joined(separator: "\n"))
             \(addedConfiguration)

@@ -20,7 +20,8 @@ package final class EjabberdServer: TestServer {
     private let options: EjabberdOptions
     private let certificateFile: String
     private let keyFile: String
-    private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort)
+    private let ports:
+        (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort, web: LoopbackPort)
     private let process: ServerProcess
     /// Accounts to be made at the next start.
     private let accounts = Mutex<[String: String]>([:])
@@ -43,7 +44,7 @@ package final class EjabberdServer: TestServer {
         self.keyFile = keyFile
         self.options = options
         process = ServerProcess("ejabberd", folder: folder)
-        ports = (try LoopbackPort(), try LoopbackPort(), try LoopbackPort())
+        ports = (try LoopbackPort(), try LoopbackPort(), try LoopbackPort(), try LoopbackPort())
         try ServerProcess.writing {
             try FileManager.default.createDirectory(
                 atPath: "\(folder)/spool", withIntermediateDirectories: true)
@@ -54,6 +55,7 @@ package final class EjabberdServer: TestServer {
     package var directTLSPort: UInt16 { ports.directTLS.number }
     /// The port for external components (XEP-0114), of which ``EjabberdOptions/components`` are accepted.
     package var componentPort: UInt16 { ports.component.number }
+    package var webPort: UInt16 { ports.web.number }
     package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
     package var processID: Int32? { process.processID }
 
@@ -233,13 +235,15 @@ package final class EjabberdServer: TestServer {
             throw process.failure("It says \(answer ?? "nothing")", log: log)
         }
         // It accepts connections some milliseconds after it says that it has started.
-        try process.waitUntilListening([ports.startTLS, ports.directTLS], child, deadline: deadline) { log }
+        let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
+        try process.waitUntilListening(awaited, child, deadline: deadline) { log }
     }
 
     private func writeConfiguration() throws(TestServerError) {
         let text = options.configuration(
             domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort)
+            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
+            webPort: webPort)
         try ServerProcess.write(text, to: configurationFile)
     }
 }

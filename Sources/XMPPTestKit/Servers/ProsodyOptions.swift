@@ -20,6 +20,8 @@ package struct ProsodyOptions: Hashable, Sendable {
     package var removedModules: Set<String> = []
     /// External components (XEP-0114) that may connect: their domain and their secret.
     package var components: [String: String] = [:]
+    /// The largest file in bytes that the upload service takes (XEP-0363); nil: there is no such service.
+    package var largestUpload: Int?
     /// Lua text that is added to the global section as it is.
     package var addedConfiguration = ""
 
@@ -37,11 +39,20 @@ package struct ProsodyOptions: Hashable, Sendable {
 
     func configuration(
         domain: String, folder: String, certificateFile: String, keyFile: String, startTLSPort: UInt16,
-        directTLSPort: UInt16, componentPort: UInt16
+        directTLSPort: UInt16, componentPort: UInt16, webPort: UInt16
     ) -> String {
         let modules = Self.usualModules.filter { !removedModules.contains($0) } + addedModules
         let external = components.sorted { $0.key < $1.key }.map { name, secret in
             "Component \(Self.quoted(name))\n    component_secret = \(Self.quoted(secret))\n"
+        }
+        let upload = largestUpload.map { size in
+            """
+            Component \(Self.quoted("upload." + domain)) "http_file_share"
+                http_host = \(Self.quoted(domain))
+                http_external_url = "https://\(domain):\(webPort)/"
+                http_file_share_size_limit = \(size)
+                http_file_share_daily_quota = \(size * 1000)
+            """
         }
         return """
             run_as_root = true
@@ -56,7 +67,9 @@ package struct ProsodyOptions: Hashable, Sendable {
             s2s_ports = {}
             s2s_direct_tls_ports = {}
             http_ports = {}
-            https_ports = {}
+            https_ports = { \(upload == nil ? "" : String(webPort)) }
+            https_interfaces = { "127.0.0.1" }
+            https_ssl = { certificate = \(Self.quoted(certificateFile)); key = \(Self.quoted(keyFile)) }
             modules_enabled = { \(modules.map(Self.quoted).joined(separator: ", ")) }
             modules_disabled = { "limits", "s2s" }
             authentication = "internal_hashed"
@@ -77,6 +90,8 @@ package struct ProsodyOptions: Hashable, Sendable {
                 restrict_room_creation = false
 
             Component \(Self.quoted("pubsub." + domain)) "pubsub"
+
+            \(upload ?? "")
 
             \(external.joined(separator: "\n"))
             """

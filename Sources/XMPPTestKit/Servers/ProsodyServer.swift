@@ -20,6 +20,7 @@ package final class ProsodyServer: TestServer {
     private let keyFile: String
     private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort)
     private let componentPortReservation: LoopbackPort
+    private let webPortReservation: LoopbackPort
     private let process: ServerProcess
 
     /// Reserves the ports and lays out the folder; starts nothing.
@@ -42,6 +43,7 @@ package final class ProsodyServer: TestServer {
         process = ServerProcess("Prosody", folder: folder)
         ports = (try LoopbackPort(), try LoopbackPort())
         componentPortReservation = try LoopbackPort()
+        webPortReservation = try LoopbackPort()
         try ServerProcess.writing {
             // Prosody looks for further certificates in `certs` and complains when the folder is missing.
             for part in ["data", "certs"] {
@@ -55,6 +57,7 @@ package final class ProsodyServer: TestServer {
     package var directTLSPort: UInt16 { ports.directTLS.number }
     /// The port for external components (XEP-0114), of which ``ProsodyOptions/components`` are accepted.
     package var componentPort: UInt16 { componentPortReservation.number }
+    package var webPort: UInt16 { webPortReservation.number }
     /// The configuration file, for `prosodyctl --config`.
     package var configurationFile: String { "\(folder)/prosody.cfg.lua" }
     /// The log file.
@@ -115,6 +118,7 @@ package final class ProsodyServer: TestServer {
 
     private var awaitedPorts: [LoopbackPort] {
         [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [componentPortReservation])
+            + (options.largestUpload == nil ? [] : [webPortReservation])
     }
 
     private func launch() throws(TestServerError) -> ChildProcess {
@@ -128,7 +132,8 @@ package final class ProsodyServer: TestServer {
     private func writeConfiguration() throws(TestServerError) {
         let text = options.configuration(
             domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
-            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort)
+            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
+            webPort: webPort)
         try ServerProcess.write(text, to: configurationFile)
     }
 

@@ -15,6 +15,8 @@ package protocol TestServer: AnyObject, Sendable {
     var directTLSPort: UInt16 { get }
     /// For external components (XEP-0114), where the options name some.
     var componentPort: UInt16 { get }
+    /// For what is uploaded (XEP-0363), where the options have such a service; its clients speak TLS.
+    var webPort: UInt16 { get }
     /// Everything that it has logged; empty before the first start.
     var log: String { get }
     /// Its process id while it runs.

@@ -3,9 +3,19 @@ import COpenSSL
 /// AES in Galois/Counter mode, piece by piece.
 ///
 /// Nothing that a decryption gives out may be believed before ``finish(tag:)`` has agreed.
-final class AESGCM {
+package final class AESGCM {
+    /// Why it did not work.
+    package enum Failure: Error {
+        /// Key or IV has a size that AES-GCM cannot use.
+        case wrongSize(key: Int, iv: Int)
+        /// What was decrypted is not what was encrypted.
+        case forged
+        /// OpenSSL refused.
+        case unavailable
+    }
+
     /// The size of the tag in bytes.
-    static let tagSize = 16
+    package static let tagSize = 16
 
     private let context: OpaquePointer
     private let isEncrypting: Bool
@@ -13,13 +23,12 @@ final class AESGCM {
     /// - Parameters:
     ///   - key: 16 or 32 bytes.
     ///   - iv: 1 to 16 bytes; 12 are usual.
-    /// - Throws: ``OmemoError`` `malformed` for other sizes, `cryptoFailed`.
-    init(encrypting: Bool, key: [UInt8], iv: [UInt8]) throws(OmemoError) {
+    /// - Throws: ``Failure`` `wrongSize`, `unavailable`.
+    package init(encrypting: Bool, key: [UInt8], iv: [UInt8]) throws(Failure) {
         guard key.count == 16 || key.count == 32, (1...16).contains(iv.count) else {
-            throw OmemoError(
-                .malformed, "the key has \(key.count) bytes and the IV \(iv.count), which AES-GCM cannot use")
+            throw .wrongSize(key: key.count, iv: iv.count)
         }
-        guard let context = EVP_CIPHER_CTX_new() else { throw Self.failed }
+        guard let context = EVP_CIPHER_CTX_new() else { throw .unavailable }
         let algorithm = key.count == 16 ? EVP_aes_128_gcm() : EVP_aes_256_gcm()
         let direction: Int32 = encrypting ? 1 : 0
         guard EVP_CipherInit_ex2(context, algorithm, nil, nil, direction, nil) == 1,
@@ -27,7 +36,7 @@ final class AESGCM {
             EVP_CipherInit_ex2(context, nil, key, iv, direction, nil) == 1
         else {
             EVP_CIPHER_CTX_free(context)
-            throw Self.failed
+            throw .unavailable
         }
         self.context = context
         isEncrypting = encrypting
@@ -36,43 +45,41 @@ final class AESGCM {
     deinit { EVP_CIPHER_CTX_free(context) }
 
     /// Takes the next piece and gives out as many bytes.
-    func update(_ piece: some Collection<UInt8>) throws(OmemoError) -> [UInt8] {
+    package func update(_ piece: some Collection<UInt8>) throws(Failure) -> [UInt8] {
         let input = Array(piece)
         guard !input.isEmpty else { return [] }
-        guard input.count < Int(Int32.max) else { throw Self.failed }
+        guard input.count < Int(Int32.max) else { throw .unavailable }
         var isDone = false
         let output = [UInt8](unsafeUninitializedCapacity: input.count) { space, count in
             var length: Int32 = 0
             isDone = EVP_CipherUpdate(context, space.baseAddress, &length, input, Int32(input.count)) == 1
             count = isDone ? Int(length) : 0
         }
-        if !isDone { throw Self.failed }
+        if !isDone { throw .unavailable }
         return output
     }
 
     /// Ends an encryption.
-    func finish() throws(OmemoError) -> [UInt8] {
+    ///
+    /// - Returns: The tag.
+    package func finish() throws(Failure) -> [UInt8] {
         var rest: Int32 = 0
         var tag = [UInt8](repeating: 0, count: Self.tagSize)
         guard isEncrypting, EVP_CipherFinal_ex(context, nil, &rest) == 1,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_GET_TAG, Int32(tag.count), &tag) == 1
-        else { throw Self.failed }
+        else { throw .unavailable }
         return tag
     }
 
     /// Ends a decryption.
     ///
-    /// - Throws: ``OmemoError`` `undecryptable` when the text is not what was encrypted.
-    func finish(tag: [UInt8]) throws(OmemoError) {
+    /// - Throws: ``Failure`` `forged` when the text is not what was encrypted.
+    package func finish(tag: [UInt8]) throws(Failure) {
         var rest: Int32 = 0
         var tag = tag
         guard !isEncrypting, tag.count == Self.tagSize,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tag.count), &tag) == 1,
             EVP_CipherFinal_ex(context, nil, &rest) == 1
-        else { throw OmemoError(.undecryptable, "what was decrypted was changed on its way; do not use it") }
-    }
-
-    private static var failed: OmemoError {
-        OmemoError(.cryptoFailed, "OpenSSL could not encrypt with AES-GCM")
+        else { throw .forged }
     }
 }

@@ -1,6 +1,6 @@
-import Omemo
 import TestThreads
 import Testing
+import Upload
 import XMPPCore
 
 @Suite(.ownThread) struct AesgcmLinkTests {
@@ -25,7 +25,7 @@ import XMPPCore
         return bytes
     }
 
-    @Test("O8 a file comes back whatever the pieces are, and its link can be read back")
+    @Test("X27 a file comes back whatever the pieces are, and its link can be read back")
     func roundTrip() throws {
         for count in [0, 1, 15, 16, 17, 100, 70_000] {
             let bytes = (0..<count).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -39,18 +39,18 @@ import XMPPCore
         }
     }
 
-    @Test("O8 a file that was changed or cut is refused")
+    @Test("X27 a file that was changed or cut is refused")
     func changed() throws {
         let (link, file) = try encrypt([UInt8](repeating: 5, count: 50), pieces: 50)
         for index in file.indices {
             var bad = file
             bad[index] ^= 1
-            #expect(throws: OmemoError.self) { try decrypt(bad, link, pieces: 20) }
-            #expect(throws: OmemoError.self) { try decrypt(Array(file.prefix(index)), link, pieces: 20) }
+            #expect(throws: UploadError.self) { try decrypt(bad, link, pieces: 20) }
+            #expect(throws: UploadError.self) { try decrypt(Array(file.prefix(index)), link, pieces: 20) }
         }
     }
 
-    @Test("O8 links of XEP-0454 are read, with an IV of 12 bytes or, as older clients have it, of 16")
+    @Test("X27 links of XEP-0454 are read, with an IV of 12 bytes or, as older clients have it, of 16")
     func forms() throws {
         let key = String(repeating: "aB", count: 32)
         for iv in [12, 16] {
@@ -64,10 +64,10 @@ import XMPPCore
             "aesgcm://h/f#" + key, "aesgcm://h/f#" + key + "012345678901234567890123zz",
             "aesgcm://h/f#" + String(repeating: "ab", count: 100_000),
         ] { #expect(AesgcmLink(text) == nil, "\(text.prefix(60))") }
-        #expect(throws: OmemoError.self) { try AesgcmLink.Encryptor(to: "http://h.example/f").link }
+        #expect(throws: UploadError.self) { try AesgcmLink.Encryptor(to: "http://h.example/f").link }
     }
 
-    @Test("O8 a link describes itself without its key")
+    @Test("X27 a link describes itself without its key")
     func description() throws {
         let link = try AesgcmLink.Encryptor(to: "https://h.example/f").link
         #expect("\(link)" == "https://h.example/f#•••")

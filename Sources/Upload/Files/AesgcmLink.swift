@@ -8,10 +8,9 @@ public import XMPPCore
 ///
 /// ```swift
 /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
-/// let link = file.link
-/// for piece in pieces { upload(try file.update(piece)) }
-/// upload(try file.finish())
-/// try await account.omemo.send(OmemoContent(body: link.text), to: juliet)
+/// for piece in pieces { put(try file.update(piece)) }
+/// put(try file.finish())
+/// try await account.omemo.send(OmemoContent(body: file.link.text), to: juliet)
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.
@@ -45,8 +44,18 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         key = Array(secret.suffix(Self.keySize))
     }
 
-    private init(address: ForeignText, iv: [UInt8], key: [UInt8]) {
-        (self.address, self.iv, self.key) = (address, iv, key)
+    /// With a new key and a new IV.
+    ///
+    /// - Parameter address: Begins with `https://`, and has no fragment.
+    init(to address: ForeignText) {
+        self.address = address
+        (iv, key) = (Crypto.randomBytes(12), Crypto.randomBytes(Self.keySize))
+    }
+
+    func cipher(encrypting: Bool) throws(UploadError) -> AESGCM {
+        do {
+            return try AESGCM(encrypting: encrypting, key: key, iv: iv)
+        } catch { throw UploadError(error) }
     }
 
     /// The link with its key, to be sent encrypted and never in the clear.
@@ -64,9 +73,9 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// Begins to decrypt the file.
     ///
     /// - Returns: What decrypts, from the first byte on.
-    /// - Throws: ``OmemoError`` `cryptoFailed`.
-    public func decrypting() throws(OmemoError) -> Decryptor {
-        Decryptor(cipher: try AESGCM(encrypting: false, key: key, iv: iv))
+    /// - Throws: ``UploadError`` `cryptoFailed`.
+    public func decrypting() throws(UploadError) -> Decryptor {
+        Decryptor(cipher: try cipher(encrypting: false))
     }
 
     /// Encrypts a file piece by piece.
@@ -83,19 +92,18 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         /// Begins to encrypt a file with a new key.
         ///
         /// - Parameter address: Where it will be, beginning with `https://` and without a fragment.
-        /// - Throws: ``OmemoError`` `malformed` for another address, `cryptoFailed`.
-        public init(to address: some TextConvertible) throws(OmemoError) {
+        /// - Throws: ``UploadError`` `malformed` for another address, `cryptoFailed`.
+        public init(to address: some TextConvertible) throws(UploadError) {
             let address = address.foreignText
             guard address.hasPrefix("https://"), !address.utf8.contains(UInt8(ascii: "#")),
                 address.utf8.count > "https://".utf8.count
             else {
-                throw OmemoError(
+                throw UploadError(
                     .malformed,
                     "'\(address)' is no https address without fragment, so no link can be made of it")
             }
-            let made = AesgcmLink(
-                address: address, iv: Crypto.randomBytes(12), key: Crypto.randomBytes(keySize))
-            let encrypting = try AESGCM(encrypting: true, key: made.key, iv: made.iv)
+            let made = AesgcmLink(to: address)
+            let encrypting = try made.cipher(encrypting: true)
             (link, cipher) = (made, encrypting)
         }
 
@@ -103,16 +111,18 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         ///
         /// - Parameter piece: Any number of bytes.
         /// - Returns: What to upload next, as long as the piece.
-        /// - Throws: ``OmemoError`` `cryptoFailed`.
-        public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
-            try cipher.update(piece)
+        /// - Throws: ``UploadError`` `cryptoFailed`.
+        public mutating func update(_ piece: [UInt8]) throws(UploadError) -> [UInt8] {
+            do { return try cipher.update(piece) } catch { throw UploadError(error) }
         }
 
         /// Ends the file.
         ///
         /// - Returns: What to upload last: the tag, 16 bytes.
-        /// - Throws: ``OmemoError`` `cryptoFailed`.
-        public consuming func finish() throws(OmemoError) -> [UInt8] { try cipher.finish() }
+        /// - Throws: ``UploadError`` `cryptoFailed`.
+        public consuming func finish() throws(UploadError) -> [UInt8] {
+            do { return try cipher.finish() } catch { throw UploadError(error) }
+        }
     }
 
     /// Decrypts a file piece by piece.
@@ -135,20 +145,24 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         ///
         /// - Parameter piece: Any number of bytes.
         /// - Returns: What is certain not to belong to the tag; may be empty.
-        /// - Throws: ``OmemoError`` `cryptoFailed`.
-        public mutating func update(_ piece: [UInt8]) throws(OmemoError) -> [UInt8] {
+        /// - Throws: ``UploadError`` `cryptoFailed`.
+        public mutating func update(_ piece: [UInt8]) throws(UploadError) -> [UInt8] {
             tail += piece
             guard tail.count > AESGCM.tagSize else { return [] }
             let text = tail.dropLast(AESGCM.tagSize)
-            let plain = try cipher.update(text)
-            tail = Array(tail.suffix(AESGCM.tagSize))
-            return plain
+            do {
+                let plain = try cipher.update(text)
+                tail = Array(tail.suffix(AESGCM.tagSize))
+                return plain
+            } catch { throw UploadError(error) }
         }
 
         /// Ends the file.
         ///
-        /// - Throws: ``OmemoError`` `undecryptable` when the file is not what was encrypted, or ends early.
-        public consuming func finish() throws(OmemoError) { try cipher.finish(tag: tail) }
+        /// - Throws: ``UploadError`` `undecryptable` when the file is not what was encrypted, or ends early.
+        public consuming func finish() throws(UploadError) {
+            do { try cipher.finish(tag: tail) } catch { throw UploadError(error) }
+        }
     }
 
     // MARK: Hexadecimal

@@ -1,0 +1,40 @@
+// libcurl's easy interface. Only what Swift cannot import stands here, each with its reason.
+#include <curl/curl.h>
+
+// curl_easy_setopt and curl_easy_getinfo are variadic: one function for each type of value.
+static inline CURLcode dh_curl_set_number(CURL *handle, CURLoption option, long value) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode dh_curl_set_size(CURL *handle, CURLoption option, curl_off_t value) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode dh_curl_set_text(CURL *handle, CURLoption option, const char *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode dh_curl_set_list(CURL *handle, CURLoption option, struct curl_slist *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode dh_curl_set_pointer(CURL *handle, CURLoption option, void *value) {
+    return curl_easy_setopt(handle, option, value);
+}
+static inline CURLcode dh_curl_set_read(CURL *handle, curl_read_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_READFUNCTION, callback);
+}
+static inline CURLcode dh_curl_set_write(CURL *handle, curl_write_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_WRITEFUNCTION, callback);
+}
+static inline CURLcode dh_curl_set_header(CURL *handle, curl_write_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_HEADERFUNCTION, callback);
+}
+static inline CURLcode dh_curl_set_progress(CURL *handle, curl_xferinfo_callback callback) {
+    return curl_easy_setopt(handle, CURLOPT_XFERINFOFUNCTION, callback);
+}
+static inline CURLcode dh_curl_get_number(CURL *handle, CURLINFO info, long *value) {
+    return curl_easy_getinfo(handle, info, value);
+}
+
+// Macros over long constants and casts.
+static const long dh_curl_global_default = CURL_GLOBAL_DEFAULT;
+static const long dh_curl_http_1_1 = CURL_HTTP_VERSION_1_1;
+static const long dh_curl_tls_1_2 = CURL_SSLVERSION_TLSv1_2;
+static const size_t dh_curl_read_abort = CURL_READFUNC_ABORT;

@@ -1,0 +1,99 @@
+import XMPPCore
+
+/// Where a service takes a file, and where it will be found: rules without account, store or clock.
+struct UploadSlot: Hashable, Sendable, Codable {
+    /// A header that goes with the PUT.
+    struct Header: Hashable, Sendable, Codable {
+        var name: String
+        var value: String
+    }
+
+    /// Where the file is put. Secret: it may be all that is needed to upload.
+    var put: String
+    /// What goes with it, in the service's order.
+    var headers: [Header]
+    /// Where the file is found afterwards.
+    var get: String
+
+    /// The longest address in bytes.
+    static let longestAddress = 8192
+    /// How many headers a slot may have: those with other names count, too.
+    static let headerLimit = 16
+    /// The longest value of a header in bytes.
+    static let longestHeader = 8192
+
+    /// Reads the answer of a service.
+    ///
+    /// - Parameter payload: What the result carries.
+    /// - Throws: ``UploadError`` `invalidSlot`.
+    init(_ payload: Element?) throws(UploadError) {
+        guard let payload, payload.has(name: UploadWire.slot, namespace: UploadWire.namespace),
+            let put = payload.child(UploadWire.put, UploadWire.namespace),
+            let get = payload.child(UploadWire.get, UploadWire.namespace)
+        else { throw Self.invalid("lacks an address") }
+        self.put = try Self.address(put[UploadWire.url])
+        self.get = try Self.address(get[UploadWire.url])
+        let headers = put.children(UploadWire.header, UploadWire.namespace)
+        guard headers.count <= Self.headerLimit else { throw Self.invalid("has too many headers") }
+        self.headers = []
+        for header in headers { if let header = try Self.header(header) { self.headers.append(header) } }
+    }
+
+    /// The host and port that take the file, for the log: the rest of the address is a secret.
+    var host: String { Self.authority(put) ?? "" }
+
+    // MARK: Addresses
+
+    /// An address as RFC 3986 writes it, of the only scheme that is allowed (XEP-0363 section 4).
+    ///
+    /// The host may be any: XEP-0363 names other hosts for both. What is refused is what would be read differently by
+    /// different programs: user names, fragments, white space, characters outside of ASCII.
+    static func address(_ text: ForeignText?) throws(UploadError) -> String {
+        guard let text = text?.string, text.utf8.count <= longestAddress else {
+            throw invalid("has no address, or one of more than \(longestAddress) bytes")
+        }
+        guard let host = authority(text), !host.isEmpty, host.utf8.first != UInt8(ascii: ":"),
+            !host.utf8.contains(UInt8(ascii: "@"))
+        else { throw invalid("has an address that is not https") }
+        let refused = Array("\"<>\\^`{|}#".utf8)
+        guard text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && !refused.contains($0) }) else {
+            throw invalid("has an address with characters that no address has")
+        }
+        return text
+    }
+
+    private static func authority(_ text: String) -> String? {
+        let scheme = "https://"
+        guard text.utf8.count > scheme.utf8.count, text.prefix(scheme.count).lowercased() == scheme else {
+            return nil
+        }
+        return String(text.dropFirst(scheme.count).prefix { $0 != "/" && $0 != "?" })
+    }
+
+    // MARK: Headers
+
+    /// Nil for what must be ignored: other names, and a value of nothing.
+    private static func header(_ element: Element) throws(UploadError) -> Header? {
+        // XEP-0363 section 4: newline characters are stripped from name and value, then names are compared without case.
+        let name = withoutNewlines(element[UploadWire.name] ?? "")
+        let value = withoutNewlines(element.text)
+        guard let known = UploadWire.headers.first(where: { $0.lowercased() == name.lowercased() }),
+            !value.isEmpty
+        else { return nil }
+        guard value.utf8.count <= longestHeader,
+            value.utf8.allSatisfy({ (0x20...0x7E).contains($0) || $0 == 9 })
+        else { throw invalid("has a header that cannot be sent") }
+        return Header(name: known, value: value)
+    }
+
+    private static func withoutNewlines(_ text: ForeignText) -> String {
+        let newlines: [Unicode.Scalar] = ["\n", "\r", "\u{85}", "\u{2028}", "\u{2029}"]
+        var kept = String.UnicodeScalarView()
+        kept.append(contentsOf: text.string.unicodeScalars.filter { !newlines.contains($0) })
+        return String(kept)
+    }
+
+    private static func invalid(_ what: String) -> UploadError {
+        UploadError(.invalidSlot, "the slot that the upload service gave \(what); report this to who runs it")
+    }
+}

@@ -1,0 +1,148 @@
+import FoundationEssentials
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Where an uploaded file is.
+///
+/// ```swift
+/// case .uploaded(let file): try account.omemo.send(OmemoContent(body: file.link), to: juliet, in: call.step)
+/// ```
+public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
+    /// Where it can be fetched: an address of `https`.
+    public let address: ForeignText
+    /// The same with the key of an encrypted file; nil for one that was uploaded as it is.
+    public let secret: AesgcmLink?
+
+    /// Makes one, for tests of a handler.
+    ///
+    /// - Parameters:
+    ///   - address: Where the file can be fetched.
+    ///   - secret: The same with the key of an encrypted file.
+    public init(address: ForeignText, secret: AesgcmLink? = nil) {
+        self.address = address
+        self.secret = secret
+    }
+
+    /// What recipients are sent. With a key in it, it may only be sent encrypted.
+    public var link: ForeignText { secret?.text ?? address }
+
+    /// The address, without the key.
+    public var description: String { secret?.description ?? address.string }
+
+    /// Reads what ``link`` gave.
+    init(link: String) {
+        let secret = AesgcmLink(link)
+        self.init(address: secret?.address ?? ForeignText(link), secret: secret)
+    }
+}
+
+/// The context of a handler that waits for the end of an upload.
+///
+/// ```swift
+/// @Handler("album.uploaded")
+/// static func uploaded(_ call: borrowing Call<UploadEnded>, photo: Int64) throws {
+///     switch call.outcome {
+///     case .uploaded(let file):
+///         try call.step.execute("UPDATE photo SET address = ? WHERE id = ?", file.address.string, photo)
+///     case .failed(let error): print(error)
+///     }
+/// }
+/// ```
+public struct UploadEnded: Sendable {
+    /// How it ended.
+    public enum Outcome: Hashable, Sendable {
+        /// The server has the file; where a message was to be sent, it is sent.
+        case uploaded(UploadedFile)
+        /// It failed for good.
+        case failed(UploadError)
+    }
+
+    /// The account that uploaded.
+    public let account: Account
+    /// Which upload.
+    public let upload: UploadID
+    /// The file that was to be uploaded.
+    public let file: UploadFile
+    /// The id of the message with the link; nil when none was sent.
+    public let messageID: String?
+    /// How it ended: switch over it.
+    public let outcome: Outcome
+
+    /// Makes one, for tests of a handler.
+    ///
+    /// - Parameters:
+    ///   - account: The account that uploaded.
+    ///   - upload: Which upload.
+    ///   - file: The file that was to be uploaded.
+    ///   - messageID: The id of the message with the link; nil for none.
+    ///   - outcome: How it ended.
+    public init(
+        account: Account, upload: UploadID, file: UploadFile, messageID: String? = nil, outcome: Outcome
+    ) {
+        self.account = account
+        self.upload = upload
+        self.file = file
+        self.messageID = messageID
+        self.outcome = outcome
+    }
+}
+
+extension UploadEnded: RestorableContext {
+    private struct Stored: Codable {
+        var upload: UploadID
+        var file: UploadFile
+        var messageID: String?
+        /// May hold a key.
+        var link: Handlers.Secret<String>?
+        var error: UploadError?
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        var stored = Stored(upload: upload, file: file, messageID: messageID)
+        switch outcome {
+        case .uploaded(let file): stored.link = Handlers.Secret(file.link.string)
+        case .failed(let error): stored.error = error
+        }
+        return try [UInt8](JSONEncoder().encode(stored))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        guard let account = environment as? Account else {
+            throw HandlerError(
+                .missingInstance,
+                "a handler was to be called again without the account that uploaded; attach that account to the runner"
+            )
+        }
+        let error =
+            stored.error ?? UploadError(.abandoned, "what is stored of this upload says nothing of its end")
+        self.init(
+            account: account, upload: stored.upload, file: stored.file, messageID: stored.messageID,
+            outcome: stored.link.map { .uploaded(UploadedFile(link: $0.value)) } ?? .failed(error))
+    }
+}
+
+/// What the live program is told of uploads while they run; what is stored does not depend on it.
+///
+/// ```swift
+/// for await event in account.events(of: UploadEvent.self) {
+///     if case .progress(let sent, let size) = event.change { print("\(event.upload): \(sent) of \(size)") }
+/// }
+/// ```
+public struct UploadEvent: ModuleEvent {
+    /// What has changed.
+    public enum Change: Hashable, Sendable {
+        /// So many bytes have gone, of so many; at most four times a second, and from 0 again with another slot.
+        case progress(sent: Int64, size: Int64)
+        /// It ended.
+        case ended(UploadEnded.Outcome)
+    }
+
+    /// Which upload.
+    public let upload: UploadID
+    /// What has changed.
+    public let change: Change
+}

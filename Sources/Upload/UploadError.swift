@@ -1,0 +1,117 @@
+import XMPPAccount
+public import XMPPCore
+
+/// Why a file could not be uploaded or fetched, with a sentence that says what to do.
+///
+/// ```swift
+/// if case .failed(let error) = call.outcome, error.code == .tooLarge { … error.maximumSize … }
+/// ```
+public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConvertible {
+    /// What went wrong, open for new kinds.
+    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+        public let rawValue: String
+        public init(rawValue: String) { self.rawValue = rawValue }
+        public var description: String { rawValue }
+
+        /// The server has no upload service, or none that answers.
+        public static let noService = Code(rawValue: "no-service")
+        /// The file is larger than allowed; see ``UploadError/maximumSize``.
+        public static let tooLarge = Code(rawValue: "too-large")
+        /// The account has uploaded too much; see ``UploadError/retryAt``.
+        public static let quotaExceeded = Code(rawValue: "quota-exceeded")
+        /// The service gives no slot; see ``UploadError/condition``.
+        public static let refused = Code(rawValue: "refused")
+        /// What the service gave is no slot that may be used.
+        public static let invalidSlot = Code(rawValue: "invalid-slot")
+        /// What was to be uploaded cannot be: its name, its type, or no bytes.
+        public static let invalidFile = Code(rawValue: "invalid-file")
+        /// There is no such file.
+        public static let fileMissing = Code(rawValue: "file-missing")
+        /// The file is no longer the one that was to be uploaded.
+        public static let fileChanged = Code(rawValue: "file-changed")
+        /// The system does not let this process read or write the file.
+        public static let fileUnreadable = Code(rawValue: "file-unreadable")
+        /// There is a file where the fetched one was to be.
+        public static let fileExists = Code(rawValue: "file-exists")
+        /// The web server answered with another status than success; see ``UploadError/status``.
+        public static let httpStatus = Code(rawValue: "http-status")
+        /// The web server could not prove who it is.
+        public static let tls = Code(rawValue: "tls")
+        /// The web server was not reached, or the line broke or stood still.
+        public static let connection = Code(rawValue: "connection")
+        /// The account does not send what is to be sent, such as a message to a room that it has left.
+        public static let notSent = Code(rawValue: "not-sent")
+        /// The program canceled it.
+        public static let cancelled = Code(rawValue: "cancelled")
+        /// Too many uploads wait.
+        public static let tooManyUploads = Code(rawValue: "too-many-uploads")
+        /// The processes that put the file died, or their store failed, again and again.
+        public static let abandoned = Code(rawValue: "abandoned")
+        /// A link is none.
+        public static let malformed = Code(rawValue: "malformed")
+        /// A fetched file is not what was encrypted.
+        public static let undecryptable = Code(rawValue: "undecryptable")
+        /// The cryptographic library failed.
+        public static let cryptoFailed = Code(rawValue: "crypto-failed")
+    }
+
+    /// What went wrong.
+    public let code: Code
+    /// A sentence that says what happened and what to do. It holds no key and no header of a slot.
+    public let message: String
+    /// The largest size in bytes that is allowed; nil when that is not known.
+    public internal(set) var maximumSize: Int64?
+    /// When the service allows another attempt, in milliseconds since 1970; nil when it did not say.
+    public internal(set) var retryAt: Int64?
+    /// The web server's status, such as 403; nil when it gave none.
+    public internal(set) var status: Int?
+    /// The condition of the service's error; nil when it gave none.
+    public internal(set) var condition: ForeignText?
+
+    /// Makes an error, for tests of a handler.
+    ///
+    /// - Parameters:
+    ///   - code: What went wrong.
+    ///   - message: A sentence that says what happened and what to do.
+    public init(_ code: Code, _ message: String) {
+        self.code = code
+        self.message = message
+    }
+
+    public var description: String { VisibleText("\(message) (\(code))").description }
+
+    // MARK: What is said in several places
+
+    static func tooLarge(_ size: Int64, maximum: Int64?) -> UploadError {
+        let limit = maximum.map { "at most \($0) are allowed" } ?? "that is more than the service allows"
+        var error = UploadError(.tooLarge, "the file has \(size) bytes and \(limit); send a smaller one")
+        error.maximumSize = maximum
+        return error
+    }
+
+    static func notSent(_ error: AccountError) -> UploadError {
+        UploadError(.notSent, "the account does not send what belongs to this upload: \(error)")
+    }
+
+    static func status(_ status: Int) -> UploadError {
+        var error = UploadError(
+            .httpStatus, "the web server answered with the status \(status); try again later")
+        error.status = status
+        return error
+    }
+
+    init(_ failure: AESGCM.Failure) {
+        switch failure {
+        case .wrongSize(let key, let iv):
+            self.init(.malformed, "the key has \(key) bytes and the IV \(iv), which AES-GCM cannot use")
+        case .forged:
+            self.init(.undecryptable, "the file is not what was encrypted; do not use it")
+        case .unavailable: self.init(.cryptoFailed, "OpenSSL could not encrypt with AES-GCM")
+        }
+    }
+
+    /// Whether a new slot cannot help.
+    var isFinal: Bool {
+        [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile].contains(code)
+    }
+}

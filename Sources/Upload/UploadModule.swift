@@ -1,0 +1,81 @@
+// Upload: files on the way to a web server, and from there to others by a link (XEP-0363).
+//
+//     upload ──▶ row "upload" ──▶ <request/> ──▶ UploadSlotAnswered ──▶ slot ──▶ UploadPut, an async handler: PUT
+//     (file, then:)    ▲                                                                 │
+//                      └────────── another slot, after a while ◀── it failed ────────────┤
+//                                                                                        ▼ one step
+//                                       message with the link ─▶ outbox, Durable<UploadEnded> ends, row is deleted
+
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Uploads files to the account's server, and sends links to them.
+///
+/// Every step is committed before the next one begins, so a process that dies loses nothing: the next one goes on, with
+/// another slot where the first one is too old or used up. ``XMPPAccount/Account/uploads`` uploads; ``UploadEvent`` tells of
+/// progress.
+///
+/// ```swift
+/// configuration.modules = .standard + [UploadModule()]
+/// let store = try HandlerStore(path: path, registry: .discovered(), schemas: Account.schemas + UploadModule.schemas)
+/// ```
+///
+/// Source: XEP-0363, XEP-0454, XEP-0066.
+public struct UploadModule: AccountModule {
+    public static let name = "upload"
+    public static let schema: Schema? = UploadTable.schema
+    /// The tables of this module, for the store beside `Account.schemas`.
+    public static let schemas: [Schema] = [UploadTable.schema]
+
+    /// The upload service; nil for the one that the server names.
+    public let service: JID?
+    /// Which certificate authorities a web server is believed by; nil for those of the account's configuration.
+    public let trust: AccountConfiguration.Trust?
+    /// How often a file is tried, each time with a new slot, and how long it waits in between. `deaths` and `finally` mean
+    /// nothing here.
+    public let retry: RetryPolicy
+    let limits: HTTPRequest.Limits
+
+    /// Makes the module.
+    ///
+    /// - Parameters:
+    ///   - service: The upload service; nil for the one that the server names.
+    ///   - trust: Which certificate authorities a web server is believed by; nil for those of the account's configuration.
+    ///   - retry: How often a file is tried, each time with a new slot, and how long it waits in between.
+    ///   - connecting: How long connecting to a web server may take, a millisecond or more.
+    ///   - stalled: How long a transfer may stand still, a second or more; a part of a second is dropped.
+    ///   - longest: How long one transfer may take, a millisecond or more, at most a week.
+    public init(
+        service: JID? = nil, trust: AccountConfiguration.Trust? = nil,
+        retry: RetryPolicy = RetryPolicy(attempts: 10, firstDelay: .seconds(2), longestDelay: .seconds(900)),
+        connecting: Duration = .seconds(30), stalled: Duration = .seconds(60),
+        longest: Duration = .seconds(6 * 3600)
+    ) {
+        self.service = service
+        self.trust = trust
+        self.retry = retry
+        limits = HTTPRequest.Limits(connecting: connecting, stalled: stalled, total: longest)
+    }
+
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        // Another session may be on a server that was changed.
+        try UploadServiceTable(account: account.id).begin(open: 0, in: step)
+    }
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try account.uploads.advance(in: step)
+    }
+
+    /// Nobody would go on with what waits.
+    public func end(of account: Account, in step: borrowing Step) throws {
+        try account.uploads.endAll(in: step)
+    }
+}
+
+extension Account {
+    /// Uploads in the name of this account; see ``UploadModule``.
+    public var uploads: Uploads { Uploads(account: self) }
+}

@@ -1,0 +1,66 @@
+import Handlers
+import XMPPCore
+
+/// What is known of the upload service of an account's server, in this session.
+struct UploadServiceTable {
+    let account: Int64
+
+    /// A service that takes files.
+    struct Service: Hashable, Sendable {
+        var jid: JID
+        /// In bytes; nil when it did not say.
+        var maximum: Int64?
+    }
+
+    /// A search for the service.
+    struct Search {
+        var round: Int64
+        var open: Int64
+        var silent: Int64
+        var tries: Int64
+    }
+
+    func service(in step: borrowing Step) throws(HandlerError) -> Service? {
+        try step.first("SELECT jid, maximum FROM upload_service WHERE account = ?", account) {
+            (row) throws(HandlerError) in
+            row.optionalText(0).flatMap { try? JID($0) }.map {
+                Service(jid: $0, maximum: row.optionalQuantity(1))
+            }
+        } ?? nil
+    }
+
+    func search(in step: borrowing Step) throws(HandlerError) -> Search {
+        try step.first("SELECT round, open, silent, tries FROM upload_service WHERE account = ?", account) {
+            (row) throws(HandlerError) in
+            Search(
+                round: row.integer(0), open: row.integer(1), silent: row.integer(2), tries: row.quantity(3))
+        } ?? Search(round: 0, open: 0, silent: 0, tries: 0)
+    }
+
+    /// Begins a search, so that answers to an earlier one change nothing.
+    ///
+    /// - Parameter open: How many questions are asked; 0 ends the search.
+    /// - Returns: The number of the search.
+    @discardableResult
+    func begin(open: Int, tries: Int64 = 0, in step: borrowing Step) throws(HandlerError) -> Int64 {
+        let round = try search(in: step).round &+ 1
+        try step.execute(
+            "INSERT OR REPLACE INTO upload_service(account, round, open, tries) VALUES (?, ?, ?, ?)", account,
+            round,
+            open, tries)
+        return round
+    }
+
+    /// Counts more questions, or fewer.
+    func add(open: Int, silent: Int, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE upload_service SET open = open + ?, silent = silent + ? WHERE account = ?", open, silent,
+            account)
+    }
+
+    func set(_ service: Service, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE upload_service SET jid = ?, maximum = ?, tries = 0 WHERE account = ? AND jid IS NULL",
+            service.jid.description, service.maximum, account)
+    }
+}

@@ -1,0 +1,176 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+// From one state of an upload to the next; each function is a part of a step.
+extension Uploads {
+    /// How long a slot is used. XEP-0363 section 8 recommends to services that it be valid for 300 s.
+    static let slotLife: Int64 = 270_000
+    /// How long what the outbox does not take waits.
+    static let outboxDelay = Duration.seconds(10)
+    /// How long a request waits that can never be answered.
+    static let lostDelay = Duration.seconds(1)
+
+    private var services: UploadServiceTable { UploadServiceTable(account: account.id) }
+
+    /// Goes on with what waits, as far as there is a service and room.
+    func advance(in step: borrowing Step) throws {
+        // Removed while there was no session: it was not asked to end.
+        guard module != nil else { return try endAll(in: step) }
+        // One that fails at once makes room for the next one.
+        while let row = try table.ready(limit: 1, in: step).first {
+            guard let service = try service(in: step) else { return try search(in: step) }
+            guard try table.active(in: step) < Self.slots else { return }
+            try ask(service, for: row, in: step)
+        }
+    }
+
+    /// Nil when it was removed from the running account.
+    var module: UploadModule? { try? account.module() }
+
+    /// Ends every upload: nobody goes on with them.
+    func endAll(in step: borrowing Step) throws {
+        for row in try table.rows(limit: Self.limit, in: step) {
+            try fail(row, UploadError(.cancelled, "the module that uploads was removed"), in: step)
+        }
+    }
+
+    private func service(in step: borrowing Step) throws -> UploadServiceTable.Service? {
+        if let service = module?.service { return .init(jid: service, maximum: nil) }
+        return try services.service(in: step)
+    }
+
+    // MARK: waiting ─▶ asked
+
+    private func ask(
+        _ service: UploadServiceTable.Service, for row: UploadTable.Row, in step: borrowing Step
+    ) throws {
+        if let maximum = service.maximum, row.size > maximum {
+            return try fail(row, .tooLarge(row.size, maximum: maximum), in: step)
+        }
+        let request = SlotRequest.element(name: row.file.name, size: row.size, type: row.file.type)
+        do {
+            let job = try account.send(
+                IQ(type: .get, to: service.jid, id: StanzaID.random(), payload: request),
+                then: UploadSlotAnswered(upload: row.id).durable,
+                orElse: UploadSlotUnanswered(upload: row.id).durable, in: step)
+            try table.set(row.id, .asked, job: job, in: step)
+        } catch let error as AccountError {
+            guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
+            log(.warning, "upload \(row.id) waits: \(error)")
+            try wait(row.id, .waiting, Self.outboxDelay, in: step)
+        }
+    }
+
+    /// Stands still until a timer goes on with it.
+    func wait(
+        _ id: UploadID, _ state: UploadTable.State, _ delay: Duration, in step: borrowing Step
+    ) throws {
+        let timer = try step.schedule(UploadDue(upload: id).durable, after: delay, in: account.scope)
+        try table.set(id, state, job: timer, in: step)
+    }
+
+    // MARK: asked ─▶ putting
+
+    func answered(_ row: UploadTable.Row, _ reply: IQReply, in step: borrowing Step) throws {
+        switch reply.outcome {
+        case .result(let payload):
+            let slot: UploadSlot
+            do { slot = try UploadSlot(payload) } catch { return try fail(row, error, in: step) }
+            try put(row, at: slot, in: step)
+        case .error(let error):
+            if let failure = SlotRequest.failure(error, in: reply.iq, size: row.size) {
+                return try fail(row, failure, in: step)
+            }
+            var failure = UploadError(.refused, "the upload service refused with \(error.condition)")
+            failure.condition = error.condition.rawValue
+            try again(row, failure, in: step)
+        case .timeout:
+            try again(row, UploadError(.noService, "the upload service does not answer"), in: step)
+        }
+    }
+
+    private func put(_ row: UploadTable.Row, at slot: UploadSlot, in step: borrowing Step) throws {
+        let put = try UploadPut(upload: row.id).durable.orElse(UploadAbandoned(upload: row.id).durable)
+        let job = try step.schedule(put, after: .zero, in: account.scope)
+        try table.set(row.id, slot: slot, in: step)
+        try table.set(row.id, .putting, job: job, in: step)
+        log(.verbose, "upload \(row.id) goes to \(slot.host)")
+        try UploadFailpoint.slot.hit()
+    }
+
+    // MARK: asked or putting ─▶ waiting
+
+    /// Counts a failure: another slot after a while, or the end.
+    func again(_ row: UploadTable.Row, _ error: UploadError, in step: borrowing Step) throws {
+        let attempts = row.attempts + 1
+        guard let module, !error.isFinal, attempts < module.retry.attempts else {
+            return try fail(row, error, in: step)
+        }
+        try table.setAttempts(attempts, of: row.id, in: step)
+        let delay = Duration.milliseconds(module.retry.delay(after: attempts, seed: row.id.rawValue))
+        log(.warning, "upload \(row.id) is tried again in \(delay): \(error)")
+        try table.set(row.id, slot: nil, in: step)
+        try wait(row.id, .waiting, delay, in: step)
+    }
+
+    /// Asks for another slot at once, without counting a failure.
+    func renew(_ row: UploadTable.Row, _ reason: String, in step: borrowing Step) throws {
+        log(.info, "upload \(row.id) needs another slot: \(reason)")
+        try table.set(row.id, slot: nil, in: step)
+        try table.set(row.id, .waiting, job: nil, in: step)
+    }
+
+    // MARK: The end
+
+    func fail(_ row: UploadTable.Row, _ error: UploadError, in step: borrowing Step) throws {
+        log(.warning, "upload \(row.id) failed: \(error)")
+        try end(row, .failed(error), messageID: nil, in: step)
+    }
+
+    /// The server has the file: sends the message and ends the program's handler, together.
+    func finish(_ row: UploadTable.Row, _ file: UploadedFile, in step: borrowing Step) throws {
+        var messageID: String?
+        do {
+            try step.undoingOnError {
+                messageID = try row.recipient.map { try send(file, to: $0, in: step) }
+            }
+        } catch let error as AccountError {
+            guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
+            log(.warning, "the message of upload \(row.id) waits: \(error)")
+            try table.set(row.id, link: file.link, in: step)
+            return try wait(row.id, .uploaded, Self.outboxDelay, in: step)
+        }
+        log(.info, "upload \(row.id) is at \(file)")
+        try end(row, .uploaded(file), messageID: messageID, in: step)
+        try UploadFailpoint.ended.hit()
+    }
+
+    private func end(
+        _ row: UploadTable.Row, _ outcome: UploadEnded.Outcome, messageID: String?, in step: borrowing Step
+    ) throws {
+        try table.remove(row.id, in: step)
+        account.tell(UploadEvent(upload: row.id, change: .ended(outcome)), after: step)
+        guard let handler = row.handler else { return }
+        let context = UploadEnded(
+            account: account, upload: row.id, file: row.file, messageID: messageID, outcome: outcome)
+        do {
+            let isSuccess = if case .uploaded = outcome { true } else { false }
+            try step.end(handler, isSuccess ? .result : .error, with: context)
+        } catch let error as HandlerError where error.code == .noSuchHandler {
+            // The program has invalidated or discarded it.
+        }
+    }
+
+    /// The link as text, and as an attachment (XEP-0066 section 3).
+    private func send(_ file: UploadedFile, to recipient: JID, in step: borrowing Step) throws -> String {
+        let url = Element(UploadWire.url, namespace: UploadWire.outOfBand, text: file.address)
+        let attachment = Element("x", namespace: UploadWire.outOfBand, children: [url])
+        let message = Message(to: recipient, body: file.address, children: [attachment])
+        if let _: RoomsModule = try? account.module(), try account.rooms.room(recipient, in: step) != nil {
+            return try account.rooms.send(message, to: recipient, in: step)
+        }
+        if let _: ChatModule = try? account.module() { return try account.chat.send(message, in: step) }
+        return try account.send(message, in: step)
+    }
+}

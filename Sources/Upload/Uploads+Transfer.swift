@@ -1,0 +1,73 @@
+import Handlers
+import XMPPAccount
+
+// The transfer itself, outside of steps.
+extension Uploads {
+    /// How often a transfer looks whether it is still wanted.
+    static let lookInterval = Duration.seconds(1)
+
+    /// An upload, as long as that handler goes on with it.
+    func current(_ id: UploadID, _ job: HandlerID) throws -> UploadTable.Row? {
+        try account.store.step { step in try current(id, job, in: step) }
+    }
+
+    func current(_ id: UploadID, _ job: HandlerID, in step: borrowing Step) throws -> UploadTable.Row? {
+        try table.row(id, in: step).flatMap { $0.job == job ? $0 : nil }
+    }
+
+    /// How old a slot is in milliseconds; nil when the clock was set back since, so that nobody knows.
+    func age(of row: UploadTable.Row) throws -> Int64? {
+        let now = try account.store.step { step in step.now }
+        return now >= row.slotAt ? now &- row.slotAt : nil
+    }
+
+    /// Puts the file.
+    ///
+    /// - Returns: What came of it.
+    /// - Throws: `CancellationError` when this process is about to leave; what the store throws.
+    func transfer(
+        _ row: UploadTable.Row, to slot: UploadSlot, for job: HandlerID
+    ) async throws -> Result<UploadedFile, UploadError> {
+        let module: UploadModule = try account.module()
+        let put = FilePut(
+            path: row.file.path, type: row.file.type, identity: row.identity, isEncrypted: row.isEncrypted,
+            slot: slot, trust: module.trust ?? account.configuration.trust, limits: module.limits)
+        let control = HTTPControl { [account] sent in
+            account.tell(UploadEvent(upload: row.id, change: .progress(sent: sent, size: row.size)))
+        }
+        let watch = Task { await stop(control, whenGone: row.id, job) }
+        defer { watch.cancel() }
+        do {
+            return .success(try await onThread(control) { try put.run(control) })
+        } catch let error as UploadError {
+            try Task.checkCancellation()
+            return .failure(error)
+        }
+    }
+
+    /// Another process may cancel it.
+    private func stop(_ control: HTTPControl, whenGone id: UploadID, _ job: HandlerID) async {
+        while (try? await Task.sleep(for: Self.lookInterval)) != nil {
+            // A store that cannot be read says nothing.
+            if case .success(.none) = Result(catching: { try current(id, job) }) { return control.cancel() }
+        }
+    }
+
+    /// What came of the transfer, in the step that ends its handler.
+    ///
+    /// - Parameter isRepeated: Whether another process began it before.
+    func transferred(
+        _ row: UploadTable.Row, _ outcome: Result<UploadedFile, UploadError>, isRepeated: Bool,
+        in step: borrowing Step
+    ) throws {
+        switch outcome {
+        case .success(let file): try finish(row, file, in: step)
+        case .failure(let error):
+            // The process that died may have put the file, and a slot is used once.
+            if isRepeated, let status = error.status, (400...499).contains(status), status != 413 {
+                return try renew(row, "it was used before (\(status))", in: step)
+            }
+            try again(row, error.status == 413 ? .tooLarge(row.size, maximum: nil) : error, in: step)
+        }
+    }
+}
