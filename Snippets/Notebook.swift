@@ -9,15 +9,13 @@ enum Notebook {
     static func received(_ call: borrowing Call<MessageReceived>) throws {
         let message = call.message
         guard !call.isOutgoing, !call.isHistory, message.type == .chat, let author = message.author()?.jid
-        else {
-            return
-        }
+        else { return }
         if let id = message.correction?.id ?? message.retraction?.id {
             try change(id, of: author, by: message, in: call.step)
-        } else if let id = message.id, message.body(understanding: [Namespaces.replies]) != nil {
+        } else if let id = message.id, let text = message.body(understanding: [Namespaces.replies]) {
             try call.step.execute(
-                "INSERT OR REPLACE INTO note VALUES (?, ?, ?)", author.description, id,
-                message.element.serialized())
+                "INSERT OR REPLACE INTO note VALUES (?, ?, ?, ?)", author.description, id,
+                message.element.serialized(), text)
             try call.account.send(answer(to: message), in: call.step)
         }
     }
@@ -32,8 +30,8 @@ enum Notebook {
         if message.retracts(original) {
             try step.execute("DELETE FROM note WHERE \(key)", author.description, id)
         } else if message.corrects(original) {
-            try step.execute(
-                "UPDATE note SET xml = ? WHERE \(key)", message.element.serialized(), author.description, id)
+            let text = message.body(understanding: [Namespaces.replies]) ?? ""
+            try step.execute("UPDATE note SET text = ? WHERE \(key)", text, author.description, id)
         }
     }
 
@@ -64,7 +62,7 @@ do {
     let notes = Schema(
         module: "notebook",
         migrations: [
-            "CREATE TABLE note(author TEXT, id TEXT, xml TEXT, PRIMARY KEY(author, id)) WITHOUT ROWID"
+            "CREATE TABLE note(author TEXT, id TEXT, xml TEXT, text TEXT, PRIMARY KEY(author, id))"
         ])
     let store = try HandlerStore(
         path: "notebook.db", registry: .discovered(), schemas: Account.schemas + [notes])

@@ -56,25 +56,21 @@ extension FuzzTarget {
 
     /// What stands beside the text reads again as it was written, and no fallback adds to the text.
     private static func askValues(of message: Message) throws {
-        let read = [
-            message.correction?.element, message.retraction?.element, message.reactions?.element,
-            message.reply?.element, message.displayMarker?.element, message.tombstone?.element,
-        ]
-        let written =
-            read.compactMap(\.self) + message.hints.map(\.element) + message.fallbacks.map(\.element)
-        let again = Message(
-            to: nil, from: message.from, type: message.type, id: "1",
-            children: written + (message.spoiler?.elements ?? []))
-        try require(
-            again.correction == message.correction && again.retraction == message.retraction
-                && again.reactions == message.reactions && again.reply == message.reply
-                && again.tombstone == message.tombstone && again.hints == message.hints
-                && again.displayMarker == message.displayMarker && again.fallbacks == message.fallbacks
-                && again.spoiler == message.spoiler, "a value beside the text reads as another one")
+        let written = values(of: message)
+        let again = Message(to: nil, from: message.from, type: message.type, id: "1", children: written)
+        try require(values(of: again) == written, "a value beside the text reads as another one")
         let features = message.fallbacks.compactMap { $0.feature?.string }
         let rest = message.body(understanding: features)?.utf8.count ?? 0
         try require(rest <= message.body?.utf8.count ?? 0, "a fallback made the text longer")
         _ = (message.author(), message.referenceID, message.corrects(again), message.reacts(to: again))
+    }
+
+    private static func values(of message: Message) -> [Element] {
+        [
+            message.correction?.element, message.retraction?.element, message.tombstone?.element,
+            message.reactions?.element, message.reply?.element, message.displayMarker?.element,
+        ].compactMap(\.self) + ProcessingHint.allCases.filter(message.hints.contains).map(\.element)
+            + message.fallbacks.map(\.element) + (message.spoiler?.elements ?? [])
     }
 
     /// An address in text: what it is written as reads as the same address.

@@ -121,9 +121,8 @@ extension OmemoEncrypted.Key {
             throw OmemoError(
                 .malformed, "the key for this device is missing, too long or not written in Base64")
         }
-        // xs:boolean has two ways to say true.
-        let isKeyExchange = element[flag] == "true" || element[flag] == "1"
-        self.init(jid: jid, device: device, isKeyExchange: isKeyExchange, bytes: bytes)
+        let isKeyExchange = try? element.value(of: flag, as: Bool.self)
+        self.init(jid: jid, device: device, isKeyExchange: isKeyExchange == true, bytes: bytes)
     }
 
     fileprivate func element(flag: String, _ namespace: String) -> Element {

@@ -121,9 +121,9 @@ package struct ServerSession: Sendable {
         guard !isEnabled else { return [.end(StreamError(.policyViolation, text: "Already enabled."))] }
         isEnabled = true
         var answer = Element("enabled", namespace: Namespaces.sm)
-        let wanted = element["resume"]
+        let wanted = (try? element.value(of: "resume")) == true
         let offered = behavior.resumptionWindow.components.seconds
-        if wanted == "true" || wanted == "1", behavior.offersResumption, offered > 0 {
+        if wanted, behavior.offersResumption, offered > 0 {
             let seconds = element["max"].flatMap { Int64($0) }.map { min(max($0, 1), offered) } ?? offered
             window = seconds * 1000
             resumptionID = offeredID

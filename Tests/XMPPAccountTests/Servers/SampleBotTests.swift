@@ -1,4 +1,5 @@
 import Foundation
+import Handlers
 import TestSupport
 import Testing
 import XMPPCore
@@ -15,6 +16,56 @@ extension RealServerTests {
                     "ECHO_PORT": String(home.port(.startTLS)),
                     "SSL_CERT_FILE": home.scene.certificates.authorityFile,
                 ]), folder: home.folder.path, output: .inherited)
+        }
+
+        private func startNotebook(_ home: RealHome) throws -> ChildProcess {
+            try ChildProcess(
+                BuiltProduct.path("Notebook"),
+                environment: .inheriting([
+                    "NOTEBOOK_JID": home.jid.description, "NOTEBOOK_PASSWORD": RealServers.password,
+                    "NOTEBOOK_PORT": String(home.port(.startTLS)),
+                    "SSL_CERT_FILE": home.scene.certificates.authorityFile,
+                ]), folder: home.folder.path, output: .inherited)
+        }
+
+        @Test(
+            "X28 the notebook of the samples keeps what its authors want, corrected or gone, and nobody else")
+        func notebook() async throws {
+            try await withHome(.prosody) { home in
+                let author = try home.scene.peer(PackageResources.values_peer_py, resource: "values")
+                let stranger = try home.scene.peer(PackageResources.values_peer_py, resource: "values")
+                let notebook = try startNotebook(home)
+                defer { [author, stranger].forEach { $0.close() } }
+                defer { notebook.killAndWait() }
+                let to = home.jid.description
+                func note(_ peer: SlixmppPeer, _ id: String, markable: Bool = false) async throws {
+                    try peer.tell(
+                        "send", ["to": to, "id": id, "body": "body of \(id)", "markable": markable])
+                    try await eventually("the reaction to \(id)") {
+                        try peer.bodies("value").contains { $0.contains("\"reactions\": [\"\(id)\", \"📝\"]") }
+                    }
+                }
+                try await note(author, "n1", markable: true)
+                #expect(try author.bodies("value").last?.contains("\"displayed\": \"n1\"") == true)
+                try await note(author, "n2")
+                for id in ["n1", "n2"] {
+                    try stranger.tell("correct", ["to": to, "id": id, "body": "forged"])
+                }
+                try stranger.tell("retract", ["to": to, "id": "n1"])
+                try await note(stranger, "s1")
+                for body in ["airlock", "window"] {
+                    try author.tell("correct", ["to": to, "id": "n1", "body": body])
+                }
+                try author.tell("retract", ["to": to, "id": "n2"])
+                try await note(author, "n3")
+                notebook.killAndWait()
+                let store = try HandlerStore(
+                    path: home.folder.path + "/notebook.db", registry: HandlerRegistry([]), schemas: [])
+                #expect(
+                    try store.texts("SELECT text FROM note ORDER BY id") == [
+                        "window", "body of n3", "body of s1",
+                    ])
+            }
         }
 
         private func emptyStore(_ home: RealHome) throws {
