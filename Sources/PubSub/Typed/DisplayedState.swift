@@ -3,7 +3,7 @@ public import XMPPCore
 /// How far the user has seen a conversation, for the user's other clients; one item for each.
 ///
 /// ```swift
-/// if let seen = DisplayedState(of: peer, upTo: call.message, of: account.jid) {
+/// if let seen = DisplayedState(of: peer, upTo: call.message, of: call.account.configuration.jid) {
 ///     try call.account.pubsub.publish(seen, configuring: true, then: Conversations.noted(), in: call.step)
 /// }
 /// ```
