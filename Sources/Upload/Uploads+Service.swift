@@ -67,7 +67,9 @@ extension Uploads {
             let form = info.forms.first { $0.formType == UploadWire.namespace }
             let maximum = SlotRequest.size(form?[UploadWire.maximumSize])
             try services.set(.init(jid: jid, maximum: maximum), in: step)
-            log(.info, "\(jid) takes files of \(maximum.map { "\($0) bytes" } ?? "any size")")
+            account.note(
+                .info, .upload, "\(jid) takes files of \(maximum.map { "\($0) bytes" } ?? "any size")",
+                after: step)
         }
         try closed(round, isSilent: Self.isSilent(reply), in: step)
     }

@@ -57,7 +57,7 @@ extension Uploads {
             try table.set(row.id, .asked, job: job, in: step)
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
-            log(.warning, "upload \(row.id) waits: \(error)")
+            account.note(.warning, .upload, "upload \(row.id) waits: \(error)", after: step)
             try wait(row.id, .waiting, Self.outboxDelay, in: step)
         }
     }
@@ -95,7 +95,7 @@ extension Uploads {
         let job = try step.schedule(put, after: .zero, in: account.scope)
         try table.set(row.id, slot: slot, in: step)
         try table.set(row.id, .putting, job: job, in: step)
-        log(.verbose, "upload \(row.id) goes to \(slot.host)")
+        account.note(.verbose, .upload, "upload \(row.id) goes to \(slot.host)", after: step)
         try UploadFailpoint.slot.hit()
     }
 
@@ -109,14 +109,14 @@ extension Uploads {
         }
         try table.setAttempts(attempts, of: row.id, in: step)
         let delay = Duration.milliseconds(module.retry.delay(after: attempts, seed: row.id.rawValue))
-        log(.warning, "upload \(row.id) is tried again in \(delay): \(error)")
+        account.note(.warning, .upload, "upload \(row.id) is tried again in \(delay): \(error)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try wait(row.id, .waiting, delay, in: step)
     }
 
     /// Asks for another slot at once, without counting a failure.
     func renew(_ row: UploadTable.Row, _ reason: String, in step: borrowing Step) throws {
-        log(.info, "upload \(row.id) needs another slot: \(reason)")
+        account.note(.info, .upload, "upload \(row.id) needs another slot: \(reason)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try table.set(row.id, .waiting, job: nil, in: step)
     }
@@ -124,7 +124,7 @@ extension Uploads {
     // MARK: The end
 
     func fail(_ row: UploadTable.Row, _ error: UploadError, in step: borrowing Step) throws {
-        log(.warning, "upload \(row.id) failed: \(error)")
+        account.note(.warning, .upload, "upload \(row.id) failed: \(error)", after: step)
         try end(row, .failed(error), messageID: nil, in: step)
     }
 
@@ -137,11 +137,11 @@ extension Uploads {
             }
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
-            log(.warning, "the message of upload \(row.id) waits: \(error)")
+            account.note(.warning, .upload, "the message of upload \(row.id) waits: \(error)", after: step)
             try table.set(row.id, link: file.link, in: step)
             return try wait(row.id, .uploaded, Self.outboxDelay, in: step)
         }
-        log(.info, "upload \(row.id) is at \(file)")
+        account.note(.info, .upload, "upload \(row.id) is at \(file)", after: step)
         try end(row, .uploaded(file), messageID: messageID, in: step)
         try UploadFailpoint.ended.hit()
     }

@@ -130,7 +130,10 @@ public struct Uploads: Sendable {
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
         let id = try table.insert(
             file, identity, encrypted: encrypted, recipient: recipient, handler: handler, in: step)
-        log(.info, "upload \(id): \(file.name), \(identity.size) bytes\(encrypted ? ", encrypted" : "")")
+        account.note(
+            .info, .upload,
+            "upload \(id): \(file.name), \(identity.size) bytes\(encrypted ? ", encrypted" : "")",
+            after: step)
         try advance(in: step)
         return id
     }
@@ -169,9 +172,5 @@ public struct Uploads: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func pending(in step: borrowing Step) throws -> [(upload: UploadID, file: UploadFile)] {
         try table.rows(limit: Self.limit, in: step).map { ($0.id, $0.file) }
-    }
-
-    func log(_ level: AccountLog.Level, _ message: @autoclosure () -> String) {
-        account.configuration.note(level, .upload, message())
     }
 }

@@ -197,7 +197,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    package func note(
+    func note(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
         guard let log, log.shows(level, module) else { return }

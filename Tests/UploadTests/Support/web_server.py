@@ -46,8 +46,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         if what == "early":
-            self.record(self.rfile.read(size // 2))
-            self.answer(201)
+            self.record(self.rfile.read(1000))
+            self.answer(201, {"Connection": "close"})
+            time.sleep(1)
             self.close_connection = True
             return
         body = self.rfile.read(size)
