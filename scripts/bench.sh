@@ -16,7 +16,7 @@ others() {
     clang -O2 -I Benchmarks/CFloor/include Benchmarks/ColdFloor/main.c Benchmarks/CFloor/floor.c \
         $(pkg-config --cflags --libs sqlite3) -o .build/release/cold-floor
     if pkg-config --exists libstrophe; then
-        clang -O2 Benchmarks/StrophePeer/main.c $(pkg-config --cflags --libs libstrophe) -o .build/release/strophe-peer
+        clang -O2 Benchmarks/StrophePeer/main.c $(pkg-config --cflags --libs libstrophe sqlite3) -o .build/release/strophe-peer
     fi
     .build/release/benchmarks "$@"
 }

@@ -3,7 +3,8 @@
 # sessions expire and the server restarts besides. Then a worker that finds thousands of messages in a store with a million
 # requests pending, a login after a long absence, a worker that finds attacks, conversations with OMEMO under random kills,
 # lines that break after each byte, a million handlers through two workers, and stores of which each column is altered in turn.
-# At last each fuzz target for FUZZ_SECONDS, which is long enough for 10^8 inputs in all.
+# The small faults of Tests/mutants.txt, each of which the tests must notice. At last each fuzz target for FUZZ_SECONDS, which is
+# long enough for 10^8 inputs in all.
 #
 #   KILLS=10000 SEED=1 FUZZ_SECONDS=900 make torture
 #
@@ -46,5 +47,7 @@ echo "altered stores: every column with every value"
 ALTERED_VALUES=all swift test --skip-build --disable-xctest --filter AlteredStoreTests
 echo "handlers: 1000000, $kills kills"
 HANDLERS_COUNT=1000000 HANDLERS_KILLS=$kills swift test --skip-build --disable-xctest --filter ConservationTests/twoWorkers
+echo "mutants: small faults that the tests must notice"
+scripts/mutants.py
 echo "fuzzing: ${FUZZ_SECONDS:-900} s for each target"
 FUZZ_SECONDS=${FUZZ_SECONDS:-900} scripts/fuzz.sh

@@ -52,10 +52,20 @@ struct StreamClients {
 
     // MARK: Others
 
-    func strophe(_ count: Int, _ window: Int) throws -> Double {
-        try rate(
+    /// - Parameter store: Where it commits each request and each answer; nil keeps them in memory.
+    func strophe(_ count: Int, _ window: Int, store: String? = nil) throws -> Double {
+        defer { if let store { remove(store) } }
+        return try rate(
             ".build/release/strophe-peer",
-            [jid, password, "\(port)", "direct", "ping", "\(count)", "\(window)"])
+            [jid, password, "\(port)", "direct", "ping", "\(count)", "\(window)"]
+                + (store.map { [workspace.file($0)] } ?? []))
+    }
+
+    /// Only counts the bytes of an archive.
+    func countArchive() throws -> Double {
+        try rate(
+            SlixmppPeer.locatePython(),
+            ["Benchmarks/peers/count_archive.py", jid, password, "\(port)", authority])
     }
 
     func slixmpp(_ count: Int, _ window: Int) throws -> Double {
