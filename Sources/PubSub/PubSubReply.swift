@@ -178,7 +178,9 @@ enum PubSubReading {
 
     /// The place of a page's first item in the whole (XEP-0059 section 2.6).
     static func index(_ payload: Element) -> Int? {
-        (try? payload.value(at: "{\(Namespaces.rsm)}set/first/@index", as: UInt32.self)).map(Int.init)
+        (try? payload.value(at: "{\(Namespaces.rsm)}set/first/@index", as: Int.self)).flatMap {
+            $0 >= 0 ? $0 : nil
+        }
     }
 
     static func child(_ name: String, _ namespace: String, of payload: Element?) -> Element? {

@@ -31,7 +31,7 @@ public struct ResultPage: Hashable, Sendable {
         guard let set = parent.child("set", Namespaces.rsm) else { return nil }
         first = set.child("first", Namespaces.rsm)?.text
         last = set.child("last", Namespaces.rsm)?.text
-        count = (try? set.value(at: "count", as: UInt32.self)).map(Int.init)
+        count = (try? set.value(at: "count", as: Int.self)).flatMap { $0 >= 0 ? $0 : nil }
     }
 
     /// Which page is asked for.

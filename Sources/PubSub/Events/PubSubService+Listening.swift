@@ -23,8 +23,7 @@ extension PubSubService {
     ///     called with what is shown again.
     ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
-    ///   node or a publisher with a resource, `invalidConfiguration` when the store lacks ``PubSubEvents/schemas``,
-    ///   `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent>
@@ -96,15 +95,6 @@ extension PubSubService {
             throw AccountError(
                 .invalidStanza,
                 "\(publisher) has a resource, but nodes are at bare addresses; give \(publisher.bare)")
-        }
-        let hasTable = try step.first("SELECT 1 FROM sqlite_schema WHERE name = 'pubsub_seen_item'") {
-            (row) throws(HandlerError) in row.integer(0)
-        }
-        guard hasTable != nil else {
-            throw AccountError(
-                .invalidConfiguration,
-                "the store has no tables for events; open it with schemas: Account.schemas + PubSubEvents.schemas"
-            )
         }
         return PubSubListeners(account: account)
     }

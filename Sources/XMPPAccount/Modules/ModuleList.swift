@@ -64,7 +64,7 @@ struct ModuleList: Sendable {
             }
             throw AccountError(
                 .invalidConfiguration,
-                "the store was opened without the tables of the module '\(Self.name(module))'; give its schema to HandlerStore, beside Account.schemas"
+                "the store was opened without the tables of the module '\(Self.name(module))'; give HandlerStore the schema of \(type(of: module)), beside Account.schemas"
             )
         }
     }
