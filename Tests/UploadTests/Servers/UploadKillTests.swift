@@ -59,6 +59,10 @@ extension UploadsOnServers {
                 "after-bind", "after-handler", "after-lease", "before-closing", "after-write",
             ]
 
+        /// How often at each place: commits are many and alike, and the first twelve hold every step of an upload, as `make
+        /// torture` has them.
+        private static let hits = Int(ProcessInfo.processInfo.environment["UPLOAD_HITS"] ?? "") ?? 5
+
         @Test(
             "X27 killed at each hit of each place, an upload goes on, and one message with the link of the whole file is sent",
             arguments: ServerKind.allCases, ["send", "encrypt"])
@@ -81,8 +85,7 @@ extension UploadsOnServers {
                             #expect(nth > 1, "\(place) was not reached")
                             break
                         }
-                        // Commits are many and alike: the first ones hold every step of an upload.
-                        if nth == 12 { break }
+                        if nth == Self.hits { break }
                     }
                 }
             }
