@@ -199,6 +199,8 @@ struct InboundStep {
         guard case .message(let passed)? = try filtered(.message(context.message), arrival, in: step) else {
             return
         }
+        // By what it was when it came: a filter may have taken the id out that we gave it.
+        context.isEcho = try isEcho(context.message, in: step)
         context.message = passed
         guard try !takenByModule(context, in: step) else { return }
         context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
@@ -245,11 +247,8 @@ struct InboundStep {
     /// Shows a message to the modules, until one takes it.
     private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard !account.modules.modules.isEmpty else { return false }
-        var received = received
-        received.isEcho = try isEcho(received.message, in: step)
-        let shown = received
-        let isTaken = try account.showModules(in: step) { try $0.receive(shown, in: step) }
-        return isTaken || shown.isEcho
+        let isTaken = try account.showModules(in: step) { try $0.receive(received, in: step) }
+        return isTaken || received.isEcho
     }
 
     /// Whether a message was sent from here. In a room everybody has ids of their own, and sees those of others: an `id`

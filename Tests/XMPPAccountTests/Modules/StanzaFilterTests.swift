@@ -229,6 +229,39 @@ private struct Behind: AccountModule {
         }
     }
 
+    /// Takes the id out that the sender gave a message.
+    private struct Stripping: StanzaFilter {
+        static let name = "stripping"
+        func filter(incoming stanza: Stanza, of account: Account, in step: borrowing Step) throws
+            -> FilteredStanza
+        {
+            guard case .message(let message) = stanza else { return .passed }
+            var element = message.element
+            element.children.removeAll {
+                if case .element(let child) = $0 { child.name == "origin-id" } else { false }
+            }
+            return .changed(element)
+        }
+    }
+
+    @Test("X24 what was sent from here is recognized when it comes back, whatever a filter takes out of it")
+    func echo() async throws {
+        try await withRig { rig in
+            let account = try await rig.connected { $0.modules = [Stripping(), Behind()] }
+            try await account.listen()
+            let origin = Element("origin-id", namespace: Namespaces.sid, attributes: ["id": "o1"])
+            let sent = Message(to: AccountRig.peer, id: "m1", body: "x", children: [origin])
+            try await account.send(sent)
+            var echo = sent.element
+            (echo["from"], echo["to"]) = ("alice@localhost/other", "alice@localhost")
+            rig.server.send(echo, to: .jid(AccountRig.alice))
+            rig.bot.send(rig.messageToAlice("m2", "y"))
+            try await account.caughtUp()
+            #expect(try account.store.notes("message") == ["m2: y"])
+            #expect(try account.store.notes("behind").count == 2, "modules see it")
+        }
+    }
+
     /// Keeps the account unseen.
     private struct Hidden: StanzaFilter {
         static let name = "hidden"
