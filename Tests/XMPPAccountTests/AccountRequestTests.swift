@@ -145,6 +145,20 @@ import XMPPTestKit
         }
     }
 
+    @Test("Q3 a request that is canceled before it was written is not sent")
+    func cancelledUnsent() async throws {
+        try await withRig { rig in
+            let account = try rig.account()
+            try await account.ask(rig.question("q1"))
+            try await account.ask(rig.question("q2"))
+            #expect(try await account.perform { step in try account.cancelRequest(id: "q1", in: step) })
+            try await account.connect()
+            try await eventually { try !account.store.notes("ended").isEmpty }
+            #expect(rig.xml(ofID: "q1").isEmpty && rig.xml(ofID: "q2").count == 1)
+            #expect(try account.store.notes("abandoned") == ["q1: cancelled"])
+        }
+    }
+
     @Test("Q3 logging out invalidates what waits, empties the outbox and ends the session")
     func logsOut() async throws {
         try await withRig { rig in

@@ -136,6 +136,15 @@ private struct Aged: Handler {
         }
     }
 
+    @Test("H13 a holder that swallows the failure of what it runs fails with it, and nothing of either stays")
+    func swallowed() throws {
+        try withRig([Relay<Never>.self, Flaky<Never>.self]) { rig in
+            let relay = Relay<Never>(then: try Flaky<Never>(name: "x").durable, swallows: true)
+            #expect(try rig.end(rig.store.bind(relay.durable)) == .quarantined(reason: "x failed 1"))
+            #expect(try rig.store.notes() == [])
+        }
+    }
+
     @Test("H22 a handler without an invalidation is invalidated, too: nothing runs, its holder goes on")
     func nothingBound() throws {
         try withRig(Self.handlers) { rig in
