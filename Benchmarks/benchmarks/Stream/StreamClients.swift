@@ -61,13 +61,6 @@ struct StreamClients {
                 + (store.map { [workspace.file($0)] } ?? []))
     }
 
-    /// Only counts the bytes of an archive.
-    func countArchive() throws -> Double {
-        try rate(
-            SlixmppPeer.locatePython(),
-            ["Benchmarks/peers/count_archive.py", jid, password, "\(port)", authority])
-    }
-
     func slixmpp(_ count: Int, _ window: Int) throws -> Double {
         try rate(
             SlixmppPeer.locatePython(),
