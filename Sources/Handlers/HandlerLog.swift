@@ -17,7 +17,7 @@ public struct HandlerLog: Sendable {
     public enum Subject: String, Hashable, Sendable, CaseIterable {
         /// The database: opened, migrated, found to be a copy.
         case store
-        /// Handlers: ended, set aside, freed, called again.
+        /// Handlers: set aside, freed, called again.
         case handlers
     }
 
@@ -86,11 +86,11 @@ extension Transaction {
     }
 
     /// Says what became of a call that did not run to its end.
-    func note(_ disposition: Disposition, _ handler: StoredHandler) {
+    func note(_ aside: SetAside, _ handler: StoredHandler) {
         guard log != nil else { return }
         let name = handler.id.map { "'\(handler.name)' (\($0))" } ?? "'\(handler.name)'"
-        let runs = handler.attempts + 1
-        switch disposition {
+        let runs = aside.runs
+        switch aside.disposition {
         case .ended: break
         case .queued: note(.verbose, .handlers) { "\(name) waits for a runner" }
         case .retrying(let time, let reason):

@@ -171,7 +171,7 @@ extension Transaction {
             try Failpoint.beforeSetAside.hit()
             try setAside(taken, &aside)
             hasNewDue = hasNewDue || aside.due != nil
-            note(aside.disposition, taken)
+            note(aside, taken)
             return aside.disposition
         }
     }

@@ -133,28 +133,6 @@ struct InboundStep {
         }
     }
 
-    /// What filters leave of a stanza; nil for one that they stop, of which nobody is left waiting.
-    private mutating func filtered(_ stanza: Stanza, _ arrival: Arrival, in step: borrowing Step) throws
-        -> Stanza?
-    {
-        switch try account.filtered(incoming: stanza, in: step) {
-        case .success(let passed): return passed
-        case .failure(let stopped):
-            events.append(.ignored(stanza.element, reason: stopped.reason))
-            guard case .iq(let iq) = stanza else { return nil }
-            guard iq.type.isRequest else {
-                try endRequest(iq.element, stopped.reason, arrival, in: step)
-                return nil
-            }
-            // One that was deferred is open.
-            if arrival.isRepeated { _ = try account.closeRequest(iq, in: step) }
-            if let reply = iq.errorReply(StanzaError(.serviceUnavailable)) {
-                try account.reply(reply.element, in: step)
-            }
-            return nil
-        }
-    }
-
     /// 2. Match an answer to its request, 3. invoke the handler. An answer that matches nothing is never answered.
     mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
         let match = try account.requests.take(
