@@ -47,8 +47,8 @@ extension AccountLoop {
 
     /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
     func skipFrozenTime(busy: Int64, waited: Int64, planned: Int64) {
-        let wait = waited - max(0, planned) >= Self.frozenAfter ? waited : 0
-        let skipped = (busy >= Self.frozenAfter ? busy : 0) + wait
+        let wait = waited - max(0, planned) >= LiveClock.frozenAfter ? waited : 0
+        let skipped = (busy >= LiveClock.frozenAfter ? busy : 0) + wait
         guard skipped > 0, case .live(let stream) = phase else { return }
         stream.keepAlive.skip(skipped)
         stream.linkCheck = stream.linkCheck.map { TimeSource.sum($0, skipped) }

@@ -125,13 +125,13 @@ final class AccountLoop {
         }
         let planned = timeout
         let begin = now
-        account.liveClock.credit(atMost: .max)
+        account.liveClock.plan(Int64(max(0, planned)))
         _ = poll(&entries, nfds_t(entries.count), planned)
-        // A wait that took longer than planned was no connected time: the process was frozen. A clock turned by hand
-        // is not frozen, however far it is turned.
-        let isTurned = account.configuration.time.onTurn != nil
-        account.liveClock.credit(atMost: isTurned ? .max : Int64(max(0, planned)) + Self.frozenAfter)
-        if !isTurned { skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned)) }
+        account.liveClock.plan(0)
+        // A clock turned by hand is not frozen, however far it is turned.
+        if account.configuration.time.onTurn == nil {
+            skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned))
+        }
         if entries[0].revents != 0 { account.mailbox.signal.clear() }
     }
 
@@ -160,8 +160,6 @@ final class AccountLoop {
         return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
     }
 
-    /// How much longer than planned a wait may take, in milliseconds, before the process counts as frozen.
-    static let frozenAfter: Int64 = 1000
     /// How long the lock of a process that was passed over is looked at every second, in milliseconds.
     private static let lockPatience: Int64 = 10_000
 

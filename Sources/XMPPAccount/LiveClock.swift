@@ -9,10 +9,19 @@ final class LiveClock: Sendable {
     /// How often the live time is stored while something waits for it, in milliseconds: a kill forgets at most so much.
     static let storedEvery: Int64 = 10_000
 
+    /// How much longer than planned may pass, in milliseconds, before the process counts as frozen.
+    static let frozenAfter: Int64 = 1000
+
     private struct State {
         var base: Int64 = 0
         /// Up to when `base` counts; nil while the clock stands still.
         var since: Int64?
+        /// The most that counts of what passes from then on, in milliseconds.
+        var limit: Int64 = 0
+
+        func milliseconds(at now: Int64) -> Int64? {
+            since.map { base + min(max(0, now - $0), limit) }
+        }
     }
 
     private let state = Mutex(State())
@@ -23,27 +32,33 @@ final class LiveClock: Sendable {
     /// Begins to run from the stored value.
     func start(at base: Int64) {
         let now = time.milliseconds()
-        state.withLock { $0 = State(base: base, since: now) }
+        state.withLock { $0 = State(base: base, since: now, limit: limit(planned: 0)) }
     }
 
-    /// Counts what passed since the last time, but no more than `limit`: the rest was no time in which anything ran.
-    func credit(atMost limit: Int64) {
+    /// Counts what passed, as far as it was planned, and says how long is planned from now on, in milliseconds. What takes
+    /// longer was no time in which anything ran: the process was frozen, asleep in a wait or in the middle of a step.
+    func plan(_ planned: Int64) {
         let now = time.milliseconds()
         state.withLock { state in
-            guard let since = state.since else { return }
-            state = State(base: state.base + min(max(0, now - since), limit), since: now)
+            guard let counted = state.milliseconds(at: now) else { return }
+            state = State(base: counted, since: now, limit: limit(planned: planned))
         }
+    }
+
+    /// A clock turned by hand is not frozen, however far it is turned.
+    private func limit(planned: Int64) -> Int64 {
+        time.onTurn == nil ? TimeSource.sum(planned, Self.frozenAfter) : .max
     }
 
     /// Stands still.
     func stop() {
         let value = milliseconds
-        state.withLock { if let value { $0 = State(base: value, since: nil) } }
+        state.withLock { if let value { $0 = State(base: value) } }
     }
 
     /// The live time, or nil while the clock stands still, when the stored value holds.
     var milliseconds: Int64? {
         let now = time.milliseconds()
-        return state.withLock { state in state.since.map { state.base + max(0, now - $0) } }
+        return state.withLock { $0.milliseconds(at: now) }
     }
 }

@@ -110,6 +110,23 @@ import XMPPTestKit
         }
     }
 
+    @Test("Q3 H16 time for which the process was frozen in the middle of a step is no connected time")
+    func frozenStep() async throws {
+        let time = FrozenTime()
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected {
+                $0.time = time.source
+                $0.keepAlive = nil
+            }
+            try await account.ask(rig.question("q1", want: "silence"), timeout: 60_000)
+            try await account.caughtUp()
+            try await account.perform { _ in time.pass(.seconds(3600)) }
+            try await account.caughtUp()
+            #expect(try account.store.notes("ended") == [])
+            #expect(try account.store.waitingHandlers == 1)
+        }
+    }
+
     @Test("Q3 a time-out as long as can be is no trap")
     func longestTimeout() async throws {
         try await withRig { rig in
