@@ -2,8 +2,8 @@
 """Proves that the tests can fail: builds the package once with many small faults in it, each behind a switch, and runs, for
 each fault, the tests that name what it breaks. One that they do not notice survives, and needs a test.
 
-    scripts/mutants.py [ID-PREFIX]     all of Tests/mutants.txt, or those whose id begins so
-    scripts/mutants.py --check         only looks whether every fault still fits its source
+    scripts/mutants.py [ID-PREFIX ...]     all of Tests/mutants.txt, or those whose id begins so
+    scripts/mutants.py --check             only looks whether every fault still fits its source
 
 The exit status is 1 when one survived, 2 when the list does not fit the sources.
 """
@@ -124,10 +124,10 @@ def main():
         mutated(mutants)
         print(f"{len(mutants)} faults fit their sources.")
         return
-    prefix = sys.argv[1] if len(sys.argv) > 1 else ""
-    chosen = [mutant for mutant in mutants if mutant["id"].startswith(prefix)]
+    prefixes = tuple(sys.argv[1:]) or ("",)
+    chosen = [mutant for mutant in mutants if mutant["id"].startswith(prefixes)]
     if not chosen:
-        fail(f"no fault's id begins with '{prefix}'")
+        fail("no fault's id begins with " + " or ".join(f"'{prefix}'" for prefix in prefixes))
     source = copy(mutated(mutants))
     subprocess.run(["swift", "build", "--quiet", "--build-tests"], cwd=source, check=True)
     suites = "|".join(sorted({f"({mutant['suite']})" for mutant in chosen}))
