@@ -208,7 +208,7 @@ import XMPPTestKit
             #expect(try account.store.notes("message").isEmpty)
             #expect(try await progress(account)?.received == 0)
             #expect(try await progress(account)?.state == .complete)
-            try await account.close()
+            await account.close()
             await events.untilClosed()
             #expect(events.seen.count { $0.hasPrefix("ignored") } == 3, "\(events.seen)")
         }
