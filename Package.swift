@@ -65,7 +65,7 @@ let package = Package(
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
-        .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount"]),
+        .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPTransport"]),
         .library(name: "PubSub", targets: ["PubSub"]),
         // Links libcurl.
         .library(name: "Upload", targets: ["Upload"]),
@@ -101,23 +101,28 @@ let package = Package(
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
         .target(name: "XMPPCore", dependencies: ["CXML2"]),
+        .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "XMPPCore"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
+        .target(name: "XMPPAccount", dependencies: ["Handlers", "IQTracker", "XMPPCore", "XMPPTransport"]),
         .target(
-            name: "XMPPAccount", dependencies: ["CAres", "COpenSSL", "Handlers", "IQTracker", "XMPPCore"]),
-        .target(name: "PubSub", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
+            name: "PubSub",
+            dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
         .target(
-            name: "Upload", dependencies: ["CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
+            name: "Upload",
+            dependencies: ["CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
         .target(
             name: "Omemo",
-            dependencies: ["COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore"]),
+            dependencies: [
+                "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
+            ]),
         .target(
-            name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPAccount", "XMPPCore"],
+            name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         .executableTarget(
             name: "pushwake",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
-                "XMPPTestKit",
+                "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
@@ -153,7 +158,8 @@ let package = Package(
         .target(name: "TestThreads", path: "Tests/TestThreads"),
         // Real servers, accounts and independent clients on them, for the targets below that are tested there.
         .target(
-            name: "TestSupport", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            name: "TestSupport",
+            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport"],
             path: "Tests/TestSupport"),
         // Processes for the tests below to kill.
         .executableTarget(
@@ -171,10 +177,15 @@ let package = Package(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
         .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "TestThreads", "XMPPCore"]),
+        .testTarget(
+            name: "XMPPTransportTests",
+            dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
-            dependencies: ["ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit"],
+            dependencies: [
+                "ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit", "XMPPTransport",
+            ],
             resources: [
                 .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/values_peer.py"),
@@ -197,20 +208,26 @@ let package = Package(
         .testTarget(
             name: "UploadTests",
             dependencies: [
-                "IQTracker", "TestSupport", "TestThreads", "Upload", "XMPPTestKit", "upload-program",
+                "IQTracker", "TestSupport", "TestThreads", "Upload", "XMPPTestKit", "XMPPTransport",
+                "upload-program",
             ],
             resources: [.embedInCode("Support/upload_peer.py"), .embedInCode("Support/web_server.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "COmemo", "Omemo", "TestSupport", "TestThreads", "XMPPTestKit", "omemo-device", "pushwake",
-                "pushwake-omemo",
+                "COmemo", "Omemo", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport",
+                "omemo-device",
+                "pushwake", "pushwake-omemo",
             ],
             resources: [.embedInCode("Support/omemo_peer.py")]),
-        .testTarget(name: "XMPPTestKitTests", dependencies: ["TestSupport", "TestThreads", "XMPPTestKit"]),
+        .testTarget(
+            name: "XMPPTestKitTests",
+            dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
         .testTarget(
             name: "PushwakeTests",
-            dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "pushwake", "pushwake-omemo"]),
+            dependencies: [
+                "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
+            ]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
@@ -232,7 +249,7 @@ if environment["OMEMO_BENCHMARKS"] != nil {
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
 let fuzzed: [Target.Dependency] = [
     "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPCore",
-    "pushwake",
+    "XMPPTransport", "pushwake",
 ]
 if environment["FUZZING"] == nil {
     package.targets.append(
@@ -245,7 +262,7 @@ if environment["FUZZING"] == nil {
     package.targets.removeAll { $0.type == .test || $0.name.hasPrefix("pushwake") }
     package.targets += [
         .target(
-            name: "pushwake", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            name: "pushwake", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTransport"],
             exclude: ["Inspect/StoreRepair.swift"],
             sources: [
                 "AppServer/ComponentStream.swift", "AppServer/PushDesk.swift", "Arguments.swift", "Help",

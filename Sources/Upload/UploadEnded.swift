@@ -1,6 +1,7 @@
 import FoundationEssentials
 public import Handlers
 public import XMPPAccount
+import XMPPTransport
 public import XMPPCore
 
 /// Where an uploaded file is.
@@ -94,7 +95,7 @@ extension UploadEnded: RestorableContext {
         var file: UploadFile
         var messageID: String?
         /// May hold a key.
-        var link: Handlers.Secret<String>?
+        var link: Secret<String>?
         var error: UploadError?
     }
 
@@ -103,7 +104,7 @@ extension UploadEnded: RestorableContext {
     public func stored() throws -> [UInt8] {
         var stored = Stored(upload: upload, file: file, messageID: messageID)
         switch outcome {
-        case .uploaded(let file): stored.link = Handlers.Secret(file.link.string)
+        case .uploaded(let file): stored.link = Secret(file.link.string)
         case .failed(let error): stored.error = error
         }
         return try [UInt8](JSONEncoder().encode(stored))

@@ -1,4 +1,5 @@
 import XMPPAccount
+import XMPPTransport
 public import XMPPCore
 
 /// Why a file could not be uploaded or fetched, with a sentence that says what to do.

@@ -9,6 +9,7 @@
 public import Handlers
 import IQTracker
 import Synchronization
+import XMPPTransport
 
 /// An XMPP account whose requests, messages and handlers survive the death of the process.
 ///
@@ -150,8 +151,8 @@ public final class Account: Sendable {
     ///   second to a minute, and also while another process has the account. Each failure comes as
     ///   ``AccountEvent/retrying(after:reason:)``. A program that stays wants that; a worker, or a command for people, wants
     ///   to know at once.
-    /// - Throws: ``AccountError``, ``TransportError`` or ``SASLError`` when the first attempt fails; retrying,
-    ///   ``AccountError`` when trying again cannot help, such as `notAuthorized`, or when it was ended by ``suspend()`` or
+    /// - Throws: ``AccountError``, ``/XMPPTransport/TransportError`` or ``/XMPPTransport/SASLError`` when the first attempt
+    ///   fails; retrying, ``AccountError`` when trying again cannot help, such as `notAuthorized`, or when it was ended by ``suspend()`` or
     ///   ``close()``. ``/Handlers/HandlerError`` when the store fails.
     public func connect(retrying: Bool = false) async throws {
         let told = store.toldByOthers

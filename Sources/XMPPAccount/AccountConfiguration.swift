@@ -1,5 +1,6 @@
 public import Handlers
 public import XMPPCore
+package import XMPPTransport
 
 /// What an account needs to connect.
 ///

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 // One step for everything that arrived and was asked together (group commit), and what follows its commit.
 extension AccountLoop {

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 // The life of a stream: opened, resumed or bound, broken, given back.
 extension AccountLoop {

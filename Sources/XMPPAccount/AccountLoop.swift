@@ -1,6 +1,7 @@
 import Glibc
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 /// The one thread that owns an account's stream: it waits, reads, steps and writes, in that order.
 ///

@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// The stream that is open: its connection and what only this connection knows.
 final class LiveStream {

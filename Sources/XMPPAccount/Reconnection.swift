@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// When a broken stream is opened again, and when that is given up: rules without clock or socket.
 struct Reconnection {

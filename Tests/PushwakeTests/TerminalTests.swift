@@ -8,6 +8,7 @@ import XMPPTestKit
 
 @testable import PubSub
 @testable import XMPPAccount
+@testable import XMPPTransport
 @testable import pushwake
 
 /// Everything that can reach a terminal, a log or a report, with every character that could steer it.

@@ -1,6 +1,7 @@
 import TestThreads
 import Testing
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 @testable import Upload

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPTransport
 
 /// Reconnecting on a clock that the tests turn.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountReconnectTests {

@@ -3,6 +3,7 @@ import Handlers
 import TestThreads
 import Testing
 @testable import XMPPAccount
+@testable import XMPPTransport
 import XMPPCore
 import XMPPTestKit
 

@@ -1,7 +1,9 @@
+import TestSupport
 import Testing
 import XMPPCore
 
 @testable import XMPPAccount
+@testable import XMPPTransport
 
 /// When a broken stream is opened again, as rules.
 @Suite struct ReconnectionTests {

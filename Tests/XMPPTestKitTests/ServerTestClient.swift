@@ -1,6 +1,7 @@
 import TestSupport
 import Testing
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 import XMPPTestKit
 

@@ -1,6 +1,7 @@
 import FoundationEssentials
 @testable import Handlers
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 extension FuzzTarget {
@@ -74,7 +75,7 @@ extension FuzzTarget {
         var leaf: Leaf?
         var then: Durable<Invalidation>?
         var record: Record?
-        var secret: Handlers.Secret<String>?
+        var secret: Secret<String>?
         var date: Date?
         var data: Data?
     }

@@ -1,5 +1,6 @@
 import COpenSSL
 @testable import XMPPAccount
+@testable import XMPPTransport
 
 extension FuzzTarget {
     /// A server's certificate as DER: its names and dates in the error that refuses it, its hash for channel binding.

@@ -1,4 +1,5 @@
 @testable import XMPPAccount
+@testable import XMPPTransport
 import XMPPCore
 
 extension FuzzTarget {
@@ -36,11 +37,12 @@ extension FuzzTarget {
             .tlsExporter: [1, 2, 3], .tlsUnique: [4, 5, 6], .tlsServerEndPoint: [7, 8, 9],
         ])
         guard
-            var client = HashedTokenClient(mechanism, user: "user", token: Secret("token"), bindings: data)
+            var client = HashedTokenClient(
+                mechanism, user: "user", token: SecretBytes("token"), bindings: data)
         else { throw Finding("\(name) finds nothing to bind to") }
         let word = Array(rest.rest)
         let bound = mechanism.binding.flatMap { data[$0] } ?? []
-        let expected = Crypto.hmac(mechanism.hash, key: Secret("token"), Array("Responder".utf8) + bound)
+        let expected = Crypto.hmac(mechanism.hash, key: SecretBytes("token"), Array("Responder".utf8) + bound)
         do throws(SASLError) {
             try client.finish(success: word)
         } catch {
@@ -114,7 +116,7 @@ private struct SCRAMLogin {
 
     /// Derived once: that takes some milliseconds.
     private static let keys = SCRAMKeys(
-        hash: .sha1, password: Secret("pencil"),
+        hash: .sha1, password: SecretBytes("pencil"),
         salt: Crypto.bytes(base64: Array("QSXCR+Q6sek8bf92".utf8)) ?? [], iterations: 4096)
 
     init() throws {
@@ -142,7 +144,7 @@ private struct SCRAMLogin {
         let bare = client.initialResponse.dropFirst("n,,".utf8.count)
         let exchange = Array(bare) + [0x2C] + first + [0x2C] + Array(final[..<comma])
         let fresh = SCRAMKeys(
-            hash: .sha1, password: Secret("pencil"), salt: keys.salt, iterations: keys.iterations)
+            hash: .sha1, password: SecretBytes("pencil"), salt: keys.salt, iterations: keys.iterations)
         let signature = Crypto.base64(fresh.serverSignature(for: exchange))
         return challenges.dropFirst().contains { message in
             message.split(separator: 0x2C).first.map { $0.elementsEqual("v=\(signature)".utf8) } ?? false

@@ -2,6 +2,7 @@ import Glibc
 @testable import Handlers
 import Synchronization
 @testable import XMPPAccount
+@testable import XMPPTransport
 import XMPPCore
 @testable import pushwake
 

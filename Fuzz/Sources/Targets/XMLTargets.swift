@@ -1,4 +1,5 @@
 @testable import XMPPAccount
+@testable import XMPPTransport
 import XMPPCore
 
 extension FuzzTarget {

@@ -1,5 +1,6 @@
 import COmemo
 import XMPPAccount
+import XMPPTransport
 
 /// The public identity key of a device: what its user compares, and what trust is given to.
 ///
@@ -85,5 +86,5 @@ struct OwnIdentity: Sendable {
     let device: OmemoDeviceID
     let key: IdentityKey
     /// The private key, 32 bytes.
-    let secret: Secret
+    let secret: SecretBytes
 }

@@ -1,5 +1,6 @@
 import COmemo
 import XMPPAccount
+import XMPPTransport
 
 /// Making and reading keys with libomemo-c.
 enum SignalKeys {
@@ -45,7 +46,7 @@ enum SignalKeys {
         guard let key = IdentityKey(signal: ec_key_pair_get_public(pair.pointer)) else {
             throw SignalFailure(code: SG_ERR_NOMEM)
         }
-        return OwnIdentity(device: device, key: key, secret: secret.bytes.thenWiped { Secret($0) })
+        return OwnIdentity(device: device, key: key, secret: secret.bytes.thenWiped { SecretBytes($0) })
     }
 
     /// A new prekey, serialized with its private part.

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPTransport
 
 /// The own device and its keys, with their private parts.
 struct OwnDeviceTable {
@@ -15,7 +16,7 @@ struct OwnDeviceTable {
             guard let device = UInt32(exactly: row.integer(0)).flatMap({ OmemoDeviceID(rawValue: $0) }),
                 let key = IdentityKey(bytes: row.blob(1))
             else { return nil }
-            return OwnIdentity(device: device, key: key, secret: row.blob(2).thenWiped { Secret($0) })
+            return OwnIdentity(device: device, key: key, secret: row.blob(2).thenWiped { SecretBytes($0) })
         }
         guard let found else { return nil }
         guard let own = found else {

@@ -1,4 +1,5 @@
 import XMPPAccount
+import XMPPTransport
 public import XMPPCore
 
 /// What is said in secret: the text, and other elements where the version can carry them.

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// The items that standing handlers were called with last, to recognize those that a service shows again.

@@ -1,4 +1,5 @@
 import XMPPAccount
+import XMPPTransport
 public import XMPPCore
 
 /// A link to an encrypted file: `aesgcm://host/path#IV+key`.

@@ -1,4 +1,5 @@
 import XMPPAccount
+import XMPPTransport
 
 /// The bytes of a PUT: a file as it is, or encrypted on the way with the tag behind it (XEP-0454 section 3).
 final class FileBody {

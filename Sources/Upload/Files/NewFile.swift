@@ -1,5 +1,6 @@
 import Glibc
 import XMPPAccount
+import XMPPTransport
 
 /// A file that is written beside its place, and takes its name only when it is whole.
 final class NewFile {

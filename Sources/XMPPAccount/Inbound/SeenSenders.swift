@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 /// To whom the marks of handled messages are counted, and how many are kept.
 ///

@@ -1,6 +1,7 @@
 public import Handlers
 import Synchronization
 public import XMPPCore
+import XMPPTransport
 
 /// Where an account tells what it does: lines with a level and a module, and the XML in both directions.
 ///
@@ -184,7 +185,7 @@ public final class AccountLog: Sendable {
     func traces(_ module: Module) -> Bool { settings.withLock { $0.traces.contains(module) } }
 
     /// The XML is shown by its switch, whatever the level.
-    func show(_ xml: String, sent isSent: Bool, _ account: JID) {
+    package func show(_ xml: String, sent isSent: Bool, _ account: JID) {
         write(.verbose, .xml, account, (isSent ? "sent " : "received ") + xml, isTrace: true)
     }
 
@@ -245,3 +246,5 @@ extension Account {
         step.afterCommit { log.write(.verbose, module, jid, message, isTrace: true) }
     }
 }
+
+extension AccountLog: TranscriptLog {}

@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// A stream while it is being opened: one element is awaited at a time, under one deadline.
 final class BlockingStream {

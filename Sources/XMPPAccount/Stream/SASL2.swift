@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// `<authenticate/>` (XEP-0388 section 2.4): the login, and what shall be done in the same round trip.
 struct SASL2Request {
@@ -108,14 +109,14 @@ struct SASL2Success {
             $0.namespace == Namespaces.bind2 && ["bound", "failed"].contains($0.name)
         }
         token = element.child("token", Namespaces.fast).flatMap { token in
-            token["token"].map { FastToken(secret: Secret($0.string), expiry: token["expiry"]) }
+            token["token"].map { FastToken(secret: SecretBytes($0.string), expiry: token["expiry"]) }
         }
     }
 }
 
 /// A token of the server's to log in with (XEP-0484). It is as secret as a password.
 struct FastToken: Sendable {
-    var secret: Secret
+    var secret: SecretBytes
     /// When it ends, as the server wrote it (XEP-0082); nil when it did not.
     var expiry: ForeignText?
 

@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// What a server offers on the protected stream before the login: the mechanisms of both SASL profiles, and what can
 /// be done in the same round trip.

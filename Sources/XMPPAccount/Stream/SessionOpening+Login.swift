@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 // The login itself, in either profile of SASL.
 extension SessionOpening {

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPCore
+import XMPPTransport
 
 /// From a protected connection to a session: one attempt, on one stream.
 struct SessionOpening {

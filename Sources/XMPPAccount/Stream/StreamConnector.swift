@@ -1,4 +1,5 @@
 import XMPPCore
+import XMPPTransport
 
 /// Brings a stream to where it is protected by TLS: finds the server, connects, and begins TLS.
 ///

@@ -1,5 +1,5 @@
 import Glibc
-import XMPPAccount
+import XMPPTransport
 
 /// Listens on a reserved port of 127.0.0.1.
 final class LoopbackListener: Sendable {

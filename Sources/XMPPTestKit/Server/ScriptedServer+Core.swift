@@ -1,4 +1,4 @@
-import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 extension ScriptedServer {

@@ -1,5 +1,5 @@
 public import XMPPCore
-import XMPPAccount
+import XMPPTransport
 
 /// A small XMPP server for tests: real TLS on two loopback ports, and everything under the test's control.
 ///

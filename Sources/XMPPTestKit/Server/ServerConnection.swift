@@ -1,5 +1,5 @@
 import Glibc
-import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// One connection of a client, seen from the server. Nothing blocks.

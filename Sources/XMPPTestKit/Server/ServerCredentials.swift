@@ -1,4 +1,4 @@
-package import XMPPAccount
+package import XMPPTransport
 
 /// The passwords of a server's accounts, and what SCRAM keeps of them.
 ///

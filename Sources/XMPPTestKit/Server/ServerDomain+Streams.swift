@@ -1,4 +1,4 @@
-package import XMPPAccount
+package import XMPPTransport
 package import XMPPCore
 
 extension ServerDomain {

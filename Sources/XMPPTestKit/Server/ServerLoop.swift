@@ -1,5 +1,5 @@
 import Glibc
-import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// The server's thread: one poll(2) for all connections. It moves bytes and performs what ``ServerDomain`` decides.

@@ -1,4 +1,4 @@
-import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 // The extensible SASL profile (XEP-0388) with what can be done in the same round trip.
@@ -107,7 +107,7 @@ extension ServerNegotiation {
         let data = mechanism.binding.flatMap { bindings[$0] } ?? []
         let client = Self.client(account, request)
         func hash(_ role: String, _ secret: String) -> [UInt8] {
-            Crypto.hmac(mechanism.hash, key: Secret(secret), Array(role.utf8) + data)
+            Crypto.hmac(mechanism.hash, key: SecretBytes(secret), Array(role.utf8) + data)
         }
         let used = tokens.use(by: client, count: fast["count"].flatMap { Int($0) }) {
             $0.mechanism == name && Crypto.isEqual(hash("Initiator", $0.secret), Array(message[(end + 1)...]))

@@ -1,4 +1,4 @@
-package import XMPPAccount
+package import XMPPTransport
 package import XMPPCore
 
 /// What happens on a connection until it carries a session: headers, TLS, SASL (RFC 6120 sections 4 to 7).

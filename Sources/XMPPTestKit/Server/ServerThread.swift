@@ -1,5 +1,5 @@
 import Glibc
-import XMPPAccount
+import XMPPTransport
 
 /// A thread of its own for a server, and the means to wake it out of poll(2).
 ///

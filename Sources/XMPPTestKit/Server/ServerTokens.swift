@@ -1,7 +1,5 @@
 import XMPPCore
 
-import XMPPAccount
-
 /// The tokens of all clients (XEP-0484): for each the current one, and a newer one that has not been used yet.
 package struct ServerTokens: Sendable {
     package struct Token: Hashable, Sendable {

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// A stream of an external component to its server (XEP-0114).

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// An installation that may be woken: what the app's server gave it when it registered.

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 /// What the commands `login`, `send`, `listen`, `roster` and `join` share: an account with all a messenger needs, and its

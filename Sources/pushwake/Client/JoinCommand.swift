@@ -56,7 +56,7 @@ struct JoinCommand {
     }
 
     private static func talk(in room: JID, _ account: Account) async throws {
-        while let line = readLine() {
+        for line in InputLines() {
             if line.isEmpty { continue }
             try await account.rooms.send(line, to: room)
         }

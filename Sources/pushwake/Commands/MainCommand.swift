@@ -256,7 +256,7 @@ private final class Steering: Sendable {
     /// Reads on a thread of its own, because reading blocks.
     func readInput() throws {
         _ = try WorkerThread("steering") { [self] in
-            while let line = readLine() { take(line) }
+            for line in InputLines() { take(line) }
             take("quit")
         }
     }

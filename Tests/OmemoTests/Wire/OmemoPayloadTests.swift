@@ -2,6 +2,7 @@
 import TestThreads
 import Testing
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 
 @Suite(.ownThread) struct OmemoPayloadTests {

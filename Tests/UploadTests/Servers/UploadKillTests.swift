@@ -61,7 +61,7 @@ extension UploadsOnServers {
 
         /// How often at each place: commits are many and alike, and the first twelve hold every step of an upload, as `make
         /// torture` has them.
-        private static let hits = Int(ProcessInfo.processInfo.environment["UPLOAD_HITS"] ?? "") ?? 5
+        private static let hits = Int(ProcessInfo.processInfo.environment["UPLOAD_HITS"] ?? "") ?? 3
 
         @Test(
             "X27 killed at each hit of each place, an upload goes on, and one message with the link of the whole file is sent",

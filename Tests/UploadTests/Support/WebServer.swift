@@ -1,6 +1,7 @@
 import FoundationEssentials
 import TestSupport
 import XMPPAccount
+import XMPPTransport
 import XMPPTestKit
 
 @testable import Upload

@@ -3,6 +3,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 import XMPPTestKit
 

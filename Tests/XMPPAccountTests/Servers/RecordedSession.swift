@@ -4,6 +4,7 @@ import Testing
 import XMPPCore
 import XMPPTestKit
 @testable import XMPPAccount
+@testable import XMPPTransport
 
 /// A session written by hand, of which every byte that the server sends is kept as it was read.
 final class RecordedSession {

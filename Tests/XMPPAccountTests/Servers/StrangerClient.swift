@@ -5,6 +5,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPTransport
 
 /// A client that writes bytes as a test says them, whatever its server makes of them.
 final class StrangerClient {

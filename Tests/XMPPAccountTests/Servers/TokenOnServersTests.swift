@@ -3,6 +3,7 @@ import Handlers
 import TestSupport
 import Testing
 import XMPPAccount
+import XMPPTransport
 import XMPPCore
 import XMPPTestKit
 

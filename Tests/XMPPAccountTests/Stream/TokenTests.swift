@@ -4,6 +4,7 @@ import TestSupport
 import TestThreads
 import Testing
 @testable import XMPPAccount
+@testable import XMPPTransport
 import XMPPCore
 import XMPPTestKit
 
@@ -138,7 +139,7 @@ import XMPPTestKit
                 == "HT-SHA-256-NONE")
         #expect(HashedTokenMechanism.best(["HT-SHA-256-UNIQ", "X"], bindings: all) == nil)
         let exporter = try #require(HashedTokenMechanism(name: "HT-SHA-256-EXPR"))
-        #expect(HashedTokenClient(exporter, user: "a", token: Secret("t"), bindings: endPoint) == nil)
+        #expect(HashedTokenClient(exporter, user: "a", token: SecretBytes("t"), bindings: endPoint) == nil)
         for name in ["HT-SHA-256-EXPR", "HT-SHA-256-NONE", "HT-SHA-256-ENDP", "HT-SHA-512-UNIQ"] {
             #expect(HashedTokenMechanism(name: name)?.name == name)
         }

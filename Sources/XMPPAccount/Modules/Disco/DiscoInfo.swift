@@ -1,4 +1,5 @@
 public import XMPPCore
+import XMPPTransport
 
 /// What an entity is and what it understands.
 ///

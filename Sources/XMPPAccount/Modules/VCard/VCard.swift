@@ -1,4 +1,5 @@
 public import XMPPCore
+import XMPPTransport
 
 /// What somebody tells about themselves, as far as this library reads it.
 ///

@@ -1,0 +1,172 @@
+import Handlers
+import XMPPCore
+import XMPPTransport
+
+/// What an account learned in its logins, one row, and the token to log in with, at most one; read and written only
+/// inside steps.
+struct LoginTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-login",
+        migrations: [
+            """
+            -- `agent` names this installation to the server. `pinned` is the best mechanism that has logged in and
+            -- `iterations` the highest count of its hash; `offer` is what the server offered last, as XML.
+            CREATE TABLE login(
+                account INTEGER PRIMARY KEY,
+                agent TEXT NOT NULL,
+                pinned TEXT,
+                iterations INTEGER NOT NULL DEFAULT 0,
+                offer TEXT,
+                managing INTEGER NOT NULL DEFAULT 0,
+                client_state INTEGER NOT NULL DEFAULT 0);
+
+            -- XEP-0484. `count` is that of the last use: it is raised and committed before it is sent.
+            CREATE TABLE fast_token(
+                account INTEGER PRIMARY KEY,
+                mechanism TEXT NOT NULL,
+                token TEXT NOT NULL,
+                expiry TEXT,
+                count INTEGER NOT NULL DEFAULT 0);
+            """,
+            """
+            -- How many bytes a stanza may have (XEP-0478); 0 when the server does not say.
+            ALTER TABLE login ADD COLUMN stanza_limit INTEGER NOT NULL DEFAULT 0;
+            """,
+        ])
+
+    func recall(in step: borrowing Step) throws(HandlerError) -> KnownLogin {
+        try step.execute(
+            "INSERT OR IGNORE INTO login(account, agent) VALUES (?, ?)", account, Self.makeAgent())
+        let known = try step.first(
+            """
+            SELECT agent, pinned, iterations, offer, managing, session.location
+            FROM login LEFT JOIN session ON session.account = login.account WHERE login.account = ?
+            """, account
+        ) { (row) throws(HandlerError) in
+            KnownLogin(
+                agent: row.text(0), pinned: row.optionalText(1).flatMap { SCRAMMechanism(name: $0) },
+                iterations: Int(row.quantity(2)),
+                offer: row.optionalText(3).flatMap { ServerOffer(stored: $0) },
+                isManaging: row.integer(4) != 0, location: row.optionalText(5))
+        }
+        var login = known ?? KnownLogin(agent: Self.makeAgent())
+        login.tokenMechanism = try tokenMechanism(in: step)
+        return login
+    }
+
+    private func tokenMechanism(in step: borrowing Step) throws(HandlerError) -> HashedTokenMechanism? {
+        let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
+            (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
+        }
+        guard let (name, expiry) = row,
+            !FastToken.isOver(expiry.map { ForeignText($0) }, now: DateTime.text(step.now))
+        else {
+            return nil
+        }
+        return HashedTokenMechanism(name: name)
+    }
+
+    /// Raises the count; what it returns may be used once the step is committed.
+    func spendToken(in step: borrowing Step) throws(HandlerError) -> SpentToken? {
+        try step.first(
+            "UPDATE fast_token SET count = count + 1 WHERE account = ? RETURNING mechanism, token, count",
+            account
+        ) { (row) throws(HandlerError) in
+            HashedTokenMechanism(name: row.text(0)).map {
+                SpentToken(mechanism: $0, secret: SecretBytes(row.text(1)), count: row.integer(2))
+            }
+        } ?? nil
+    }
+
+    /// Whether the server wants to know if the client is looked at (XEP-0352).
+    func hasClientState(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT client_state FROM login WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.integer(0) != 0
+        } ?? false
+    }
+
+    /// How many bytes a stanza may have; 0 when that is not known.
+    func stanzaLimit(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT stanza_limit FROM login WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.quantity(0))
+        } ?? 0
+    }
+
+    /// Removes that token; a newer one stays.
+    func discard(_ token: SpentToken, in step: borrowing Step) throws(HandlerError) {
+        let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
+        try step.execute("DELETE FROM fast_token WHERE account = ? AND token = ?", account, text)
+    }
+
+    func forgetOffer(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("UPDATE login SET offer = NULL WHERE account = ?", account)
+    }
+
+    func forgetToken(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM fast_token WHERE account = ?", account)
+    }
+
+    /// Forgets the token, which the original uses on, and takes another name beside it.
+    func forgetInstallation(in step: borrowing Step) throws(HandlerError) {
+        try forgetToken(in: step)
+        try step.execute("UPDATE login SET agent = ? WHERE account = ?", Self.makeAgent(), account)
+    }
+
+    /// Forgets all but the name of this installation.
+    func forget(in step: borrowing Step) throws(HandlerError) {
+        try forgetToken(in: step)
+        try step.execute(
+            """
+            UPDATE login SET pinned = NULL, iterations = 0, offer = NULL, managing = 0, stanza_limit = 0
+            WHERE account = ?
+            """, account)
+    }
+
+    func learn(_ learned: LearnedLogin, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE login SET offer = ?, managing = ?, client_state = ifnull(?, client_state),
+                stanza_limit = ifnull(?, stanza_limit)
+            WHERE account = ?
+            """, learned.offer, learned.isManaging, learned.hasClientState, learned.stanzaLimit, account)
+        if let scram = learned.scram { try pin(scram.mechanism, scram.iterations, in: step) }
+        guard let (mechanism, token) = learned.token else { return }
+        let text = token.secret.withBytes { String(decoding: $0, as: UTF8.self) }
+        try step.execute(
+            """
+            INSERT INTO fast_token(account, mechanism, token, expiry) VALUES (?, ?, ?, ?)
+            ON CONFLICT(account) DO UPDATE SET mechanism = excluded.mechanism, token = excluded.token,
+                expiry = excluded.expiry, count = 0
+            """, account, mechanism.name, text, token.expiry)
+    }
+
+    /// The mechanism was accepted, so it is no weaker than the one before; another hash begins another count.
+    private func pin(
+        _ mechanism: SCRAMMechanism, _ iterations: Int, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE login SET
+                iterations = CASE WHEN replace(pinned, '-PLUS', '') = ? THEN max(iterations, ?) ELSE ? END,
+                pinned = ?
+            WHERE account = ?
+            """, SCRAMMechanism(mechanism.hash).name, iterations, iterations, mechanism.name, account)
+    }
+
+    /// A random UUID, version 4.
+    private static func makeAgent() -> String {
+        var bytes = Crypto.randomBytes(16)
+        bytes[6] = bytes[6] & 0x0F | 0x40
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        let digits = bytes.map { byte in
+            let text = String(byte, radix: 16)
+            return text.count == 1 ? "0" + text : text
+        }.joined()
+        let groups = [0..<8, 8..<12, 12..<16, 16..<20, 20..<32].map { range in
+            String(Array(digits)[range])
+        }
+        return groups.joined(separator: "-")
+    }
+}

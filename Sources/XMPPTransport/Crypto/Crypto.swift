@@ -1,0 +1,147 @@
+import COpenSSL
+package import XMPPCore
+
+/// OpenSSL's hashes and randomness, and base64, as SASL needs them.
+package enum Crypto {
+    /// The hash functions SCRAM is defined for.
+    package enum Hash: String, CaseIterable, Hashable, Sendable {
+        case sha1 = "SHA-1"
+        case sha256 = "SHA-256"
+        case sha512 = "SHA-512"
+
+        /// The size of a digest in bytes.
+        package var size: Int {
+            switch self {
+            case .sha1: 20
+            case .sha256: 32
+            case .sha512: 64
+            }
+        }
+
+        fileprivate var function: OpaquePointer {
+            OpenSSL.start
+            return switch self {
+            case .sha1: EVP_sha1()
+            case .sha256: EVP_sha256()
+            case .sha512: EVP_sha512()
+            }
+        }
+    }
+
+    /// `count` bytes nobody can guess.
+    ///
+    /// Traps when the system has no randomness to give: going on with guessable nonces would be worse.
+    package static func randomBytes(_ count: Int) -> [UInt8] {
+        OpenSSL.start
+        return [UInt8](unsafeUninitializedCapacity: count) { space, initialized in
+            precondition(
+                RAND_bytes(space.baseAddress, Int32(count)) == 1, "The system gives no random bytes.")
+            initialized = count
+        }
+    }
+
+    /// The digest of `bytes`.
+    package static func digest(_ hash: Hash, _ bytes: some Sequence<UInt8>) -> [UInt8] {
+        let input = Array(bytes)
+        var digest = [UInt8](repeating: 0, count: hash.size)
+        let result = EVP_Digest(input, input.count, &digest, nil, hash.function, nil)
+        precondition(result == 1, "OpenSSL offers no \(hash.rawValue).")
+        return digest
+    }
+
+    /// HMAC (RFC 2104) with a secret key.
+    package static func hmac(_ hash: Hash, key: SecretBytes, _ message: [UInt8]) -> [UInt8] {
+        [UInt8](unsafeUninitializedCapacity: hash.size) { code, count in
+            hmac(hash, key: key, message, into: code)
+            count = hash.size
+        }
+    }
+
+    /// HMAC whose result is itself a secret.
+    package static func secretHMAC(_ hash: Hash, key: SecretBytes, _ message: [UInt8]) -> SecretBytes {
+        SecretBytes(count: hash.size) { hmac(hash, key: key, message, into: $0) }
+    }
+
+    private static func hmac(
+        _ hash: Hash, key: SecretBytes, _ message: [UInt8], into code: UnsafeMutableBufferPointer<UInt8>
+    ) {
+        let result = key.withBytes { key in
+            HMAC(
+                hash.function, key.baseAddress, Int32(key.count), message, message.count, code.baseAddress,
+                nil)
+        }
+        precondition(result != nil, "OpenSSL offers no HMAC with \(hash.rawValue).")
+    }
+
+    /// PBKDF2 with HMAC and an output of one digest: RFC 5802's `Hi(password, salt, iterations)`.
+    package static func pbkdf2(_ hash: Hash, password: SecretBytes, salt: [UInt8], iterations: Int)
+        -> SecretBytes
+    {
+        SecretBytes(count: hash.size) { key in
+            let result = password.withBytes { password in
+                PKCS5_PBKDF2_HMAC(
+                    password.baseAddress, Int32(password.count), salt, Int32(salt.count),
+                    Int32(clamping: iterations), hash.function, Int32(key.count), key.baseAddress)
+            }
+            precondition(result == 1, "OpenSSL offers no PBKDF2 with \(hash.rawValue).")
+        }
+    }
+
+    /// Whether two byte strings are equal, in a time that does not tell where they differ.
+    package static func isEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
+        one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0
+    }
+
+    // MARK: - base64 (RFC 4648 section 4)
+
+    private static let alphabet = Array(
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
+    private static let values: [UInt8: UInt8] = Dictionary(
+        uniqueKeysWithValues: alphabet.enumerated().map { ($1, UInt8($0)) })
+
+    /// base64 with padding, without line breaks.
+    package static func base64(_ bytes: some Collection<UInt8>) -> String {
+        var output: [UInt8] = []
+        output.reserveCapacity((bytes.count + 2) / 3 * 4)
+        var bits: UInt32 = 0
+        var count = 0
+        for byte in bytes {
+            bits = bits << 8 | UInt32(byte)
+            count += 8
+            while count >= 6 {
+                count -= 6
+                output.append(alphabet[Int(bits >> UInt32(count) & 0x3F)])
+            }
+        }
+        if count > 0 { output.append(alphabet[Int(bits << UInt32(6 - count) & 0x3F)]) }
+        while output.count % 4 != 0 { output.append(UInt8(ascii: "=")) }
+        return String(decoding: output, as: UTF8.self)
+    }
+
+    /// Decodes strictly: nil for white space, other characters, missing or wrong padding and for set bits
+    /// that no byte holds, so that every byte string has exactly one text.
+    package static func bytes(base64 text: some StringProtocol) -> [UInt8]? {
+        bytes(base64: Array(text.utf8))
+    }
+
+    package static func bytes(base64 text: ForeignText) -> [UInt8]? { bytes(base64: Array(text.utf8)) }
+
+    package static func bytes(base64 input: some BidirectionalCollection<UInt8>) -> [UInt8]? {
+        guard input.count % 4 == 0 else { return nil }
+        let padding = input.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
+        var output: [UInt8] = []
+        output.reserveCapacity(input.count / 4 * 3)
+        var bits: UInt32 = 0
+        var count = 0
+        for character in input.dropLast(padding) {
+            guard let value = values[character] else { return nil }
+            bits = bits << 6 | UInt32(value)
+            count += 6
+            if count >= 8 {
+                count -= 8
+                output.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
+            }
+        }
+        return bits & (1 << UInt32(count) - 1) == 0 ? output : nil
+    }
+}
