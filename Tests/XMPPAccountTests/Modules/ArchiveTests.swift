@@ -263,6 +263,31 @@ import XMPPTestKit
         }
     }
 
+    @Test("X13 a room's archive speaks of what was said in that room, and of nothing else")
+    func messagesFromElsewhere() async throws {
+        try await withRig { rig in
+            let room = try JID("room@rooms.localhost")
+            let senders = ["\(room)/nick", "\(AccountRig.peer.bare)", "other@rooms.localhost/nick"]
+            let archive = ArchiveService(count: senders.count) { number in
+                let from = try! JID(senders[number])  // Addresses of the test's own.
+                return Message(to: nil, from: from, type: .groupchat, id: "m\(number)", body: "x").element
+            }
+            rig.server.addService(at: room) { stanza, service in archive.take(stanza, service) }
+            let account = try await connected(rig) { $0.modules = [ArchiveModule(history: nil)] }
+            let events = EventReader(account)
+            try await account.caughtUp()
+            try await account.perform { step in try account.archive.catchUp(room, in: step) }
+            try await eventually {
+                let all = try await account.perform { try account.archive.progress(in: $0) }
+                return all.contains { $0.archive == room && $0.state == .complete }
+            }
+            #expect(try account.store.notes("message") == ["m0: x"])
+            await account.close()
+            await events.untilClosed()
+            #expect(events.seen.count { $0.hasPrefix("ignored") } == 2, "\(events.seen)")
+        }
+    }
+
     @Test("X13 rooms are caught up with at most so many at a time, each with its own place")
     func rooms() async throws {
         try await withRig { rig in
