@@ -38,7 +38,6 @@ public final class Account: Sendable {
     let ownerships: OwnershipTable
     package let listeners: ListenerTable
     let ownPresence: OwnPresenceTable
-    let seen: SeenTable
     let inboundRequests: InboundRequestTable
     let awaited = AwaitedReplies()
     private let moduleList: Mutex<ModuleList>
@@ -91,7 +90,6 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
-        seen = SeenTable(account: id)
         inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
@@ -121,6 +119,11 @@ public final class Account: Sendable {
 
     /// The modules of this moment. They change inside steps of the account's thread alone.
     var modules: ModuleList { moduleList.withLock { $0 } }
+
+    /// The marks of messages that were handled.
+    var seen: SeenTable {
+        SeenTable(account: id) { (step) throws(HandlerError) in try self.neededMarks(in: step) }
+    }
 
     func changeModules(_ change: (ModuleList) -> ModuleList) { moduleList.withLock { $0 = change($0) } }
 

@@ -41,18 +41,12 @@ extension AccountLoop {
             if try account.seen.move(in: step) { return .moving }
             let rest = try account.seen.timeUntilForgetting(in: step)
             if rest > 0 { return .waiting(until: now + rest) }
-            // What an archive sends from its last known place on may be copies.
-            let archives = ArchiveTable(account: account.id)
-            // And what comes again because something before it is not handled yet.
-            if try archives.isCatchingUp(in: step) || account.keepsPlaces(in: step) {
-                return .waiting(until: now + Self.forgettingDelay)
-            }
-            let own = account.configuration.jid
-            let isArchived = try account.archive.isInUse(own, in: step)
+            let needed = try account.neededMarks(in: step)
+            if needed.areAllNeeded { return .waiting(until: now + Self.forgettingDelay) }
             return .walking(
-                try account.seen.beginForgetting(
-                    age: account.configuration.recognizesCopiesFor.milliseconds,
-                    archived: isArchived ? archives.lastTime(in: own, in: step) : nil, in: step))
+                SeenTable.Walk(
+                    age: account.configuration.recognizesCopiesFor.milliseconds, needed: needed,
+                    now: step.now))
         case .walking(var walk):
             let hasMore = try account.seen.forget(&walk, in: step)
             return hasMore ? .walking(walk) : .waiting(until: now + SeenTable.forgetsEvery)

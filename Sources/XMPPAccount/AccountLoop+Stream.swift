@@ -192,9 +192,7 @@ extension AccountLoop {
             let state = try account.sessions.load(in: step)
             arrivals = try account.takeOutRefused(in: step)
             try adopt(session: state.number, in: step)
-            if let isVersioned = session.hasRosterVersions {
-                try RosterTable(account: account.id).setVersioned(isVersioned, in: step)
-            }
+            if let features = session.features { try account.showModules(features, in: step) }
             try account.beginModules(.session, in: step)
             return state
         }

@@ -24,51 +24,14 @@ extension AccountEvent {
 }
 
 /// An event of a module in which others choose texts.
-protocol ForeignEvent: ModuleEvent {
+package protocol ForeignEvent: ModuleEvent {
     /// How many bytes these texts have.
     var foreignBytes: Int { get }
 }
 
-extension RosterChange: ForeignEvent {
-    var foreignBytes: Int {
-        switch self {
-        case .changed(let item): item.groups.reduce(item.name.bytes) { $0 + 32 + $1.utf8.count }
-        case .requested(let request), .approved(let request): request.status.bytes + request.nick.bytes
-        case .available(let presence): presence.show.bytes + presence.status.bytes
-        case .notLoaded(let error): error?.weight ?? 0
-        case .loaded, .removed, .refused, .unsubscribed, .unavailable: 0
-        }
-    }
-}
-
-extension RoomEvent: ForeignEvent {
-    var foreignBytes: Int {
-        switch change {
-        case .joined(let nick, _): nick.utf8.count
-        case .refused(let error): error.weight
-        case .nickRefused(let text, let error), .messageRefused(let text, let error):
-            text.utf8.count + error.weight
-        case .left(let departure): departure.by.bytes + departure.text.bytes
-        case .occupantLeft(let nick, let departure):
-            nick.utf8.count + departure.by.bytes + departure.text.bytes
-        case .nickChanged(let old, let new), .occupantRenamed(let old, let new):
-            old.utf8.count + new.utf8.count
-        case .occupant(let occupant): occupant.nick.utf8.count
-        case .subject(let text, _), .declined(_, let text): text.bytes
-        case .setupFailed(let error): error?.weight ?? 0
-        case .invited(let invitation):
-            invitation.reason.bytes + invitation.password.bytes + invitation.thread.bytes
-        case .messageUnconfirmed(let id): id.utf8.count
-        case .configurationChanged(let codes): codes.count * 16
-        case .checked(.rejoining(let error)): error.weight
-        case .timedOut, .abandoned, .checked: 0
-        }
-    }
-}
-
 extension Element {
     /// About how many bytes of memory it takes with all that is in it.
-    fileprivate var weight: Int {
+    package var weight: Int {
         var sum = 256 + name.utf8.count + namespace.utf8.count
         for attribute in attributes { sum += 128 + attribute.name.utf8.count + attribute.value.utf8.count }
         for child in children {
@@ -82,9 +45,9 @@ extension Element {
 }
 
 extension StanzaError {
-    fileprivate var weight: Int { text.bytes + language.bytes }
+    package var weight: Int { text.bytes + language.bytes }
 }
 
 extension ForeignText? {
-    fileprivate var bytes: Int { self?.utf8.count ?? 0 }
+    package var bytes: Int { self?.utf8.count ?? 0 }
 }

@@ -155,7 +155,9 @@ extension Account {
         {
             try step.endWithoutCall(handler, outcome)
         }
-        if try !sessions.hasDeferred(session: stanza.session, in: step) { try releasePlaces(in: step) }
+        if try !sessions.hasDeferred(session: stanza.session, in: step) {
+            for module in modules.modules { try module.deferralsEnded(isLost: false, of: self, in: step) }
+        }
         wakeAfterCommit(step)
         return true
     }

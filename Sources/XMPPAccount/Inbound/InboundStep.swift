@@ -188,7 +188,7 @@ struct InboundStep {
         }
         guard let number = try postponed(arrival, in: step) else { return }
         try account.seen.postpone(context, number: number, in: step)
-        try account.keepPlace(of: context, in: step)
+        for module in account.modules.modules { try module.messageDeferred(context, in: step) }
     }
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.
@@ -216,10 +216,8 @@ struct InboundStep {
     }
 
     private func isFromOwnNickname(_ message: Message, in step: borrowing Step) throws -> Bool {
-        guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
-            return false
-        }
-        return try room.occupant == message.from
+        guard message.type == .groupchat else { return false }
+        return try account.isOwn(message, originID: nil, in: step) ?? false
     }
 
     /// Shows a message to the modules, until one takes it.
@@ -239,9 +237,7 @@ struct InboundStep {
         else { return false }
         guard isInRoom else { return true }
         let hasOrigin = message.element.child("origin-id", Namespaces.sid)?["id"] != nil
-        guard let room = try account.knownRoom(message.from, in: step) else { return hasOrigin }
-        if try room.occupant == message.from { return true }
-        return try hasOrigin && account.rooms.table.isUnconfirmed(id, to: room.jid, in: step)
+        return try account.isOwn(message, originID: hasOrigin ? id : nil, in: step) ?? hasOrigin
     }
 
     /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is

@@ -9,6 +9,8 @@ import XMPPTransport
 /// the one that was silent longest goes, and of too many marks the oldest of the address that has the most.
 struct SeenSenders {
     let account: Int64
+    /// What the modules need of the marks.
+    let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
     /// How many marks of one address are kept: two for a message at most.
     static let marksEach = 10_000
@@ -112,15 +114,15 @@ struct SeenSenders {
         sender.dropped(dropped)
     }
 
-    /// Drops the senders beyond the limit that were silent longest, except rooms: what a quiet room sends again when it is
-    /// joined must be known.
+    /// Drops the senders beyond the limit that were silent longest, except those that a module needs: what a quiet room sends
+    /// again when it is joined must be known.
     private func dropSilent(in step: borrowing Step) throws(HandlerError) {
         let count = try step.first("SELECT count(*) FROM seen_sender WHERE account = ?", account) {
             (row) throws(HandlerError) in Int(row.integer(0))
         }
         let surplus = (count ?? 0) - Self.limit
         guard surplus > 0 else { return }
-        var kept = Set(try RoomTable(account: account).lastTimes(in: step).keys.map { Self.digest(of: $0) })
+        var kept = Set(try needed(step).senders.keys.map { Self.digest(of: $0.description) })
         kept.insert(Self.digest(of: nil))
         let silent = try step.all(
             "SELECT id, digest FROM seen_sender WHERE account = ? ORDER BY heard, id LIMIT ?", account,

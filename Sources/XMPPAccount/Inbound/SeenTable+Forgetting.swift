@@ -7,7 +7,7 @@ import XMPPCore
 //
 // A copy of an old message can come for two reasons. The session broke before the server learned that the message was
 // handled, and nobody connected since: the server sends it again as soon as somebody does, before it answers `<r/>`. Or
-// an archive or a room is asked from the last message on, which in a quiet one is old: those marks stay.
+// an archive or a room is asked from the last message on, which in a quiet one is old: modules name those marks, and they stay.
 extension SeenTable {
     /// How often marks are looked through, in milliseconds.
     static let forgetsEvery: Int64 = 86_400_000
@@ -19,12 +19,24 @@ extension SeenTable {
     struct Walk {
         /// Marks from this time on stay, in milliseconds since 1970.
         fileprivate let limit: Int64
-        /// From when on the marks of a room stay, by the digest of its address.
-        fileprivate let rooms: [[UInt8]: Int64]
+        /// From when on the marks of single senders stay, by the digest of the sender's address.
+        fileprivate let senders: [[UInt8]: Int64]
         /// The sender that was looked at last.
         fileprivate var last: Int64 = 0
 
-        fileprivate func limit(of sender: [UInt8]) -> Int64 { min(limit, rooms[sender] ?? .max) }
+        /// Begins to look through the marks.
+        ///
+        /// - Parameters:
+        ///   - age: How old a mark must be to go, in milliseconds.
+        ///   - needed: What the modules need.
+        ///   - now: The time, in milliseconds since 1970.
+        init(age: Int64, needed: NeededMarks, now: Int64) {
+            limit = min(now - age, needed.since ?? .max)
+            let times = needed.senders.map { (SeenSenders.digest(of: $0.description), $1) }
+            senders = Dictionary(times, uniquingKeysWith: min)
+        }
+
+        fileprivate func limit(of sender: [UInt8]) -> Int64 { min(limit, senders[sender] ?? .max) }
     }
 
     /// When marks are to be looked through again, in milliseconds from now; 0 or less when they are now.
@@ -35,21 +47,6 @@ extension SeenTable {
             } ?? 0
         // A clock that was set back does not put it off for longer than usual.
         return min(forgotAt - step.now, 0) + Self.forgetsEvery
-    }
-
-    /// Begins to look through the marks.
-    ///
-    /// - Parameters:
-    ///   - age: How old a mark must be to go, in milliseconds.
-    ///   - archived: When the last message of the account's archive was sent; nil when there is no archive.
-    func beginForgetting(age: Int64, archived: Int64?, in step: borrowing Step) throws(HandlerError) -> Walk {
-        let overlap = 2 * Room.overlap
-        let rooms = try RoomTable(account: account).lastTimes(in: step).map { room, time in
-            (SeenSenders.digest(of: room), time - overlap)
-        }
-        return Walk(
-            limit: min(step.now - age, (archived ?? .max) - overlap),
-            rooms: Dictionary(rooms, uniquingKeysWith: { min($0, $1) }))
     }
 
     /// Removes the next marks that may go.

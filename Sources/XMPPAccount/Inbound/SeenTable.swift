@@ -11,8 +11,10 @@ import XMPPCore
 /// ``SeenSenders``.
 struct SeenTable {
     let account: Int64
+    /// What the modules need of the marks.
+    let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
-    var senders: SeenSenders { SeenSenders(account: account) }
+    var senders: SeenSenders { SeenSenders(account: account, needed: needed) }
 
     /// Notes a message.
     ///

@@ -108,6 +108,55 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone, and the answer is `internal-server-error`.
     func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer?
 
+    /// Learns what the server offers in a new session, before ``begin(_:of:in:)``. Not called when the server did not show it.
+    ///
+    /// - Parameters:
+    ///   - features: The namespaces of its stream features (RFC 6120 section 4.3.2).
+    ///   - account: The account.
+    ///   - step: The step that stores the session.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
+    func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step) throws
+
+    /// Whether this account wrote a message of type `groupchat`.
+    ///
+    /// - Parameters:
+    ///   - message: The message as the room sent it.
+    ///   - originID: Its origin id (XEP-0359) when this account has sent a message with that id; nil otherwise.
+    ///   - account: The account that received it.
+    ///   - step: The step that counts the message.
+    /// - Returns: True under the account's own nickname, or when the room has not sent that id back yet; nil when this module
+    ///   does not know the room.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    func isOwn(
+        _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
+    ) throws -> Bool?
+
+    /// A message was deferred: if the session is lost first, the message must arrive again from its archive or room.
+    ///
+    /// - Parameters:
+    ///   - message: The message, see ``MessageReceived/deferHandled(in:)``.
+    ///   - step: The step of the handler that deferred it.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws
+
+    /// Every deferred message was handled, or their session is lost.
+    ///
+    /// - Parameters:
+    ///   - isLost: Whether the session is lost, so that the deferred messages must arrive again.
+    ///   - account: The account.
+    ///   - step: The step that handled the last one, or that gives up the session.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws
+
+    /// Which marks of handled messages this module needs, so that duplicates of those messages are recognized.
+    ///
+    /// - Parameters:
+    ///   - account: The account.
+    ///   - step: The step to read in.
+    /// - Returns: What the account must not forget yet.
+    /// - Throws: Any error; then every mark is kept.
+    func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks
+
     /// Adds to the available presence that the account sends.
     ///
     /// - Parameters:
@@ -176,6 +225,38 @@ public enum ModuleAnswer: Sendable {
     case error(StanzaError)
 }
 
+/// The marks of handled messages that a module needs, so that duplicates of those messages are recognized.
+///
+/// ```swift
+/// return NeededMarks(since: lastMessageAt - 60_000)
+/// ```
+public struct NeededMarks: Hashable, Sendable {
+    /// Whether every mark is needed for now.
+    public var areAllNeeded: Bool
+    /// The marks of every sender from this time on, in milliseconds since 1970; nil for none.
+    public var since: Int64?
+    /// The marks of single senders by bare address, each from a time on, in milliseconds since 1970.
+    public var senders: [JID: Int64]
+
+    /// Makes a value; by default no mark is needed.
+    ///
+    /// - Parameters:
+    ///   - areAllNeeded: Whether every mark is needed for now.
+    ///   - since: The marks of every sender from this time on, in milliseconds since 1970; nil for none.
+    ///   - senders: The marks of single senders by bare address, each from a time on, in milliseconds since 1970.
+    public init(areAllNeeded: Bool = false, since: Int64? = nil, senders: [JID: Int64] = [:]) {
+        self.areAllNeeded = areAllNeeded
+        self.since = since
+        self.senders = senders
+    }
+
+    mutating func add(_ other: NeededMarks) {
+        areAllNeeded = areAllNeeded || other.areAllNeeded
+        since = [since, other.since].compactMap { $0 }.min()
+        senders.merge(other.senders, uniquingKeysWith: min)
+    }
+}
+
 /// What a module tells the live program once it is committed; see ``Account/events(of:)``.
 ///
 /// ```swift
@@ -200,6 +281,17 @@ extension AccountModule {
     public func answer(
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? { nil }
+    public func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step)
+        throws
+    {}
+    public func isOwn(
+        _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
+    ) throws -> Bool? { nil }
+    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {}
+    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {}
+    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+        NeededMarks()
+    }
     public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {}
     public func end(of account: Account, in step: borrowing Step) throws {}
     public func stop(_ account: Account) {}

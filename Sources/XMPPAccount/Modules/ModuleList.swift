@@ -187,6 +187,13 @@ extension Account {
         }
     }
 
+    /// Lets the modules learn what the server offers in a new session.
+    func showModules(_ features: Set<ForeignText>, in step: borrowing Step) throws {
+        for module in modules.modules {
+            try guarding(module, in: step) { try module.receive(offered: features, for: self, in: step) }
+        }
+    }
+
     func beginning(
         _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
     ) throws {
@@ -249,5 +256,29 @@ extension Account {
             try guarding(module, in: step) { try module.extend(&presence, of: self, in: step) }
         }
         return presence
+    }
+
+    /// Whether this account wrote a message of a room; nil when no module knows the room.
+    func isOwn(_ message: Message, originID: ForeignText?, in step: borrowing Step) throws -> Bool? {
+        for module in modules.modules {
+            if let isOwn = try module.isOwn(message, originID: originID, for: self, in: step) { return isOwn }
+        }
+        return nil
+    }
+
+    /// What all modules together need of the marks of handled messages.
+    func neededMarks(in step: borrowing Step) throws(HandlerError) -> NeededMarks {
+        var needed = NeededMarks()
+        for module in modules.modules {
+            do {
+                needed.add(try module.neededMarks(of: self, in: step))
+            } catch let error as HandlerError where error.isStorageFailure {
+                throw error
+            } catch {
+                // A duplicate that is not recognized would be worse.
+                needed.areAllNeeded = true
+            }
+        }
+        return needed
     }
 }

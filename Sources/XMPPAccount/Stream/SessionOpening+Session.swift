@@ -87,7 +87,7 @@ extension SessionOpening {
             failed = StreamOpener.FailedResumption(answer)
         }
         var session = try bind(canManage: canManage)
-        session.hasRosterVersions = features.child("ver", Namespaces.rosterVersions) != nil
+        session.features = Set(features.elements.map(\.namespace))
         return .bound(session, failed: failed)
     }
 

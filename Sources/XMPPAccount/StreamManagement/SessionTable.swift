@@ -217,6 +217,6 @@ struct BoundSession: Hashable, Sendable {
     var window: Int64?
     /// Why the server did not enable stream management although it offers it.
     var refusal: StanzaError?
-    /// Whether the server announced versions of rosters (RFC 6121 section 2.6.1); nil when it was not seen.
-    var hasRosterVersions: Bool?
+    /// The namespaces of the server's features (RFC 6120 section 4.3.2); nil when the server did not show them.
+    var features: Set<ForeignText>?
 }

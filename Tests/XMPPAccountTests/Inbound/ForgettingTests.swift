@@ -23,7 +23,7 @@ import XMPPTestKit
             #expect(try store.marks() == ["young"])
             try store.mark("postponed", age: 31, number: 4)
             try store.mark("settled", age: 31)
-            try store.forget()
+            try store.forget(account)
             #expect(try store.marks() == ["postponed", "young"])
         }
     }
@@ -79,7 +79,7 @@ import XMPPTestKit
     func daily() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
-            let seen = SeenTable(account: 1)
+            let seen = SeenTable(account: 1) { _ in NeededMarks() }
             try store.setForgottenDaysAgo(0.5)
             let rest = try store.step { step in try seen.timeUntilForgetting(in: step) }
             #expect((Self.day / 2 - 60_000...Self.day / 2).contains(rest))
@@ -95,7 +95,10 @@ import XMPPTestKit
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
             try store.mark("old", age: 31)
-            let worker = try await rig.connected(store: store) { $0.role = .worker }
+            let worker = try await rig.connected(store: store) {
+                $0.role = .worker
+                $0.modules = [ArchiveModule()]
+            }
             try await worker.caughtUp()
             #expect(try await worker.drain(for: .seconds(5)))
             await worker.close()
@@ -103,7 +106,9 @@ import XMPPTestKit
             try store.step { step in
                 try step.execute("INSERT INTO archive(account, jid, state) VALUES (1, 'room@localhost', 1)")
             }
-            let main = try await rig.connected(store: store)
+            // Takes the question and says nothing.
+            rig.server.addService(at: try JID("room@localhost")) { _, _ in }
+            let main = try await rig.connected(store: store) { $0.modules = [ArchiveModule()] }
             try await main.caughtUp()
             // Its turn has come and gone by then.
             for _ in 0..<3 { try await main.perform { _ in } }
@@ -128,7 +133,7 @@ import XMPPTestKit
                     VALUES (1, ?, 'romeo', 'left', x'', '', ?)
                     """, room, step.now - 60 * Self.day)
             }
-            let account = try await rig.connected(store: store)
+            let account = try await rig.connected(store: store) { $0.modules = [RoomsModule()] }
             try await account.caughtUp()
             try await store.untilForgotten()
             #expect(try store.marks() == ["last", "stanza-id last"])
@@ -139,11 +144,20 @@ import XMPPTestKit
     func quietArchive() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
+            let account = try rig.account(store: store) { $0.modules = [ArchiveModule()] }
             try store.mark("before", age: 100)
             try store.mark("last", age: 60)
-            try store.forget(archived: Self.day * 60)
+            try store.step { step in
+                try step.execute(
+                    """
+                    INSERT INTO archive(account, jid, state, last_id, last_at)
+                    VALUES (1, 'alice@localhost', 0, 'last', ?)
+                    """, step.now - 60 * Self.day)
+            }
+            try store.forget(account)
             #expect(try store.marks() == ["last"])
-            try store.forget()
+            try store.step { step in try step.execute("UPDATE archive SET failure = 'forbidden'") }
+            try store.forget(account)
             #expect(try store.marks() == [])
         }
     }
@@ -164,7 +178,7 @@ extension HandlerStore {
         _ id: String, age days: Int64, peer: String = "peer@localhost/bot", number: Int64? = nil
     ) throws {
         try step { step in
-            let seen = SeenTable(account: 1)
+            let seen = SeenTable(account: 1) { _ in NeededMarks() }
             var sender = try seen.senders.sender(JID(peer).bare, in: step)
             let at = step.now - days * 86_400_000
             try step.execute(
@@ -199,13 +213,11 @@ extension HandlerStore {
         return marks.map { names[$0] ?? "?" }.sorted()
     }
 
-    /// - Parameter archived: How long ago the last message of the archive was sent, in milliseconds.
-    fileprivate func forget(archived: Int64? = nil) throws {
+    fileprivate func forget(_ account: Account) throws {
         try step { step in
-            let seen = SeenTable(account: 1)
-            var walk = try seen.beginForgetting(
-                age: 30 * 86_400_000, archived: archived.map { step.now - $0 }, in: step)
-            while try seen.forget(&walk, in: step) {}
+            var walk = SeenTable.Walk(
+                age: 30 * 86_400_000, needed: try account.neededMarks(in: step), now: step.now)
+            while try account.seen.forget(&walk, in: step) {}
         }
     }
 

@@ -88,6 +88,33 @@ public struct ArchiveModule: AccountModule {
         try ArchiveTable(account: message.account.id).noteLive(message.archive, id, in: step)
         return false
     }
+
+    // MARK: What must arrive again, and be recognized
+
+    /// Servers leave messages to archives: a lost one is fetched from there.
+    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+        var time = step.now
+        if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
+        try ArchiveTable(account: message.account.id).keepPlace(
+            in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
+    }
+
+    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+        let table = ArchiveTable(account: account.id)
+        if isLost { try table.goBack(in: step) } else { try table.releasePlaces(in: step) }
+    }
+
+    /// An archive sends duplicates from its last known place on.
+    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+        let table = ArchiveTable(account: account.id)
+        let own = account.configuration.jid
+        var needed = NeededMarks(
+            areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
+        if try account.archive.isInUse(own, in: step) {
+            needed.since = try table.lastTime(in: own, in: step).map { $0 - 2 * ArchiveTable.overlap }
+        }
+        return needed
+    }
 }
 
 /// How far the catch-up with an archive is.
@@ -125,43 +152,6 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     public var total: Int?
     /// Why it failed: the condition of the error, or ``standsStill``.
     public var failure: ForeignText?
-}
-
-extension Account {
-    /// A message that has just come is to be handled later. If the session is lost before, it must come again out of its
-    /// archive, or out of its room's history: servers leave messages to archives.
-    func keepPlace(of message: MessageReceived, in step: borrowing Step) throws {
-        if modules.first(of: ArchiveModule.self) != nil {
-            var time = step.now
-            if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
-            try ArchiveTable(account: id).keepPlace(
-                in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
-        }
-        if message.message.type == .groupchat, let room = try knownRoom(message.message.from, in: step) {
-            try rooms.table.keepTime(message.message.delay ?? step.now, of: room.jid, in: step)
-        }
-    }
-
-    /// Whether anything is to be handled later that would be fetched again after a lost session.
-    func keepsPlaces(in step: borrowing Step) throws -> Bool {
-        try ArchiveTable(account: id).keepsPlace(in: step) || rooms.table.keepsTime(in: step)
-    }
-
-    /// Nothing is to be handled later any more.
-    func releasePlaces(in step: borrowing Step) throws {
-        if modules.first(of: ArchiveModule.self) != nil {
-            try ArchiveTable(account: id).releasePlaces(in: step)
-        }
-        if modules.first(of: RoomsModule.self) != nil { try rooms.table.releaseTimes(in: step) }
-    }
-
-    /// The session is lost, and with it what was to be handled later.
-    func goBackToKeptPlaces(in step: borrowing Step) throws {
-        if modules.first(of: ArchiveModule.self) != nil {
-            try ArchiveTable(account: id).goBack(in: step)
-        }
-        if modules.first(of: RoomsModule.self) != nil { try rooms.table.goBack(in: step) }
-    }
 }
 
 extension Account {

@@ -68,6 +68,40 @@ public struct RoomsModule: AccountModule {
     public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         try message.account.rooms.take(message, in: step)
     }
+
+    public func isOwn(
+        _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
+    ) throws -> Bool? {
+        guard let room = try account.knownRoom(message.from, in: step) else { return nil }
+        if try room.occupant == message.from { return true }
+        guard let originID else { return false }
+        return try account.rooms.table.isUnconfirmed(originID, to: room.jid, in: step)
+    }
+
+    /// A lost message arrives again with the room's history.
+    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+        let (account, message) = (message.account, message.message)
+        guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
+            return
+        }
+        try account.rooms.table.keepTime(message.delay ?? step.now, of: room.jid, in: step)
+    }
+
+    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+        let table = account.rooms.table
+        if isLost { try table.goBack(in: step) } else { try table.releaseTimes(in: step) }
+    }
+
+    /// A quiet room sends its last messages again when it is joined, however old they are.
+    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+        let table = account.rooms.table
+        let times = try table.lastTimes(in: step).compactMap { room, time in
+            (try? JID(room)).map { ($0, time - 2 * Room.overlap) }
+        }
+        return NeededMarks(
+            areAllNeeded: try table.keepsTime(in: step),
+            senders: Dictionary(times, uniquingKeysWith: min))
+    }
 }
 
 extension Account {

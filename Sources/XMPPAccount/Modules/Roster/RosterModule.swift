@@ -65,6 +65,14 @@ public struct RosterModule: AccountModule {
         }
     }
 
+    /// RFC 6121 section 2.6.1: whether the server has versions of rosters.
+    public func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step)
+        throws
+    {
+        try RosterTable(account: account.id).setVersioned(
+            features.contains(ForeignText(Namespaces.rosterVersions)), in: step)
+    }
+
     public func answer(
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? {
@@ -91,20 +99,5 @@ public struct RosterModule: AccountModule {
         // What they grant and refuse is in the roster, and only the server can say that.
         case .subscribed, .unsubscribed, .probe: break
         }
-    }
-}
-
-extension Account {
-    /// The account's own bare address; only an anonymous one has to look it up.
-    package func ownAddress(in step: borrowing Step) throws -> JID {
-        if configuration.jid.local != nil { return configuration.jid }
-        return try sessions.load(in: step).fullJID?.bare ?? configuration.jid
-    }
-
-    /// Whether only the own server can have sent this: it names no sender, or the account itself (RFC 6120 section
-    /// 8.1.2.1).
-    func isFromOwnAccount(_ sender: JID?, in step: borrowing Step) throws -> Bool {
-        guard let sender else { return true }
-        return sender == (try ownAddress(in: step))
     }
 }
