@@ -65,7 +65,7 @@ let package = Package(
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
-        .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPTransport"]),
+        .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPModules", "XMPPTransport"]),
         .library(name: "PubSub", targets: ["PubSub"]),
         // Links libcurl.
         .library(name: "Upload", targets: ["Upload"]),
@@ -105,15 +105,23 @@ let package = Package(
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
         .target(name: "XMPPAccount", dependencies: ["Handlers", "IQTracker", "XMPPCore", "XMPPTransport"]),
         .target(
-            name: "PubSub",
+            name: "XMPPModules",
             dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
         .target(
+            name: "PubSub",
+            dependencies: [
+                "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
+            ]),
+        .target(
             name: "Upload",
-            dependencies: ["CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
+            dependencies: [
+                "CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
+            ]),
         .target(
             name: "Omemo",
             dependencies: [
                 "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
+                "XMPPModules",
             ]),
         .target(
             name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"],
@@ -122,7 +130,7 @@ let package = Package(
             name: "pushwake",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
-                "XMPPTestKit", "XMPPTransport",
+                "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
@@ -141,13 +149,13 @@ let package = Package(
         .executableTarget(
             name: "cold-start", dependencies: ["BenchmarkHandlers", "Handlers"], path: "Benchmarks/ColdStart"),
         .executableTarget(
-            name: "session-start", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            name: "session-start", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Benchmarks/SessionStart"),
         .executableTarget(
-            name: "stream-owner", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            name: "stream-owner", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Benchmarks/StreamOwner"),
         .executableTarget(
-            name: "stream-client", dependencies: ["Handlers", "XMPPAccount", "XMPPCore"],
+            name: "stream-client", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Benchmarks/StreamClient"),
         .executableTarget(
             name: "benchmarks",
@@ -171,7 +179,8 @@ let package = Package(
             ]),
         // A program that the kill tests of OMEMO kill.
         .executableTarget(
-            name: "omemo-device", dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore"],
+            name: "omemo-device",
+            dependencies: ["Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Tests/OmemoDevice"),
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
@@ -185,6 +194,7 @@ let package = Package(
             name: "XMPPAccountTests",
             dependencies: [
                 "ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit", "XMPPTransport",
+                "XMPPModules",
             ],
             resources: [
                 .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
@@ -192,24 +202,28 @@ let package = Package(
             ]),
         // A program that the kill tests of PubSub kill.
         .executableTarget(
-            name: "pubsub-program", dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore"],
+            name: "pubsub-program",
+            dependencies: ["Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Tests/PubSubProgram"),
         .testTarget(
             name: "PubSubTests",
-            dependencies: ["PubSub", "TestSupport", "TestThreads", "XMPPTestKit", "pubsub-program"],
+            dependencies: [
+                "PubSub", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit", "pubsub-program",
+            ],
             resources: [
                 .embedInCode("Events/displayed_peer.py"), .embedInCode("Events/pep_peer.py"),
                 .embedInCode("Servers/operations_peer.py"),
             ]),
         // A program that the kill tests of Upload kill.
         .executableTarget(
-            name: "upload-program", dependencies: ["Handlers", "Upload", "XMPPAccount", "XMPPCore"],
+            name: "upload-program",
+            dependencies: ["Handlers", "Upload", "XMPPAccount", "XMPPCore", "XMPPModules"],
             path: "Tests/UploadProgram"),
         .testTarget(
             name: "UploadTests",
             dependencies: [
                 "IQTracker", "TestSupport", "TestThreads", "Upload", "XMPPTestKit", "XMPPTransport",
-                "upload-program",
+                "upload-program", "XMPPModules",
             ],
             resources: [.embedInCode("Support/upload_peer.py"), .embedInCode("Support/web_server.py")]),
         .testTarget(
@@ -217,7 +231,7 @@ let package = Package(
             dependencies: [
                 "COmemo", "Omemo", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport",
                 "omemo-device",
-                "pushwake", "pushwake-omemo",
+                "pushwake", "pushwake-omemo", "XMPPModules",
             ],
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(
@@ -227,11 +241,14 @@ let package = Package(
             name: "PushwakeTests",
             dependencies: [
                 "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
+                "XMPPModules",
             ]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
-            dependencies: ["CSQLite", "Handlers", "Omemo", "PubSub", "Upload", "XMPPAccount", "pushwake"]),
+            dependencies: [
+                "CSQLite", "Handlers", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPModules", "pushwake",
+            ]),
     ],
     swiftLanguageModes: [.v6]
 )
@@ -242,13 +259,16 @@ if environment["OMEMO_BENCHMARKS"] != nil {
     package.targets.append(
         .executableTarget(
             name: "omemo-benchmarks",
-            dependencies: ["COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPTestKit"],
+            dependencies: [
+                "COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
+            ],
             path: "Benchmarks/omemo"))
 }
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
 let fuzzed: [Target.Dependency] = [
     "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPCore",
+    "XMPPModules",
     "XMPPTransport", "pushwake",
 ]
 if environment["FUZZING"] == nil {
@@ -262,7 +282,8 @@ if environment["FUZZING"] == nil {
     package.targets.removeAll { $0.type == .test || $0.name.hasPrefix("pushwake") }
     package.targets += [
         .target(
-            name: "pushwake", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTransport"],
+            name: "pushwake",
+            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport"],
             exclude: ["Inspect/StoreRepair.swift"],
             sources: [
                 "AppServer/ComponentStream.swift", "AppServer/PushDesk.swift", "Arguments.swift", "Help",

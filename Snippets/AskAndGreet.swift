@@ -3,6 +3,7 @@ import Glibc
 import HandlerMacrosSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 enum Greeter {
     /// Runs when the answer arrives, or the error, or the timeout: once, in whatever process owns the stream then.

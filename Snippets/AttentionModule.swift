@@ -4,6 +4,7 @@ import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 struct AttentionModule: AccountModule {
     static let name = "attention"

@@ -3,6 +3,7 @@ import Foundation
 import HandlerMacrosSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 enum Echo {
     /// Called once for each message: the answer commits together with the count of what arrived.

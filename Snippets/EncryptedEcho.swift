@@ -5,6 +5,7 @@ import HandlerMacrosSupport
 import Omemo
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 enum SecretEcho {
     /// Called in the step that decrypts: the ratchet, the answer and the count of what arrived commit together.

@@ -3,6 +3,7 @@ import Foundation
 import HandlerMacrosSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 enum Notebook {
     @Handler("notebook.received")

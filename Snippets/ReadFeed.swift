@@ -5,6 +5,7 @@ import HandlerMacrosSupport
 import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 enum Feed {
     /// Called with each page. Its rows and the request for the next page commit together, so a process that is killed

@@ -7,6 +7,7 @@ import Handlers
 import Upload
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 struct Album {
     static let schema = Schema(

@@ -4,6 +4,7 @@ import HandlerMacrosSupport
 import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// The node holds one of these, which is replaced when the user turns a page. Contacts may read it, as nodes of users are.
 struct Reading: PubSubPayload, Codable {

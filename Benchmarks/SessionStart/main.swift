@@ -8,6 +8,7 @@ import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 let words = CommandLine.arguments
 guard words.count == 7, let port = UInt16(words[4]) else { exit(2) }

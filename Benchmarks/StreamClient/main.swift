@@ -12,6 +12,7 @@ import Handlers
 import Synchronization
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Counts an answer and asks again.
 struct Pinged: Handler {

@@ -9,6 +9,7 @@ import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 @Sendable func say(_ word: String) {
     var time = timespec()

@@ -2,6 +2,7 @@ import Handlers
 @testable import Omemo
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 import XMPPTestKit
 
 /// Combining marks beside as many bytes of `a`: in the label of a device, and in stanzas that an account with every standard

@@ -2,6 +2,7 @@ import Handlers
 @testable import Omemo
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Two accounts on stores of their own, with a session that both have used.
 final class Pair {

@@ -1,5 +1,6 @@
 public import Handlers
 public import XMPPAccount
+import XMPPModules
 
 /// OMEMO as a module of an account: it asks servers to push device lists, and renews what it knows in each new session.
 ///

@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 // The search for the upload service: the server and everything that it names are asked at the same time (XEP-0363 section 3).
 extension Uploads {

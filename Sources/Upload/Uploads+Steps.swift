@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 // From one state of an upload to the next; each function is a part of a step.
 extension Uploads {

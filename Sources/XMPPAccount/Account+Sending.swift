@@ -171,7 +171,7 @@ extension Account {
     /// Sends a message that is of no use later than now.
     ///
     /// - Returns: False when there is no stream.
-    func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
+    package func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
         guard let session = try sessions.live(in: step) else { return false }
         try checkRoom(in: step)
         let xml = Serializer().bytes(try filtered(outgoing: message, in: step))
@@ -240,8 +240,11 @@ extension Account {
     // MARK: Inside
 
     /// Whether the outbox takes one more.
-    func hasRoom(in step: borrowing Step) throws -> Bool {
-        try outbox.hasRoom(OutboxReserve.limit(configuration.maximumOutbox), in: step)
+    ///
+    /// - Parameter mayUseReserve: Whether ``OutboxReserve`` counts where it is open.
+    package func hasRoom(mayUseReserve: Bool = true, in step: borrowing Step) throws -> Bool {
+        let limit = configuration.maximumOutbox
+        return try outbox.hasRoom(mayUseReserve ? OutboxReserve.limit(limit) : limit, in: step)
     }
 
     private func checkRoom(in step: borrowing Step) throws {

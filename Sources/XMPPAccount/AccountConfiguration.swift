@@ -160,7 +160,7 @@ public struct AccountConfiguration: Sendable {
     /// How long the server is asked to keep a session after its stream broke, in whole seconds, what is beyond them cut
     /// off; nil or less than a second leaves it to the server.
     public var resumptionWindow: Duration?
-    /// What the account does beside keeping its stream: the same in every process that uses it. ``AccountModules/standard``
+    /// What the account does beside keeping its stream: the same in every process that uses it. `.standard` of `XMPPModules`
     /// is what a messenger needs.
     public var modules: [any AccountModule] = []
     /// The names of modules that the account was used with before and is not any more.

@@ -2,12 +2,11 @@ public import Handlers
 import IQTracker
 
 extension Account {
-    /// The tables of an account; pass them to ``/Handlers/HandlerStore`` together with the application's own.
-    public static let schemas: [Schema] =
-        [
-            PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, VCards.schema,
-            OwnPresenceTable.schema,
-        ] + AccountModules.all.compactMap { $0.schema }
+    /// The tables of an account without the modules of this library; pass them to ``/Handlers/HandlerStore`` together with
+    /// those of the program's own modules. `Account.schemas` of `XMPPModules` has both.
+    public static let coreSchemas: [Schema] = [
+        PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, OwnPresenceTable.schema,
+    ]
 
     private static let accountSchema = Schema(
         module: "xmpp-account",

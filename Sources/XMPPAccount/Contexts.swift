@@ -147,14 +147,14 @@ public struct MessageReceived: Sendable {
     }
 
     /// The archive that keeps it: the own account's, or the room's through which it came.
-    var archive: JID {
+    package var archive: JID {
         if case .archive(let archive, _, _) = source { return archive }
         let own = account.configuration.jid.bare
         return message.type == .groupchat ? message.from?.bare ?? own : own
     }
 
     /// The id under which ``archive`` keeps it, if it does.
-    var archiveID: ForeignText? {
+    package var archiveID: ForeignText? {
         if case .archive(_, let id, _) = source { return id }
         return message.stanzaID(by: archive).flatMap(\.token)
     }
@@ -246,7 +246,7 @@ extension Account: HandlerEnvironment {
     public var scope: HandlerScope { HandlerScope("account-\(id)") }
 
     /// The account as which a stored call is made again.
-    static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account {
+    package static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account {
         guard let account = environment as? Account else {
             throw HandlerError(
                 .missingInstance,

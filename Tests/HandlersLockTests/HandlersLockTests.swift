@@ -5,6 +5,7 @@ import PubSub
 import Testing
 import Upload
 import XMPPAccount
+import XMPPModules
 
 @testable import pushwake
 

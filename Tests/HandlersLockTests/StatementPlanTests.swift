@@ -6,6 +6,7 @@ import PubSub
 import Testing
 import Upload
 import XMPPAccount
+import XMPPModules
 
 @testable import pushwake
 
@@ -19,7 +20,7 @@ import XMPPAccount
         ]
     /// What people run by hand, and tests, may read all there is.
     private static let folders = [
-        "Handlers", "IQTracker", "XMPPAccount", "PubSub", "Omemo", "Upload", "pushwake/Client",
+        "Handlers", "IQTracker", "XMPPAccount", "XMPPModules", "PubSub", "Omemo", "Upload", "pushwake/Client",
     ]
 
     @Test(

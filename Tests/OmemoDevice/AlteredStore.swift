@@ -6,6 +6,7 @@ import Omemo
 import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Opens a store over and over, each time with one column altered, as bits that rotted or somebody's hand leave it.
 ///

@@ -16,6 +16,7 @@ import Handlers
 import Omemo
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Writes down what was said.
 struct Heard: Handler {

@@ -11,6 +11,7 @@ import Handlers
 import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Notes how publishing ended.
 struct Published: Handler {

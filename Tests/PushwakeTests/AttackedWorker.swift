@@ -4,6 +4,7 @@ import Handlers
 import TestSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 @testable import pushwake

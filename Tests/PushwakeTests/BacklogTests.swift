@@ -4,6 +4,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
+import XMPPModules
 import XMPPTestKit
 
 @testable import pushwake

@@ -6,6 +6,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 @testable import pushwake

@@ -8,6 +8,7 @@ import XMPPTestKit
 
 @testable import PubSub
 @testable import XMPPAccount
+@testable import XMPPModules
 @testable import XMPPTransport
 @testable import pushwake
 

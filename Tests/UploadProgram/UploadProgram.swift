@@ -11,6 +11,7 @@ import Handlers
 import Upload
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Notes how the upload ended.
 struct Ended: Handler {

@@ -6,6 +6,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// Databases that were put back from a backup, or copied, while the server remembers how the session went on.

@@ -8,6 +8,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// What others, or a program's own handlers, could do to bring an account to a stop.
 @Suite(.ownThread, .timeLimit(.minutes(2)))

@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// A server with its certificate, a peer on it, and accounts on one database in a fresh folder.

@@ -4,6 +4,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// What an account's runner does with handlers that cannot end where they are called.

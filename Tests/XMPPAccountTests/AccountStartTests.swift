@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// A program that starts before its server, its network or its account can be reached.

@@ -4,6 +4,7 @@ import Handlers
 import TestSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// The application of the account's tests: what its handlers do, they note in a table.
 ///

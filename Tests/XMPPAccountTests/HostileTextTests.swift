@@ -6,6 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Combining marks wherever a peer can write, through the whole inbound step of an account with all modules.
 ///

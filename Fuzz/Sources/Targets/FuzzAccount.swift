@@ -5,6 +5,7 @@ import Dispatch
 import PubSub
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// An account without a stream, whose inbound step is fed by hand.
 ///

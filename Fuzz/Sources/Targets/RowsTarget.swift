@@ -5,6 +5,7 @@ import Glibc
 @testable import Omemo
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 @testable import pushwake
 
 extension FuzzTarget {

@@ -1,4 +1,5 @@
 @testable import XMPPAccount
+@testable import XMPPModules
 @testable import XMPPTransport
 import XMPPCore
 

@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 extension OmemoService {
     /// How many empty messages one step sends.

@@ -1,6 +1,7 @@
 public import Handlers
 import XMPPAccount
 public import XMPPCore
+import XMPPModules
 
 /// Who reads what is said in a room.
 extension OmemoService {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 public import Handlers
 public import XMPPAccount
+import XMPPModules
 import XMPPTransport
 public import XMPPCore
 

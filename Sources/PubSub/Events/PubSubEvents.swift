@@ -10,6 +10,7 @@
 public import Handlers
 public import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Takes the events of nodes and calls the standing handlers that
 /// ``PubSubService/listen(to:of:as:_:)-(String,_,_,_)`` has stored.

@@ -19,7 +19,11 @@ extension InboundStep {
         // 1. Count.
         guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)
-        try account.archive.noteUnread(refused.root, in: step)
+        let account = account
+        try account.showModules(in: step) { module in
+            try module.receive(unreadable: refused.root, for: account, in: step)
+            return false
+        }
         if let reply = refused.reply {
             // 4. RFC 6120 section 8.2.3: every request is answered.
             try account.reply(reply, in: step)

@@ -1,4 +1,4 @@
-import Handlers
+package import Handlers
 import IQTracker
 import XMPPCore
 
@@ -360,7 +360,7 @@ struct InboundStep {
 
 extension Step {
     /// Whether a handler has not ended yet: one that ran before it in the same step may have ended it.
-    func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
+    package func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
 }
 
 /// Why a stream must end.

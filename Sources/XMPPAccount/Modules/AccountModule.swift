@@ -30,7 +30,7 @@ public protocol AccountModule: Sendable {
     static var dependencies: [any AccountModule.Type] { get }
     /// Whether it begins before the account's presence makes the server send what waits.
     static var beginsBeforePresence: Bool { get }
-    /// Its tables and its durable handlers; pass them to the store beside ``Account/schemas``.
+    /// Its tables and its durable handlers; pass them to the store beside ``Account/coreSchemas``.
     static var schema: Schema? { get }
 
     /// What others may learn that this account understands (XEP-0030 section 3.1).
@@ -45,7 +45,7 @@ public protocol AccountModule: Sendable {
     ///   - account: The account.
     ///   - step: The step to read in.
     /// - Returns: Namespaces; those of all modules together are what disco says.
-    /// - Throws: Any error; the presence then goes without capabilities, and ``DiscoModule`` is told as failed.
+    /// - Throws: Any error; the presence then goes without capabilities, and the module that asked is reported as failed.
     func features(of account: Account, in step: borrowing Step) throws -> Set<String>
 
     /// Forgets what the end of a stream or of a session has made untrue.
@@ -97,6 +97,15 @@ public protocol AccountModule: Sendable {
     ///   - step: The step that counts it.
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws
+
+    /// Looks at what is left of a stanza that could not be read, and was counted.
+    ///
+    /// - Parameters:
+    ///   - root: The stanza's own name and attributes, without contents.
+    ///   - account: The account that received it.
+    ///   - step: The step that counts it.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
+    func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws
 
     /// Answers a request of somebody else's.
     ///
@@ -278,6 +287,7 @@ extension AccountModule {
     ) throws -> UnwrappedMessage { .untouched }
     public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool { false }
     public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {}
+    public func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {}
     public func answer(
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? { nil }

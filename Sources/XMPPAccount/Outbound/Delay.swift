@@ -1,13 +1,13 @@
 import XMPPCore
 
 /// The stamp of a stanza that is sent again (XEP-0203).
-enum Delay {
+package enum Delay {
     private static let marker = Array("<delay xmlns='\(Namespaces.delay)'".utf8)
 
     /// Adds `<delay/>` as the last child of a serialized stanza that has none of ours yet.
     ///
     /// The bytes are our own serializer's, so the stanza ends in its end tag or in `/>`.
-    static func stamped(_ xml: [UInt8], milliseconds: Int64) -> [UInt8] {
+    package static func stamped(_ xml: [UInt8], milliseconds: Int64) -> [UInt8] {
         guard !contains(xml, marker) else { return xml }
         let delay = marker + Array(" stamp='\(DateTime.text(milliseconds))'/>".utf8)
         if xml.suffix(2) == Array("/>".utf8)[...] {

@@ -1,4 +1,4 @@
-import Handlers
+package import Handlers
 import XMPPCore
 
 /// The stanzas that an account has to send, one row each, in order.
@@ -175,7 +175,8 @@ extension Step {
     /// Whether a table holds fewer than `limit` rows of an account.
     ///
     /// Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-    func holdsFewer(than limit: Int, in table: String, of account: Int64) throws(HandlerError) -> Bool {
+    package func holdsFewer(than limit: Int, in table: String, of account: Int64) throws(HandlerError) -> Bool
+    {
         let span =
             try first(
                 """

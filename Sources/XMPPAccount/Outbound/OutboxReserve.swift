@@ -3,7 +3,7 @@
 /// A session that begins with an outbox that the program has filled would else begin without roster, copies and archives,
 /// and nobody would ask again. Answers to requests get it, too: an answer to the server keeps the stream open. What else others
 /// cause, such as receipts, does not.
-enum OutboxReserve {
+package enum OutboxReserve {
     /// How many stanzas more than ``AccountConfiguration/maximumOutbox`` may wait.
     static let size = 1000
 
@@ -14,7 +14,7 @@ enum OutboxReserve {
         isOpen && maximum < .max - size ? maximum + size : maximum
     }
 
-    static func opened<Result>(_ body: () throws -> Result) rethrows -> Result {
+    package static func opened<Result>(_ body: () throws -> Result) rethrows -> Result {
         try $isOpen.withValue(true, operation: body)
     }
 }

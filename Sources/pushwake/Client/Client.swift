@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
+import XMPPModules
 import XMPPTransport
 import XMPPCore
 

@@ -3,6 +3,7 @@ import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake join ROOM`: shows what is said in a room and says there what is typed, line by line.
 struct JoinCommand {

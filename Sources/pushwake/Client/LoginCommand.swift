@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake login`: whether the account can log in, and what its server offers.
 struct LoginCommand {

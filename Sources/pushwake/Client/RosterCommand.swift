@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake roster`: shows the contacts, or changes them.
 struct RosterCommand {

@@ -1,6 +1,7 @@
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake send TO TEXT`: sends a message and waits until the server has it, or the recipient.
 struct SendCommand {

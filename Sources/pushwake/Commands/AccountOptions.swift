@@ -5,6 +5,7 @@ import Handlers
 import PubSub
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Which account and which server, for every command that connects.
 struct ConnectionOptions {

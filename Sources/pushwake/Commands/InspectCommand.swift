@@ -2,6 +2,7 @@ import FoundationEssentials
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake inspect`: what a store holds, and the repair of handlers that were set aside.
 ///

@@ -4,6 +4,7 @@ import PubSub
 import Synchronization
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake main`: the main program of the simulation.
 ///

@@ -1,5 +1,6 @@
 import Handlers
 import XMPPAccount
+import XMPPModules
 
 /// Writes down inside the store when each handler was bound and ended, and under which owner.
 ///

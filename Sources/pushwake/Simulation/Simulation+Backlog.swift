@@ -1,6 +1,7 @@
 import Glibc
 import Handlers
 import XMPPAccount
+import XMPPModules
 
 // A worker that finds much: messages and answers that came while nobody was there, in a store full of requests that wait.
 extension Simulation {

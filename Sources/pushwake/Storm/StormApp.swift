@@ -2,6 +2,7 @@ import HandlerMacrosSupport
 import Handlers
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// The program that stands the storm: it writes down every message that comes, and what became of its own.
 ///

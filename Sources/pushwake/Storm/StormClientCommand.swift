@@ -3,6 +3,7 @@ import Handlers
 import Synchronization
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// `pushwake storm-client`: logs in after a long absence and stands what comes, while its user goes on writing.
 struct StormClientCommand {

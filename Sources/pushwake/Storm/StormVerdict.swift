@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Handlers
 import XMPPAccount
+import XMPPModules
 
 /// What came of a storm, counted in the store.
 struct StormVerdict: Codable {

@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// Accounts of one test on a real server, devices of ours in them, and peers in Python.

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// A device of ours on a server.
 final class Ours: Sendable {

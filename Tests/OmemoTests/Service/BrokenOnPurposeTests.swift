@@ -6,6 +6,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// What servers and peers do wrong, by accident or on purpose.
 @Suite(.ownThread) struct BrokenOnPurposeTests {

@@ -3,6 +3,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 
 /// Whole conversations between devices, through a server in memory.
 @Suite(.ownThread) struct ConversationTests {

@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// What others say in a name or under a number that is not theirs, and what comes back as an error.
 @Suite(.ownThread) struct ForgedTests {

@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// A store that an older version left, filled by somebody who makes devices and skipped messages up.
 @Suite(.ownThread, .timeLimit(.minutes(5))) struct OmemoOldStoreTests {

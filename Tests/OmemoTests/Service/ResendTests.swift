@@ -6,6 +6,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// What is sent again is what was sent: no ratchet moves, and nobody could tell two ciphertexts of one message.

@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// Ratchets that somebody else has moved on: a part of a step that was undone, or another process with the same store.
 @Suite(.ownThread) struct StaleRatchetTests {

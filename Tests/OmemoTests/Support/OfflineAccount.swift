@@ -5,6 +5,7 @@ import Synchronization
 import TestSupport
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// An account without a stream, whose inbound step is fed by hand, with a wall clock that is set by hand.
 final class OfflineAccount {

@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// Romeo and Juliet, both ours, on a scripted server with PEP, whose log holds every stanza.

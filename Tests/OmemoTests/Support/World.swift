@@ -6,6 +6,7 @@ import TestSupport
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// The users of most tests.
 let juliet = "juliet@capulet.lit"

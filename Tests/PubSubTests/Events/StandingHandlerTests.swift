@@ -5,6 +5,7 @@ import XMPPCore
 
 @testable import PubSub
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Standing handlers of nodes: who is called, with what, and once.
 @Suite(.ownThread) struct StandingHandlerTests {

@@ -4,6 +4,7 @@ import PubSub
 import TestSupport
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// An account without a stream, whose inbound step is fed by hand: what a server would send, without a server.
 final class OfflineAccount {

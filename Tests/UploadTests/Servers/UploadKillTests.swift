@@ -5,6 +5,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 @testable import Upload

@@ -6,6 +6,7 @@ import XMPPCore
 @testable import IQTracker
 @testable import Upload
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Notes how uploads ended, and fails as often as it is told first.
 struct Noted: Handler {

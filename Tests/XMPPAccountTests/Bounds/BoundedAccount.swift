@@ -2,6 +2,7 @@ import CSQLite
 @testable import Handlers
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// An account without a stream, on a store at a path, that takes in what a test gives it.
 struct BoundedAccount {

@@ -5,6 +5,7 @@ import Testing
 import XMPPCore
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Everything that others can fill is filled some times over, each in a process of its own.
 @Suite(.ownThread, .timeLimit(.minutes(10))) struct BoundsTests {

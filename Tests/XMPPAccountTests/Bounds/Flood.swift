@@ -1,6 +1,7 @@
 import Handlers
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// What others send until a table is full, and ten times as much.
 enum Flood: String, CaseIterable, Codable {

@@ -6,6 +6,7 @@ import Testing
 import XMPPCore
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Stores of older versions, filled far beyond the bounds of today, in processes of their own: their peak of memory counts.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10))) struct OldStoreTests {

@@ -6,6 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Marks of handled messages go when no copy can come any more, and not before.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ForgettingTests {

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Messages that are handled later and stand in an archive: until they are marked, they come again.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ArchiveDeferredTests {

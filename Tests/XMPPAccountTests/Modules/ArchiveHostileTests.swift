@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Archives that lie, stand still or are busy: catching up ends, says why, and loses nothing.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ArchiveHostileTests {

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Catching up with archives: each message once, in order, from where it was left.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ArchiveTests {

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// What becomes of messages that were sent, and receipts for those that come.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ChatTests {

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// What entities say of themselves.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct DiscoTests {

@@ -7,6 +7,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// What was sent from here and comes back, and what only looks like that.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct EchoTests {

@@ -6,6 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// One message of an archive's page, one copy, one message of a room's history, one contact: each that cannot be read costs
 /// itself, and the rest of what it came with is taken in.

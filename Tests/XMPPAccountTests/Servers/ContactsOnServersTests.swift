@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// An independent client that is a contact; see contacts_peer.py.

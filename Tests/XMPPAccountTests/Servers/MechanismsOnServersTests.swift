@@ -4,6 +4,7 @@ import TestSupport
 import TestThreads
 import Testing
 @testable import XMPPAccount
+@testable import XMPPModules
 @testable import XMPPTransport
 import XMPPCore
 import XMPPTestKit

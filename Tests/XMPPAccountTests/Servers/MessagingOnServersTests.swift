@@ -6,6 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 extension RealServerTests {
     /// Messages, receipts, copies, archives and what clients say of themselves, with an independent messenger.

@@ -3,6 +3,7 @@ import PubSub
 import TestSupport
 @testable import XMPPAccount
 import XMPPCore
+@testable import XMPPModules
 
 /// An account without a stream that takes events, fed by hand.
 final class EventAccount {

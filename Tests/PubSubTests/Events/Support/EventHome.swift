@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// An account of ours on a real server and a contact of it, a client that shares no code with us; see pep_peer.py.

@@ -7,6 +7,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// A scripted server and an account of events on it; every account made here is another process of the same one.

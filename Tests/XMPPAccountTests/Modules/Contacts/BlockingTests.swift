@@ -4,6 +4,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// Blocked addresses: fetched, pushed, changed.

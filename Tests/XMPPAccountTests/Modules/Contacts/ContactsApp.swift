@@ -2,6 +2,7 @@ import Handlers
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// The application of the tests of roster, blocking, push and vCards: its handlers note what they are called with.

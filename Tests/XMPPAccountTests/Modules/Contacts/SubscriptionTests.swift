@@ -4,6 +4,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// Subscriptions in both directions, and what is made of presence.

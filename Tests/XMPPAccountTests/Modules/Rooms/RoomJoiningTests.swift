@@ -4,6 +4,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// How an account gets into a room, and that it is told once.

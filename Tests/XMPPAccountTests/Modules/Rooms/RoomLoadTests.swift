@@ -6,6 +6,7 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
+@testable import XMPPModules
 
 /// Rooms while more is to be sent than there is room for, and messages of rooms that are handled later.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct RoomLoadTests {

@@ -1,6 +1,7 @@
 import TestSupport
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// An independent client in rooms; see rooms_peer.py.

@@ -4,6 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import XMPPModules
 import XMPPTestKit
 
 /// A room inside the scripted server: what it answers is up to the test.

@@ -1,0 +1,174 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// The archives that an account catches up with; see ``ArchiveModule``.
+///
+/// A value that refers to its account; make one whenever it is needed, through `Account.archive`.
+///
+/// ```swift
+/// try await account.perform { step in
+///     try account.archive.fetch(with: juliet, .end, limit: 20, then: History.shown(), in: step)
+/// }
+/// ```
+public struct Archive: Sendable {
+    let account: Account
+
+    private var table: ArchiveTable { ArchiveTable(account: account.id) }
+
+    // MARK: Catching up
+
+    /// Fetches what an archive holds and this account has not seen. What is under way is not begun again.
+    ///
+    /// The account's own archive is caught up with in every new session without being asked; this is for rooms.
+    ///
+    /// - Parameters:
+    ///   - archive: The account's bare address, or a room's.
+    ///   - since: Where to begin when nothing was ever fetched from it, in milliseconds since 1970; nil for what the
+    ///     module was made with.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
+    public func catchUp(_ archive: JID, since: Int64? = nil, in step: borrowing Step) throws {
+        let module: ArchiveModule = try account.module()
+        let now = step.now
+        let earliest = since ?? module.history.map { max(0, now - $0.milliseconds) }
+        try table.enqueue(archive.bare, since: earliest, in: step)
+        try askNext(in: step)
+    }
+
+    /// How far the catch-ups are: one of each archive that was ever asked.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: One for each archive.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func progress(in step: borrowing Step) throws -> [ArchiveProgress] {
+        try table.progress(of: nil, in: step)
+    }
+
+    /// Forgets an archive and how far it was fetched, such as that of a room that was left for good.
+    ///
+    /// - Parameters:
+    ///   - archive: The account's bare address, or a room's.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func forget(_ archive: JID, in step: borrowing Step) throws {
+        try table.remove(archive.bare, in: step)
+    }
+
+    // MARK: Looking back
+
+    /// Asks for one page of an archive, such as for scrolling back. What it brings comes to listeners like everything
+    /// out of
+    /// an archive, and does not count for catching up.
+    ///
+    /// - Parameters:
+    ///   - archive: The account's bare address, or a room's; nil for the account's.
+    ///   - peer: Only what was said with this address; nil for everything.
+    ///   - position: Which page.
+    ///   - limit: How many messages at most; 1 to 250.
+    ///   - then: Called behind the last message of the page.
+    ///   - orElse: Called with the reason when the page can never come.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: XEP-0313 section 4.1, XEP-0059 section 2.3.
+    public func fetch(
+        of archive: JID? = nil, with peer: JID? = nil, _ position: ResultPage.Position = .end,
+        limit: Int = 50,
+        then: Durable<ArchivePage>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
+    ) throws {
+        let _: ArchiveModule = try account.module()
+        let archive = archive?.bare ?? own
+        let form = peer.map { [DataForm.Field("with", $0.description)] } ?? []
+        try ask(
+            archive, form, ResultPage.request(position, limit: min(max(1, limit), 250)), isCatchUp: false,
+            in: step
+        ) { query in
+            try ArchiveHistoryFetched(archive: archive, query: query, then: then.orElse(orElse)).durable
+        }
+    }
+
+    // MARK: Inside
+
+    /// Whether something was fetched from an archive and it has not refused since.
+    func isInUse(_ archive: JID, in step: borrowing Step) throws -> Bool {
+        guard account.moduleIfPresent(ArchiveModule.self) != nil else { return false }
+        return try table.isInUse(archive, in: step)
+    }
+
+    private var own: JID { account.configuration.jid.bare }
+
+    /// A message came that could not be read, perhaps out of an archive that is being fetched.
+    func noteUnread(_ stanza: Element, in step: borrowing Step) throws {
+        guard stanza.name == "message" else { return }
+        guard let sender = stanza["from"] else { return try table.noteUnread(in: own, in: step) }
+        if let archive = try? JID(sender) { try table.noteUnread(in: archive, in: step) }
+    }
+
+    /// Asks for the next page of those archives whose turn has come.
+    func askNext(in step: borrowing Step) throws {
+        let module: ArchiveModule = try account.module()
+        for archive in try table.waiting(own: own, limit: module.concurrency, in: step) {
+            try askPage(of: archive, module.pageSize, in: step)
+        }
+    }
+
+    /// Asks for the page behind what was fetched.
+    func askPage(of archive: JID, _ pageSize: Int, in step: borrowing Step) throws {
+        let place = try table.place(in: archive, in: step)
+        var form: [DataForm.Field] = []
+        // Where an id says from where on, a time would only exclude what belongs behind it.
+        if place.lastID == nil, let since = place.since { form.append(.init("start", DateTime.text(since))) }
+        let page = ResultPage.request(place.lastID.map { .after($0) } ?? .start, limit: pageSize)
+        try ask(archive, form, page, isCatchUp: true, in: step) { query in
+            try ArchivePageFetched(archive: archive, query: query).durable
+        }
+        try table.set(archive, .fetching, in: step)
+    }
+
+    @discardableResult
+    private func ask(
+        _ archive: JID, _ fields: [DataForm.Field], _ page: Element, isCatchUp: Bool, in step: borrowing Step,
+        then: (String) throws -> Durable<IQReply>
+    ) throws -> String {
+        let query = String(StanzaID.random().prefix(16))
+        let form = DataForm(.submit, type: Namespaces.mam, fields).element
+        let payload = Element(
+            "query", namespace: Namespaces.mam, attributes: ["queryid": query],
+            children: fields.isEmpty ? [page] : [form, page])
+        try table.add(query, of: archive, isCatchUp: isCatchUp, in: step)
+        try account.send(
+            IQ(type: .set, to: archive == own ? nil : archive, id: StanzaID.random(), payload: payload),
+            then: then(query), in: step)
+        return query
+    }
+}
+
+/// The context of a handler that waits for a page of an archive; see
+/// ``Archive/fetch(of:with:_:limit:then:orElse:in:)``.
+///
+/// ```swift
+/// @Handler("history.shown")
+/// static func shown(_ call: borrowing Call<ArchivePage>) throws {
+///     guard case .page(let isLast, let page) = call.outcome, !isLast, let first = page.first else { return }
+///     try call.account.archive.fetch(.before(first), then: History.shown(), in: call.step)
+/// }
+/// ```
+public struct ArchivePage: Sendable {
+    /// How it ended.
+    public enum Outcome: Hashable, Sendable {
+        /// The messages came; whether there are more in the direction that was asked for, and the page's ends.
+        case page(isLast: Bool, ResultPage)
+        /// The server refuses, or does not know the place.
+        case error(StanzaError)
+        /// No answer came in time.
+        case timeout
+    }
+
+    /// The account that asked.
+    public let account: Account
+    /// Whose archive it is.
+    public let archive: JID
+    /// How it ended.
+    public let outcome: Outcome
+}

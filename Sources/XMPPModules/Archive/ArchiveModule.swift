@@ -1,0 +1,165 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+// Catching up with what was archived while nobody was connected:
+//
+//     begin session ─▶ waiting ─▶ page after the stored id ─▶ result, result, … ─▶ fin ─▶ next page … ─▶ complete
+//                        ▲                                     each moves the id on, in the step that takes it in
+//                        └── lost session, no answer: from the id that is stored by then
+//
+// After a resumption nothing is asked again: the answer comes, or the server sends it once more.
+
+/// Fetches what an archive holds and this account has not seen, in pages, from a stored place on.
+///
+/// Messages come to listeners as ordinary ones whose ``/XMPPAccount/MessageReceived/source`` is `archive`, in the order of the
+/// archive,
+/// each once: what came live, or came before, is recognized. Memory stays within some pages, whatever waits.
+///
+/// ```swift
+/// configuration.modules = [ArchiveModule(history: .seconds(7 * 86_400))]
+/// ```
+///
+/// Source: XEP-0313, XEP-0059.
+public struct ArchiveModule: AccountModule {
+    public static let name = "archive"
+    public static var schema: Schema? { ArchiveTable.schema }
+
+    /// How many messages are asked for at once, 1 to 250; servers may send fewer.
+    public let pageSize: Int
+    /// How far back the first catch-up of an archive goes; nil for everything that is there.
+    public let history: Duration?
+    /// How many archives are fetched from at the same time, 1 or more; the account's own comes first.
+    public let concurrency: Int
+
+    /// Makes the module.
+    ///
+    /// - Parameters:
+    ///   - pageSize: How many messages are asked for at once, 1 to 250; what is beyond is cut off.
+    ///   - history: How far back the first catch-up of an archive goes; nil for everything that is there.
+    ///   - concurrency: How many archives are fetched from at the same time, 1 or more.
+    public init(pageSize: Int = 250, history: Duration? = .seconds(14 * 86400), concurrency: Int = 2) {
+        self.pageSize = min(max(1, pageSize), 250)
+        self.history = history
+        self.concurrency = max(1, concurrency)
+    }
+
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try ArchiveTable(account: account.id).forgetQueries(in: step)
+    }
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try account.archive.catchUp(account.configuration.jid.bare, in: step)
+    }
+
+    public func unwrap(
+        _ message: Message, for account: Account, in step: borrowing Step
+    ) throws -> UnwrappedMessage {
+        guard let result = message.element.child("result", Namespaces.mam) else { return .untouched }
+        let own = account.configuration.jid
+        let archive = message.from ?? own
+        let table = ArchiveTable(account: account.id)
+        let forwarded = result.child("forwarded", Namespaces.forward)
+        let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
+            DateTime.milliseconds($0)
+        }
+        // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
+        guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
+            try table.advance(archive, by: query, to: id, at: storedAt, in: step)
+                || table.isUnderWay(query, of: archive, in: step)
+                // One that is not handled yet comes once more with a resumed stream, when its query may be over.
+                || account.isDeferred(id, of: archive, in: step)
+        else { return .refused("an archived message that was not asked for") }
+        guard let inner = forwarded?.child("message", Namespaces.client),
+            let kept = try? Message(element: inner)
+        else { return .refused("an archived message that cannot be read") }
+        // A room's archive holds what was said there and nothing else.
+        guard archive == own || kept.from?.bare == archive else {
+            return .refused("an archived message from elsewhere in the archive of \(archive)")
+        }
+        let now = step.now
+        return .message(kept, .archive(archive, id: id, storedAt: storedAt ?? now))
+    }
+
+    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        if case .archive = message.source { return false }
+        guard let id = message.archiveID else { return false }
+        try ArchiveTable(account: message.account.id).noteLive(message.archive, id, in: step)
+        return false
+    }
+
+    public func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {
+        try account.archive.noteUnread(root, in: step)
+    }
+
+    // MARK: What must arrive again, and be recognized
+
+    /// Servers leave messages to archives: a lost one is fetched from there.
+    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+        var time = step.now
+        if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
+        try ArchiveTable(account: message.account.id).keepPlace(
+            in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
+    }
+
+    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+        let table = ArchiveTable(account: account.id)
+        if isLost { try table.goBack(in: step) } else { try table.releasePlaces(in: step) }
+    }
+
+    /// An archive sends duplicates from its last known place on.
+    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+        let table = ArchiveTable(account: account.id)
+        let own = account.configuration.jid
+        var needed = NeededMarks(
+            areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
+        if try account.archive.isInUse(own, in: step) {
+            needed.since = try table.lastTime(in: own, in: step).map { $0 - 2 * ArchiveTable.overlap }
+        }
+        return needed
+    }
+}
+
+/// How far the catch-up with an archive is.
+///
+/// ```swift
+/// for await progress in account.events(of: ArchiveProgress.self) where progress.state == .complete {
+///     print("\(progress.received) messages came out of \(progress.archive)")
+/// }
+/// ```
+public struct ArchiveProgress: ModuleEvent, Hashable {
+    /// What becomes of a catch-up.
+    public enum State: Int64, Hashable, Sendable {
+        /// Everything was fetched.
+        case complete = 0
+        /// It waits for its turn, or to be tried again.
+        case waiting = 1
+        /// A page is on its way.
+        case fetching = 2
+        /// The server refuses; see ``ArchiveProgress/failure``. It is tried again in the next session.
+        case failed = 3
+        /// It is a room's, and the room was not joined in this session yet.
+        case paused = 4
+    }
+
+    /// The ``failure`` of an archive that sends the same pages for ever, or pages that bring nothing.
+    public static let standsStill = "stands-still"
+
+    /// Whose archive: the account's bare address, or a room's.
+    public var archive: JID
+    /// What becomes of it.
+    public var state: State
+    /// How many messages came in this catch-up.
+    public var received: Int
+    /// How many there are to come in all, if the server says so. It may be an estimate.
+    public var total: Int?
+    /// Why it failed: the condition of the error, or ``standsStill``.
+    public var failure: ForeignText?
+}
+
+extension Account {
+    /// The archives of this account and of its rooms.
+    public var archive: Archive { Archive(account: self) }
+}

@@ -1,0 +1,26 @@
+public import XMPPAccount
+import XMPPCore
+
+extension ArchiveProgress: LoggedEvent {
+    package static let module = AccountLog.Module.archive
+
+    package var level: AccountLog.Level {
+        switch state {
+        case .failed: .warning
+        case .complete: .info
+        case .waiting, .fetching, .paused: .verbose
+        }
+    }
+
+    /// How far it is, in one sentence.
+    public var description: String {
+        let count = total.map { "\(received) of about \($0)" } ?? "\(received)"
+        return switch state {
+        case .complete: "caught up with the archive of \(archive): \(count) messages"
+        case .failed: "the catch-up with the archive of \(archive) failed: \(failure ?? "no reason given")"
+        case .waiting: "the catch-up with the archive of \(archive) waits behind \(count) messages"
+        case .fetching: "the catch-up with the archive of \(archive) goes on behind \(count) messages"
+        case .paused: "the catch-up with the archive of \(archive) waits for the room"
+        }
+    }
+}

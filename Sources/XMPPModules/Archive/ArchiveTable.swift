@@ -1,0 +1,337 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// How far each archive was fetched, and the queries that are under way.
+struct ArchiveTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-archive",
+        migrations: [
+            """
+            -- `last_id` is the newest message that was fetched, or came while everything was fetched; `live_id` the newest
+            -- that came beside a catch-up. `last_at` and `since` in milliseconds since 1970. `state` is an
+            -- ArchiveProgress.State.
+            CREATE TABLE archive(
+                account INTEGER NOT NULL,
+                jid TEXT NOT NULL,
+                last_id TEXT,
+                last_at INTEGER,
+                since INTEGER,
+                live_id TEXT,
+                state INTEGER NOT NULL DEFAULT 0,
+                received INTEGER NOT NULL DEFAULT 0,
+                total INTEGER,
+                failure TEXT,
+                failures INTEGER NOT NULL DEFAULT 0,
+                PRIMARY KEY(account, jid)) WITHOUT ROWID;
+            CREATE TABLE archive_query(
+                account INTEGER NOT NULL,
+                query TEXT NOT NULL,
+                jid TEXT NOT NULL,
+                catch_up INTEGER NOT NULL,
+                PRIMARY KEY(account, query)) WITHOUT ROWID;
+            """,
+            """
+            -- `held` while it waits for a better time. `pages` of this catch-up, and `checkpoint`, a place that it was at: an
+            -- archive that comes back to it goes round in circles.
+            ALTER TABLE archive ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE archive ADD COLUMN pages INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE archive ADD COLUMN checkpoint TEXT;
+            """,
+            """
+            -- `prior_id` is the place before the last message moved it; `kept_id` the place before the first message that is
+            -- not handled yet, '' for the beginning, and `kept_at` the time of that message: a lost session goes back to it.
+            ALTER TABLE archive ADD COLUMN prior_id TEXT;
+            ALTER TABLE archive ADD COLUMN kept_id TEXT;
+            ALTER TABLE archive ADD COLUMN kept_at INTEGER;
+            """,
+            """
+            -- How many messages of the page that is under way could not be read: the page's end then moves the place.
+            ALTER TABLE archive ADD COLUMN unread INTEGER NOT NULL DEFAULT 0;
+            """,
+        ], handlers: [ArchivePageFetched.self, ArchiveRetry.self, ArchiveHistoryFetched.self])
+
+    // MARK: Queries
+
+    func add(_ query: String, of archive: JID, isCatchUp: Bool, in step: borrowing Step) throws(HandlerError)
+    {
+        try step.execute(
+            "INSERT INTO archive_query(account, query, jid, catch_up) VALUES (?, ?, ?, ?)", account, query,
+            archive.description, isCatchUp)
+    }
+
+    /// Whether an archive was asked for that.
+    func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
+        throws(HandlerError) -> Bool
+    {
+        try step.first(
+            "SELECT 1 FROM archive_query WHERE account = ? AND query = ? AND jid = ?", account, query,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
+    /// - Returns: False when it is not under way any more.
+    func remove(_ query: String, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute("DELETE FROM archive_query WHERE account = ? AND query = ?", account, query) == 1
+    }
+
+    /// Their session is gone, and with it the answers. What was still to be fetched is asked for when the catch-up with
+    /// that archive begins in the next one.
+    func forgetQueries(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM archive_query WHERE account = ?", account)
+        // What comes live from now on says nothing about what came before. A failure is remembered until the archive is
+        // asked again: rooms are asked for their history instead.
+        try step.execute(
+            "UPDATE archive SET state = 4, live_id = NULL, failures = 0, held = 0 WHERE account = ?", account)
+    }
+
+    // MARK: The place in an archive
+
+    struct Place {
+        var lastID: ForeignText?
+        var lastAt: Int64?
+        var since: Int64?
+    }
+
+    func place(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Place {
+        try step.first(
+            "SELECT last_id, last_at, since FROM archive WHERE account = ? AND jid = ?", account,
+            archive.description
+        ) { (row) throws(HandlerError) in
+            Place(
+                lastID: row.optionalForeignText(0), lastAt: row.optionalQuantity(1),
+                since: row.optionalQuantity(2))
+        } ?? Place()
+    }
+
+    /// Moves the place on, if that catch-up is under way: asked and written in one, as it is done for each message.
+    ///
+    /// - Returns: False when that query is not under way, or fetches for another reason.
+    func advance(
+        _ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step
+    )
+        throws(HandlerError) -> Bool
+    {
+        // Nobody's word is taken for a time that has not come.
+        try step.execute(
+            """
+            UPDATE archive SET prior_id = last_id, last_id = ?1,
+                last_at = max(min(ifnull(?2, 0), ?3), ifnull(last_at, 0)),
+                received = received + 1
+            WHERE account = ?4 AND jid = ?5
+                AND (SELECT jid = ?5 AND catch_up FROM archive_query WHERE account = ?4 AND query = ?6)
+            """, id, time, step.now, account, archive.description, query) == 1
+    }
+
+    /// A message came out of the archive whose id there could not be read.
+    func noteUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET unread = unread + 1 WHERE account = ? AND jid = ? AND state = 2", account,
+            archive.description)
+    }
+
+    /// A page ended with that message, which may have been one that could not be read: the next page begins behind it.
+    func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET prior_id = CASE last_id WHEN ?1 THEN prior_id ELSE last_id END, last_id = ?1, unread = 0
+            WHERE account = ?2 AND jid = ?3 AND unread > 0
+            """, last, account, archive.description)
+    }
+
+    /// A message came live. While a catch-up is under way there may be older ones that did not come yet.
+    func noteLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
+                last_at = CASE state WHEN 0 THEN ?2 ELSE last_at END,
+                live_id = CASE state WHEN 0 THEN NULL ELSE ?1 END
+            WHERE account = ?3 AND jid = ?4
+            """, id, step.now, account, archive.description)
+    }
+
+    /// The server does not know the place any more: what is fetched from now on is found by its time.
+    func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET last_id = NULL, since = ifnull(last_at - ?, since), pages = 0, checkpoint = NULL
+            WHERE account = ? AND jid = ?
+            """, Self.overlap, account, archive.description)
+    }
+
+    /// How far before the last message an archive is asked to begin where only its time is known, in milliseconds: its clock
+    /// and ours may differ by so much. What comes a second time is recognized.
+    static let overlap: Int64 = 60_000
+
+    // MARK: Messages that are handled later
+
+    /// The message that has just come is not handled yet.
+    ///
+    /// - Parameters:
+    ///   - isNamed: Whether it has an id in the archive, and so has moved the place.
+    ///   - time: When it was stored, in milliseconds since 1970.
+    func keepPlace(in archive: JID, isNamed: Bool, at time: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
+        try step.execute(
+            """
+            UPDATE archive SET kept_id = ifnull(kept_id, ifnull(CASE WHEN ? THEN prior_id ELSE last_id END, '')),
+                kept_at = min(ifnull(kept_at, ?2), ?2)
+            WHERE account = ? AND jid = ?
+            """, isNamed, time, account, archive.description)
+    }
+
+    func keepsPlace(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM archive WHERE account = ? AND kept_id IS NOT NULL LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// Every message is handled.
+    func releasePlaces(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET kept_id = NULL, kept_at = NULL WHERE account = ? AND kept_id IS NOT NULL",
+            account)
+    }
+
+    /// The session is lost: what was not handled is fetched once more.
+    func goBack(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET last_id = nullif(kept_id, ''), last_at = min(last_at, kept_at), prior_id = NULL,
+                kept_id = NULL, kept_at = NULL
+            WHERE account = ? AND kept_id IS NOT NULL
+            """, account)
+    }
+
+    /// When the newest message was sent that is known of an archive, in milliseconds since 1970.
+    func lastTime(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first(
+            "SELECT last_at FROM archive WHERE account = ? AND jid = ? AND last_at IS NOT NULL", account,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) }
+    }
+
+    // MARK: States
+
+    /// Lets an archive wait for its turn. A new one begins at `since`.
+    func enqueue(_ archive: JID, since: Int64?, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, 1)
+            ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL,
+                failures = 0, held = 0, pages = 0, checkpoint = last_id
+            WHERE state IN (0, 3, 4)
+            """, account, archive.description, since)
+    }
+
+    func set(
+        _ archive: JID, _ state: ArchiveProgress.State, failure: ForeignText? = nil, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET state = ?, failure = ? WHERE account = ? AND jid = ?", state.rawValue,
+            failure,
+            account, archive.description)
+    }
+
+    /// Notes the end of a page that is not the last one.
+    ///
+    /// - Parameter total: How many messages there were to come from this page on, if that is known.
+    /// - Returns: False when the place was at hand before: the page brought nothing, or the archive goes round in circles. A
+    ///   place is kept for as many pages as came before it (Brent's method), so any circle is noticed, in little memory.
+    func turnPage(_ archive: JID, total: Int?, in step: borrowing Step) throws(HandlerError) -> Bool {
+        // Counted from the place that was asked for on, so the first page tells what there is to come.
+        let row = try step.first(
+            """
+            UPDATE archive SET pages = pages + 1, total = ifnull(total, ?), failures = 0
+            WHERE account = ? AND jid = ? RETURNING pages, last_id IS checkpoint
+            """, total, account, archive.description
+        ) { (row) throws(HandlerError) in (pages: row.quantity(0), isBack: row.integer(1) != 0) }
+        guard let row, !row.isBack else { return false }
+        if row.pages & (row.pages - 1) == 0 {
+            try step.execute(
+                "UPDATE archive SET checkpoint = last_id WHERE account = ? AND jid = ?", account,
+                archive.description)
+        }
+        return true
+    }
+
+    /// Everything was fetched; what came live meanwhile is the newest.
+    func complete(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE archive SET state = 0, last_id = ifnull(live_id, last_id), live_id = NULL, failure = NULL, failures = 0
+            WHERE account = ? AND jid = ?
+            """, account, archive.description)
+    }
+
+    /// - Returns: How often in a row it went wrong by now.
+    func countFailure(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(
+            """
+            UPDATE archive SET state = 1, held = 1, failures = failures + 1 WHERE account = ? AND jid = ?
+            RETURNING failures
+            """, account, archive.description
+        ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
+    }
+
+    /// The archives that wait for their turn and not for a better time, the account's own first.
+    func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
+        let rows = try step.all(
+            """
+            SELECT jid FROM archive WHERE account = ? AND state = 1 AND held = 0
+            ORDER BY jid <> ?, jid LIMIT max(0, ? - (SELECT count(*) FROM archive WHERE account = ?1 AND state = 2))
+            """, account, own.description, limit
+        ) { (row) throws(HandlerError) in row.text(0) }
+        return try rows.map { try JID($0) }
+    }
+
+    /// Ends the wait for a better time.
+    func retry(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = 1", account,
+            archive.description)
+    }
+
+    /// Whether any archive is being fetched or is to be.
+    func isCatchingUp(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM archive WHERE account = ? AND state IN (1, 2) LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM archive WHERE account = ? AND jid = ? AND last_id IS NOT NULL AND failure IS NULL",
+            account,
+            archive.description
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
+    func remove(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM archive WHERE account = ? AND jid = ?", account, archive.description)
+        try step.execute(
+            "DELETE FROM archive_query WHERE account = ? AND jid = ?", account, archive.description)
+    }
+
+    func progress(of archive: JID?, in step: borrowing Step) throws -> [ArchiveProgress] {
+        let rows = try step.all(
+            """
+            SELECT jid, state, received, total, failure FROM archive
+            WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
+            """, account, archive?.description
+        ) { (row) throws(HandlerError) in
+            (
+                row.text(0), row.quantity(1), Int(row.quantity(2)), row.optionalQuantity(3),
+                row.optionalForeignText(4)
+            )
+        }
+        return try rows.map { jid, state, received, total, failure in
+            ArchiveProgress(
+                archive: try JID(jid), state: ArchiveProgress.State(rawValue: state) ?? .waiting,
+                received: received, total: total.map { Int($0) }, failure: failure)
+        }
+    }
+}

@@ -1,0 +1,133 @@
+// Blocking: addresses from which the server lets nothing through (XEP-0191).
+//
+//     begin ──▶ <blocklist/> ──▶ BlocklistFetched ──▶ blocklist, blocked
+//     push  <block/>, <unblock/> ─────────────────▶
+
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Keeps the list of those whom the account has blocked.
+///
+/// It is asked for when a session begins, and never after a resumption: then the server goes on pushing what changes. A
+/// server without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` tells.
+///
+/// ```swift
+/// configuration.modules = [BlockingModule()]
+/// ```
+public struct BlockingModule: AccountModule {
+    public static let name = "blocking"
+    public static let schema: Schema? = Schema(
+        module: "xmpp-blocking", migrations: [BlockingTable.script], handlers: [BlocklistFetched.self])
+
+    /// Makes the module, which has no options.
+    public init() {}
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        let session = try account.sessionNumber(in: step)
+        try account.send(
+            IQ(
+                type: .get, id: StanzaID.random(),
+                payload: Element("blocklist", namespace: Namespaces.blocking)),
+            then: Durable(BlocklistFetched(session: session)), in: step)
+    }
+
+    public func answer(
+        _ request: IQ, for account: Account, in step: borrowing Step
+    ) throws -> ModuleAnswer? {
+        guard request.type == .set, let payload = request.payload,
+            payload.namespace == Namespaces.blocking, ["block", "unblock"].contains(payload.name)
+        else { return nil }
+        guard try account.isFromOwnAccount(request.from, in: step) else {
+            if let from = request.from { account.tell(BlockingChange.refused(from), after: step) }
+            return .error(StanzaError(.serviceUnavailable))
+        }
+        return try pushed(payload, account, in: step)
+    }
+
+    private func pushed(_ payload: Element, _ account: Account, in step: borrowing Step) throws
+        -> ModuleAnswer
+    {
+        let table = BlockingTable(account: account.id)
+        let jids = BlockingTable.addresses(in: payload)
+        let isEmpty = payload.children("item", Namespaces.blocking).isEmpty
+        switch (payload.name, isEmpty) {
+        case ("block", true): return .error(StanzaError(.badRequest))
+        case ("block", false):
+            try table.add(jids, in: step)
+            account.tell(BlockingChange.blocked(jids), after: step)
+        case (_, true):
+            try table.removeAll(in: step)
+            account.tell(BlockingChange.unblockedAll, after: step)
+        case (_, false):
+            try table.remove(jids, in: step)
+            account.tell(BlockingChange.unblocked(jids), after: step)
+        }
+        return .result(nil)
+    }
+}
+
+/// What changed in the list of blocked addresses, once it is stored.
+///
+/// ```swift
+/// for await change in account.events(of: BlockingChange.self) {
+///     if case .blocked(let jids) = change { print("blocked: \(jids)") }
+/// }
+/// ```
+public enum BlockingChange: ModuleEvent, Hashable {
+    /// The server told the list; the stored one is the same.
+    case loaded
+    /// The server has no blocking: nobody is blocked.
+    case unsupported
+    /// The server did not tell the list; what was stored before stays. The error is nil when it did not answer in time.
+    case notLoaded(StanzaError?)
+    /// These are blocked now.
+    case blocked([JID])
+    /// These are not blocked any more.
+    case unblocked([JID])
+    /// Nobody is blocked any more.
+    case unblockedAll
+    /// Somebody who is not the own server tried to change the list. Nothing was changed.
+    case refused(JID)
+}
+
+/// Takes the list in. Its id and arguments are stored.
+struct BlocklistFetched: Handler {
+    static let id = "blocking.list-fetched"
+    /// Later the list would be older than what was pushed since.
+    static let retry = RetryPolicy.never
+    /// The session in which it was asked for.
+    var session: Int64
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let account = call.account
+        guard try account.sessionNumber(in: call.step) == session else { return }
+        account.tell(
+            try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
+    }
+
+    /// What a server says that has no blocking.
+    private static let unsupported: Set<StanzaError.Condition> = [
+        .itemNotFound, .serviceUnavailable, .featureNotImplemented,
+    ]
+
+    private static func take(
+        _ outcome: IQReply.Outcome, _ table: BlockingTable, in step: borrowing Step
+    ) throws -> BlockingChange {
+        switch outcome {
+        case .timeout: return .notLoaded(nil)
+        case .error(let error) where unsupported.contains(error.condition):
+            try table.removeAll(in: step)
+            return .unsupported
+        case .error(let error): return .notLoaded(error)
+        case .result(let list):
+            guard let list, list.has(name: "blocklist", namespace: Namespaces.blocking) else {
+                return .notLoaded(StanzaError(.undefinedCondition))
+            }
+            try table.removeAll(in: step)
+            try table.add(BlockingTable.addresses(in: list), in: step)
+            return .loaded
+        }
+    }
+}

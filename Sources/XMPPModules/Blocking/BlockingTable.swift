@@ -1,0 +1,61 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// The stored list of blocked addresses; read and written only inside steps.
+struct BlockingTable {
+    let account: Int64
+
+    static let script = """
+        -- Addresses from which the server lets nothing through.
+        CREATE TABLE blocked(
+            account INTEGER NOT NULL,
+            jid TEXT NOT NULL,
+            PRIMARY KEY(account, jid)) WITHOUT ROWID;
+        """
+
+    /// The addresses that a list names; malformed ones are left out one by one.
+    static func addresses(in list: Element) -> [JID] {
+        list.children("item", Namespaces.blocking).compactMap { $0["jid"].flatMap { try? JID($0) } }
+    }
+
+    /// All of them, in order.
+    func all(in step: borrowing Step) throws(HandlerError) -> [JID] {
+        try step.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
+            (row) throws(HandlerError) in try? JID(row.text(0))
+        }.compactMap(\.self)
+    }
+
+    /// Whether an address is on the list, or one that stands for it (XEP-0191 section 5).
+    func covers(_ jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        let domain = jid.domain
+        let resource = jid.resource.map { "\(domain)/\($0)" } ?? domain
+        return try step.first(
+            "SELECT 1 FROM blocked WHERE account = ? AND jid IN (?, ?, ?, ?)", account, jid.description,
+            jid.bare.description, resource, domain
+        ) { (_) throws(HandlerError) in true } ?? false
+    }
+
+    /// How many addresses are kept. The server blocks more than these: only what this client shows is cut.
+    static let maximum = 10_000
+
+    func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
+        let count = try step.first("SELECT count(*) FROM blocked WHERE account = ?", account) {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        }
+        for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
+            try step.execute(
+                "INSERT OR IGNORE INTO blocked(account, jid) VALUES (?, ?)", account, jid.description)
+        }
+    }
+
+    func remove(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {
+        for jid in jids {
+            try step.execute("DELETE FROM blocked WHERE account = ? AND jid = ?", account, jid.description)
+        }
+    }
+
+    func removeAll(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM blocked WHERE account = ?", account)
+    }
+}

@@ -1,0 +1,17 @@
+public import XMPPAccount
+import XMPPCore
+
+extension CarbonsEvent: LoggedEvent {
+    package static let module = AccountLog.Module.messages
+
+    package var level: AccountLog.Level { if case .refused = self { .warning } else { .info } }
+
+    /// What the server said, in one sentence.
+    public var description: String {
+        switch self {
+        case .enabled: "copies of messages come from now on"
+        case .refused(let error): "the server sends no copies of messages: \(Self.reason(error))"
+        case .disabled: "copies of messages do not come any more"
+        }
+    }
+}

@@ -1,0 +1,318 @@
+public import Handlers
+import XMPPAccount
+public import XMPPCore
+
+/// Messages between two people, in the name of one account; see ``ChatModule``.
+///
+/// A value that refers to its account; make one whenever it is needed, through `Account.chat`.
+///
+/// ```swift
+/// let id = try await account.chat.send(Message(to: juliet, body: "But soft!"))
+/// for await change in account.events(of: DeliveryChange.self) where change.delivery.id == id { … }
+/// ```
+public struct Chat: Sendable {
+    let account: Account
+
+    private var table: DeliveryTable { DeliveryTable(account: account.id) }
+
+    /// How long a delivery is waited for unless said otherwise.
+    public static let patience = Duration.seconds(7 * 86400)
+
+    // MARK: Sending
+
+    /// Sends a message and watches its delivery: the server has it, the recipient's client has it.
+    ///
+    /// - Parameters:
+    ///   - message: Of type `chat` or `normal`, to somebody. It gets a random id when it has none, an origin id, and
+    ///     the wish for a receipt.
+    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
+    ///     more.
+    ///   - attempts: How often it is sent in all; 1 or more. Again means the same message with the same id, which the
+    ///     recipient's client recognizes; XEP-0184 section 4 says when that is worth the trouble.
+    ///   - then: Called once when the delivery is over: delivered, or failed.
+    /// - Returns: The message's id.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `invalidStanza` for a message without a recipient, to a room, or
+    ///   with an id that is being watched, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func send(
+        _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
+        then: Durable<DeliveryEnded>? = nil
+    ) async throws -> String {
+        try await account.perform { step in
+            try self.send(message, within: patience, attempts: attempts, then: then, in: step)
+        }
+    }
+
+    /// Sends a message from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - message: Of type `chat` or `normal`, to somebody.
+    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
+    ///     more.
+    ///   - attempts: How often it is sent in all; 1 or more.
+    ///   - then: Called once when the delivery is over.
+    ///   - step: The step that it commits with.
+    /// - Returns: The message's id.
+    /// - Throws: As ``send(_:within:attempts:then:)``.
+    @discardableResult
+    public func send(
+        _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
+        then: Durable<DeliveryEnded>? = nil, in step: borrowing Step
+    ) throws -> String {
+        let _: ChatModule = try account.module()
+        guard let peer = message.to, message.type == .chat || message.type == .normal else {
+            throw AccountError(
+                .invalidStanza, "a delivery can be watched of a message of type chat or normal to somebody")
+        }
+        let id = message.id ?? ForeignText(StanzaID.random())
+        let complete = try Message(element: Self.complete(message.element, id: id))
+        // Whoever catches the error must not be left with half of it.
+        try step.undoingOnError {
+            try watch(complete, id: id, to: peer, patience, max(1, attempts), then, in: step)
+            try transmit(complete, in: step)
+        }
+        return id.string
+    }
+
+    private func watch(
+        _ message: Message, id: ForeignText, to peer: JID, _ patience: Duration, _ tries: Int,
+        _ then: Durable<DeliveryEnded>?, in step: borrowing Step
+    ) throws {
+        let timer = try step.schedule(
+            DeliveryDeadline(stanzaID: id.string, attempt: 1).durable, after: patience, in: account.scope)
+        let handler = if let then { try step.bind(then) } else { HandlerID?.none }
+        let row = DeliveryTable.Row(
+            delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: tries,
+            wait: max(1, patience.milliseconds), xml: Serializer().bytes(message.element), timer: timer,
+            handler: handler)
+        guard try table.insert(row, in: step) else {
+            throw AccountError(
+                .invalidStanza, "a message with the id '\(id)' was sent before; give each message its own id")
+        }
+    }
+
+    private func transmit(_ message: Message, in step: borrowing Step) throws {
+        let id = message.id?.string ?? ""
+        let acknowledged = try MessageAcknowledged(stanzaID: id).durable
+            .orElse(MessageUnacknowledged(stanzaID: id).durable)
+        try account.send(message, acknowledged: acknowledged, in: step)
+    }
+
+    private static func complete(_ element: Element, id: ForeignText) -> Element {
+        var element = element
+        element["id"] = id
+        if element.child("request", Namespaces.receipts) == nil {
+            element.append(Element("request", namespace: Namespaces.receipts))
+        }
+        if element.child("origin-id", Namespaces.sid) == nil {
+            element.append(Element("origin-id", namespace: Namespaces.sid, attributes: ["id": id]))
+        }
+        return element
+    }
+
+    /// Tells somebody what one does in a conversation (XEP-0085). It is of no use later: it is not sent again after a
+    /// lost
+    /// session, and not at all while there is no stream.
+    ///
+    /// - Parameters:
+    ///   - state: What one does.
+    ///   - peer: Who is told.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when there is no stream.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` or `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func send(_ state: ChatState, to peer: JID, in step: borrowing Step) throws -> Bool {
+        let _: ChatModule = try account.module()
+        let message = Message(
+            to: peer, children: [state.element, ProcessingHint.noStore.element])
+        return try account.sendFleeting(message.element, in: step)
+    }
+
+    // MARK: What became of it
+
+    /// What is known of a message that was sent from here; nil when its delivery was not watched or is forgotten.
+    ///
+    /// - Parameters:
+    ///   - id: The message's id.
+    ///   - step: The step to read in.
+    /// - Returns: The delivery as it stands.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func delivery(of id: some TextConvertible, in step: borrowing Step) throws -> Delivery? {
+        try table.row(id.foreignText, in: step)?.delivery
+    }
+
+    /// The last messages to somebody whose delivery was watched, the newest first.
+    ///
+    /// - Parameters:
+    ///   - peer: The address to which they were sent.
+    ///   - limit: The most to return, from 1.
+    ///   - step: The step to read in.
+    /// - Returns: The deliveries as they stand.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func deliveries(to peer: JID, limit: Int = 100, in step: borrowing Step) throws -> [Delivery] {
+        try table.rows(with: peer, limit: limit, in: step).map(\.delivery)
+    }
+
+    /// Forgets deliveries that are over.
+    ///
+    /// - Parameters:
+    ///   - time: Those sent before this, in milliseconds since 1970.
+    ///   - step: The step that it commits with.
+    /// - Returns: How many there were.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func forget(sentBefore time: Int64, in step: borrowing Step) throws -> Int {
+        try table.forget(sentBefore: time, in: step)
+    }
+
+    // MARK: Inside
+
+    /// The server has it.
+    func noteAcknowledged(_ id: ForeignText, in step: borrowing Step) throws {
+        guard var row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
+        row.delivery.acknowledgedAt = step.now
+        try table.update(row, in: step)
+        account.tell(DeliveryChange(delivery: row.delivery), after: step)
+    }
+
+    /// An archive or another client's copy gave it back: the server has it.
+    func noteEcho(_ message: MessageReceived, in step: borrowing Step) throws {
+        // What is said in a room is not watched here, and anybody may say it.
+        guard message.message.type != .groupchat, let id = message.message.originID else { return }
+        try noteAcknowledged(id, in: step)
+    }
+
+    /// XEP-0184 section 5.2: only the recipient confirms, whichever of its clients it is.
+    func noteReceipt(of id: ForeignText, _ message: MessageReceived, in step: borrowing Step) throws {
+        guard message.source != .carbonSent, let row = try table.row(id, in: step),
+            try isRecipient(message.message.from, of: row.delivery, in: step)
+        else { return }
+        try end(row, nil, in: step)
+    }
+
+    /// RFC 6120 section 8.3.1: an error comes from whom was written to, or its server.
+    func noteBounce(_ message: MessageReceived, in step: borrowing Step) throws {
+        guard message.source == .live, let id = message.message.id, let row = try table.row(id, in: step),
+            try isRecipient(message.message.from, of: row.delivery, in: step),
+            let error = message.message.error
+        else { return }
+        try end(row, .refused(error.condition), in: step)
+    }
+
+    /// Whether somebody is whom a message was for. Everybody in a room writes under its address: what was said to one of
+    /// them in private only that one has got.
+    private func isRecipient(_ sender: JID?, of delivery: Delivery, in step: borrowing Step) throws -> Bool {
+        if sender == delivery.peer { return true }
+        guard sender?.bare == delivery.peer.bare else { return false }
+        return try account.knownRoom(delivery.peer, in: step) == nil
+    }
+
+    /// It was not known to arrive in time: it is sent again, or given up.
+    func noteDeadline(_ id: ForeignText, attempt: Int, in step: borrowing Step) throws {
+        guard var row = try table.row(id, in: step), !row.delivery.isOver, row.delivery.attempts == attempt
+        else {
+            return
+        }
+        row.timer = nil
+        guard attempt < row.tries else { return try end(row, .timedOut, in: step) }
+        // One that the server does not have yet is still on its way out: it leaves as soon as there is a stream. A full
+        // outbox is as long a wait more.
+        let isToBeSent = try row.delivery.acknowledgedAt != nil && account.hasRoom(in: step)
+        if isToBeSent || row.delivery.acknowledgedAt == nil { row.delivery.attempts += 1 }
+        row.timer = try step.schedule(
+            DeliveryDeadline(stanzaID: id.string, attempt: row.delivery.attempts).durable,
+            after: .milliseconds(row.wait), in: account.scope)
+        try table.update(row, in: step)
+        guard isToBeSent else { return }
+        let stamped = Delay.stamped(row.xml, milliseconds: row.delivery.sentAt)
+        let element = try Element(
+            parsing: String(decoding: stamped, as: UTF8.self), defaultNamespace: Namespaces.client)
+        try transmit(try Message(element: element), in: step)
+    }
+
+    /// The server never had it, and will not get it.
+    func noteUnsent(_ id: ForeignText, _ failure: Delivery.Failure, in step: borrowing Step) throws {
+        guard let row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
+        try end(row, failure, in: step)
+    }
+
+    /// The end of a delivery, once; what comes later changes nothing but that a receipt beats a timeout.
+    private func end(_ row: DeliveryTable.Row, _ failure: Delivery.Failure?, in step: borrowing Step) throws {
+        guard row.delivery.deliveredAt == nil, row.delivery.failure == nil || failure == nil else { return }
+        var row = row
+        row.delivery.failure = failure
+        if failure == nil {
+            let now = step.now
+            row.delivery.deliveredAt = now
+            row.delivery.acknowledgedAt = row.delivery.acknowledgedAt ?? now
+        }
+        let (timer, handler) = (row.timer, row.handler)
+        (row.timer, row.handler) = (nil, nil)
+        try table.update(row, in: step)
+        if let timer, try step.waits(timer) {
+            try step.invalidate(timer, reason: .cancelled, environment: account)
+        }
+        if let handler, try step.waits(handler) {
+            try step.end(handler, .result, with: DeliveryEnded(account: account, delivery: row.delivery))
+        }
+        account.tell(DeliveryChange(delivery: row.delivery), after: step)
+    }
+
+    // MARK: Receipts for others
+
+    func confirm(_ message: Message, in step: borrowing Step) throws {
+        guard let from = message.from, let id = message.id else { return }
+        let receipt = Element("received", namespace: Namespaces.receipts, attributes: ["id": id])
+        // XEP-0334 section 4.4: without a body it would not be kept for a sender who is away.
+        try account.send(
+            Message(to: from, type: message.type, children: [receipt, ProcessingHint.store.element]), in: step
+        )
+    }
+
+    /// Whether somebody may know that the account is online: by a subscription, or because it has written to them.
+    func isContact(_ peer: JID, in step: borrowing Step) throws -> Bool {
+        if account.moduleIfPresent(RosterModule.self) != nil {
+            let subscription = try account.roster.item(for: peer, in: step)?.subscription
+            if subscription == .from || subscription == .both { return true }
+        }
+        return try table.hasWritten(to: peer, in: step)
+    }
+}
+
+/// The server has taken responsibility for a message (XEP-0198).
+struct MessageAcknowledged: Handler {
+    static let id = "chat.acknowledged"
+    var stanzaID: String
+
+    func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+        try call.account.chat.noteAcknowledged(ForeignText(stanzaID), in: call.step)
+    }
+}
+
+/// The server will never say that it has a message.
+struct MessageUnacknowledged: Handler {
+    static let id = "chat.unacknowledged"
+    var stanzaID: String
+
+    func run(_ call: borrowing Call<Invalidation>) throws {
+        let failure: Delivery.Failure
+        switch call.reason {
+        case .logout: failure = .loggedOut
+        case .stanzaTooLarge: failure = .refused(.policyViolation)
+        // Without stream management a receipt is still waited for.
+        default: return
+        }
+        try call.context.account.chat.noteUnsent(ForeignText(stanzaID), failure, in: call.step)
+    }
+}
+
+/// The time in which a message must arrive is over.
+struct DeliveryDeadline: Handler {
+    static let id = "chat.deadline"
+    var stanzaID: String
+    var attempt: Int
+
+    func run(_ call: borrowing Call<TimerFired>) throws {
+        try call.context.account.chat.noteDeadline(ForeignText(stanzaID), attempt: attempt, in: call.step)
+    }
+}

@@ -1,0 +1,176 @@
+import FoundationEssentials
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+// What becomes of a message that was sent with its delivery watched:
+//
+//     sent ──the server's count──▶ acknowledged ──the recipient's receipt──▶ delivered
+//       │                               │
+//       └──────── an error, or the time is over (sent again first, if that is wanted) ──▶ failed
+//
+// One row for each message; every arrow is a step. The handler of the program runs at the end, once.
+
+/// Messages between two people: whether they arrived, receipts for those that come, and what the other side does.
+///
+/// ```swift
+/// configuration.modules = [ChatModule(receipts: .nobody)]
+/// ```
+///
+/// Source: XEP-0184, XEP-0085, XEP-0359.
+public struct ChatModule: AccountModule {
+    /// Whose wish for a receipt is granted. A receipt shows that this account is online (XEP-0184 section 8).
+    ///
+    /// ```swift
+    /// let module = ChatModule(receipts: .everyone)
+    /// ```
+    public enum Receipts: Hashable, Sendable {
+        /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:)``.
+        case contacts
+        /// Whoever asks.
+        case everyone
+        /// No receipt is ever sent.
+        case nobody
+    }
+
+    public static let name = "chat"
+    public static var schema: Schema? { DeliveryTable.schema }
+
+    /// Whose wish for a receipt is granted.
+    public let receipts: Receipts
+    public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
+
+    /// Makes the module.
+    ///
+    /// - Parameter receipts: Whose wish for a receipt is granted.
+    public init(receipts: Receipts = .contacts) { self.receipts = receipts }
+
+    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        let chat = message.account.chat
+        if message.isEcho { try chat.noteEcho(message, in: step) }
+        if message.message.type == .error {
+            try chat.noteBounce(message, in: step)
+            return false
+        }
+        if let id = message.message.receivedID {
+            try chat.noteReceipt(of: id, message, in: step)
+            return message.message.body == nil
+        }
+        if try isToBeConfirmed(message, in: step) { try chat.confirm(message.message, in: step) }
+        return false
+    }
+
+    /// XEP-0184 section 5: only what comes to this client is confirmed, not a copy of what came to another, not what was
+    /// said in a room, and not what is looked up in an archive.
+    private func isToBeConfirmed(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+        let message = received.message
+        guard received.source == .live, message.requestsReceipt, message.id?.isEmpty == false,
+            message.type != .groupchat, let from = message.from,
+            from.bare != received.account.configuration.jid
+        else { return false }
+        switch receipts {
+        case .everyone: return true
+        case .nobody: return false
+        case .contacts: return try received.account.chat.isContact(from.bare, in: step)
+        }
+    }
+}
+
+/// What became of a message that was sent with its delivery watched.
+///
+/// ```swift
+/// let delivery = try account.store.step { try account.chat.delivery(of: id, in: $0) }
+/// print(delivery?.deliveredAt ?? 0)
+/// ```
+public struct Delivery: Hashable, Sendable {
+    /// Why a message did not arrive.
+    public enum Failure: Hashable, Sendable {
+        /// The server or the recipient sent it back.
+        case refused(StanzaError.Condition)
+        /// Nobody confirmed it in time. It may have arrived all the same.
+        case timedOut
+        /// The account was logged out before the server had it.
+        case loggedOut
+    }
+
+    /// The message's id.
+    public let id: ForeignText
+    /// The recipient.
+    public let peer: JID
+    /// When it was handed over to be sent, in milliseconds since 1970.
+    public let sentAt: Int64
+    /// When the server was known to have it, in milliseconds since 1970.
+    public var acknowledgedAt: Int64?
+    /// When the recipient's client was known to have it, in milliseconds since 1970.
+    public var deliveredAt: Int64?
+    /// How often it was sent; lost streams do not count.
+    public var attempts: Int
+    /// Why it did not arrive.
+    public var failure: Failure?
+
+    /// Whether nothing more is waited for.
+    public var isOver: Bool { deliveredAt != nil || failure != nil }
+}
+
+/// Tells that what is known of a delivery has changed.
+///
+/// ```swift
+/// for await change in account.events(of: DeliveryChange.self) { print(change.delivery) }
+/// ```
+public struct DeliveryChange: ModuleEvent, Hashable {
+    /// What is known now.
+    public let delivery: Delivery
+}
+
+/// The context of a handler that waits for the end of a delivery.
+///
+/// ```swift
+/// @Handler("letters.over")
+/// static func over(_ call: borrowing Call<DeliveryEnded>) throws {
+///     guard let failure = call.delivery.failure else { return }
+///     try call.step.execute("INSERT INTO lost(id, why) VALUES (?, ?)", call.delivery.id, "\(failure)")
+/// }
+/// ```
+public struct DeliveryEnded: Sendable {
+    /// The account that sent the message.
+    public let account: Account
+    /// Whether it arrived, and else why not.
+    public let delivery: Delivery
+}
+
+extension DeliveryEnded: RestorableContext {
+    private struct Stored: Codable {
+        var id: String
+        var peer: JID
+        var sentAt: Int64
+        var acknowledgedAt: Int64?
+        var deliveredAt: Int64?
+        var attempts: Int
+        var failure: String?
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        let stored = Stored(
+            id: delivery.id.string, peer: delivery.peer, sentAt: delivery.sentAt,
+            acknowledgedAt: delivery.acknowledgedAt, deliveredAt: delivery.deliveredAt,
+            attempts: delivery.attempts, failure: delivery.failure.map(DeliveryTable.text))
+        return try [UInt8](JSONEncoder().encode(stored))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        self.init(
+            account: try Account.serving(environment),
+            delivery: Delivery(
+                id: ForeignText(stored.id), peer: stored.peer, sentAt: stored.sentAt,
+                acknowledgedAt: stored.acknowledgedAt, deliveredAt: stored.deliveredAt,
+                attempts: stored.attempts, failure: stored.failure.map(DeliveryTable.failure)))
+    }
+}
+
+extension Account {
+    /// Messages between two people; see ``ChatModule``.
+    public var chat: Chat { Chat(account: self) }
+}

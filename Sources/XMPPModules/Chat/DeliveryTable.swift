@@ -1,0 +1,133 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// The messages whose delivery is watched.
+struct DeliveryTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-chat",
+        migrations: [
+            """
+            -- `recipient` is whom it was sent to, `peer` the bare address of that. Times in milliseconds since 1970.
+            -- `failure` is a stanza error's condition, 'timed-out' or 'logged-out'; `timer` and `handler` are rows of the
+            -- table handler while the delivery is not over.
+            CREATE TABLE delivery(
+                account INTEGER NOT NULL,
+                stanza_id TEXT NOT NULL,
+                peer TEXT NOT NULL,
+                recipient TEXT NOT NULL,
+                sent_at INTEGER NOT NULL,
+                acknowledged_at INTEGER,
+                delivered_at INTEGER,
+                failure TEXT,
+                attempts INTEGER NOT NULL DEFAULT 1,
+                tries INTEGER NOT NULL,
+                wait INTEGER NOT NULL,
+                xml BLOB,
+                timer INTEGER,
+                handler INTEGER,
+                PRIMARY KEY(account, stanza_id)) WITHOUT ROWID;
+            CREATE INDEX delivery_peer ON delivery(account, peer);
+            """
+        ],
+        handlers: [MessageAcknowledged.self, MessageUnacknowledged.self, DeliveryDeadline.self])
+
+    struct Row {
+        var delivery: Delivery
+        /// How often it may be sent in all.
+        var tries: Int
+        /// The time in which it must arrive each time, in milliseconds.
+        var wait: Int64
+        var xml: [UInt8]
+        var timer: HandlerID?
+        var handler: HandlerID?
+    }
+
+    private static let columns =
+        "stanza_id, recipient, sent_at, acknowledged_at, delivered_at, failure, attempts, tries, wait, xml, timer, handler"
+
+    func row(_ id: ForeignText, in step: borrowing Step) throws -> Row? {
+        try step.first(
+            "SELECT \(Self.columns) FROM delivery WHERE account = ? AND stanza_id = ?", account, id,
+            read: Self.read)
+    }
+
+    func rows(with peer: JID, limit: Int, in step: borrowing Step) throws -> [Row] {
+        try step.all(
+            "SELECT \(Self.columns) FROM delivery WHERE account = ? AND peer = ? ORDER BY sent_at DESC LIMIT ?",
+            account,
+            peer.bare.description, limit, read: Self.read)
+    }
+
+    /// - Returns: False when a message with that id is being watched already.
+    func insert(_ row: Row, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            INSERT OR IGNORE INTO delivery(
+                account, stanza_id, peer, recipient, sent_at, tries, wait, xml, timer, handler)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """, account, row.delivery.id, row.delivery.peer.bare.description,
+            row.delivery.peer.description, row.delivery.sentAt, row.tries, row.wait,
+            row.tries > 1 ? row.xml : nil, row.timer?.rawValue, row.handler?.rawValue) == 1
+    }
+
+    func update(_ row: Row, in step: borrowing Step) throws(HandlerError) {
+        let delivery = row.delivery
+        try step.execute(
+            """
+            UPDATE delivery SET acknowledged_at = ?, delivered_at = ?, failure = ?, attempts = ?, timer = ?, handler = ?,
+                xml = CASE WHEN ? THEN NULL ELSE xml END
+            WHERE account = ? AND stanza_id = ?
+            """, delivery.acknowledgedAt, delivery.deliveredAt, delivery.failure.map(Self.text),
+            delivery.attempts,
+            row.timer?.rawValue, row.handler?.rawValue, delivery.isOver, account, delivery.id)
+    }
+
+    func hasWritten(to peer: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first(
+            "SELECT 1 FROM delivery WHERE account = ? AND peer = ? LIMIT 1", account, peer.bare.description
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
+    }
+
+    /// Removes what is over.
+    func forget(sentBefore time: Int64, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.execute(
+            """
+            DELETE FROM delivery WHERE account = ? AND sent_at < ?
+                AND (delivered_at IS NOT NULL OR failure IS NOT NULL)
+            """, account, time)
+    }
+
+    private static func read(_ row: borrowing Handlers.Row) throws(HandlerError) -> Row {
+        guard let peer = try? JID(row.text(1)) else {
+            throw HandlerError(
+                .databaseCorrupt, "a delivery has no readable address; restore the database from a copy")
+        }
+        let delivery = Delivery(
+            id: row.foreignText(0), peer: peer, sentAt: row.quantity(2),
+            acknowledgedAt: row.optionalQuantity(3), deliveredAt: row.optionalQuantity(4),
+            attempts: Int(row.quantity(6)), failure: row.optionalText(5).map(failure))
+        return Row(
+            delivery: delivery, tries: Int(row.quantity(7)), wait: row.quantity(8), xml: row.blob(9),
+            timer: row.optionalInteger(10).map(HandlerID.init(rawValue:)),
+            handler: row.optionalInteger(11).map(HandlerID.init(rawValue:)))
+    }
+
+    static func text(_ failure: Delivery.Failure) -> String {
+        switch failure {
+        case .refused(let condition): condition.rawValue.prefix(bytes: ForeignBounds.condition).string
+        case .timedOut: "timed-out"
+        case .loggedOut: "logged-out"
+        }
+    }
+
+    static func failure(_ text: String) -> Delivery.Failure {
+        switch text {
+        case "timed-out": .timedOut
+        case "logged-out": .loggedOut
+        default: .refused(StanzaError.Condition(rawValue: ForeignText(text)))
+        }
+    }
+}

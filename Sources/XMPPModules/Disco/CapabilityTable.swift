@@ -1,0 +1,107 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// What entities understand, by the digest that their presence carries (XEP-0115).
+struct CapabilityTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-disco",
+        migrations: [
+            """
+            -- What a digest stands for, whoever has it: checked, so the same for every account. `info` is disco XML.
+            CREATE TABLE capability(
+                verification TEXT PRIMARY KEY,
+                info TEXT NOT NULL,
+                learned_at INTEGER NOT NULL) WITHOUT ROWID;
+            -- Whose presence carries which digest, in this session.
+            CREATE TABLE entity(
+                account INTEGER NOT NULL,
+                jid TEXT NOT NULL,
+                verification TEXT NOT NULL,
+                PRIMARY KEY(account, jid)) WITHOUT ROWID;
+            -- What is being asked for.
+            CREATE TABLE capability_query(
+                account INTEGER NOT NULL,
+                verification TEXT NOT NULL,
+                PRIMARY KEY(account, verification)) WITHOUT ROWID;
+            """,
+            """
+            -- The oldest digests make way by this index.
+            CREATE INDEX capability_oldest ON capability(learned_at);
+            """,
+        ], handlers: [CapabilitiesFetched.self])
+
+    /// How many digests are kept; the oldest go first.
+    static let limit = 1000
+    /// How many resources are kept with their digest; of more it is not known what they understand.
+    static let entityLimit = 5000
+    /// How many are asked for at once: no contact list has so many different clients, a flood has.
+    static let queryLimit = 256
+    /// How many bytes of XML are kept of one; honest ones have some thousand.
+    static let longestInfo = 16_384
+
+    func forgetEntities(in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM entity WHERE account = ?", account)
+        try step.execute("DELETE FROM capability_query WHERE account = ?", account)
+    }
+
+    /// - Returns: False when there are too many; nothing was changed then.
+    func set(_ jid: JID, _ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
+            WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)
+                OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4)) < ?4
+            ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification
+            """, account, jid.description, verification, Self.entityLimit) > 0
+    }
+
+    func forget(_ jid: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute("DELETE FROM entity WHERE account = ? AND jid = ?", account, jid.description)
+    }
+
+    func isKnown(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM capability WHERE verification = ?", verification) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// - Returns: False when it is being asked for already, or too much is.
+    func beginQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.execute(
+            """
+            INSERT OR IGNORE INTO capability_query(account, verification)
+            SELECT ?1, ?2 WHERE (SELECT count(*) FROM capability_query WHERE account = ?1) < ?3
+            """, account, verification, Self.queryLimit) == 1
+    }
+
+    func endQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "DELETE FROM capability_query WHERE account = ? AND verification = ?", account, verification)
+    }
+
+    func learn(_ verification: ForeignText, _ info: DiscoInfo, in step: borrowing Step) throws(HandlerError) {
+        let text = info.element().serialized()
+        guard text.utf8.count <= Self.longestInfo else { return }
+        try step.execute(
+            "INSERT OR REPLACE INTO capability(verification, info, learned_at) VALUES (?, ?, ?)",
+            verification, text, step.now)
+        try step.execute(
+            """
+            DELETE FROM capability WHERE verification IN (
+                SELECT verification FROM capability ORDER BY learned_at
+                LIMIT max(0, (SELECT count(*) FROM capability) - ?))
+            """, Self.limit)
+    }
+
+    func info(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
+        let text = try step.first(
+            """
+            SELECT info FROM entity JOIN capability USING(verification) WHERE account = ? AND jid = ?
+            """, account, jid.description
+        ) { (row) throws(HandlerError) in row.text(0) }
+        return try text.flatMap { DiscoInfo(try Element(parsing: $0)) }
+    }
+}

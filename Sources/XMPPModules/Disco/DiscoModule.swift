@@ -1,0 +1,226 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// What this account is and understands, for those who ask; and what others do, kept over restarts.
+///
+/// ```swift
+/// configuration.modules = [
+///     DiscoModule(identity: .init(category: "client", type: "bot"), software: (name: "Echo", version: "1.0"))
+/// ]
+/// ```
+///
+/// Source: XEP-0030, XEP-0115, XEP-0092.
+public struct DiscoModule: AccountModule {
+    public static let name = "disco"
+    public static let beginsBeforePresence = true
+    public static var schema: Schema? { CapabilityTable.schema }
+
+    /// What this account's client is.
+    public let identity: DiscoInfo.Identity
+    /// The program's name and version, for those who ask (XEP-0092); nil to say neither.
+    public let software: (name: String, version: String)?
+    /// A web address that names the program, part of what presence says (XEP-0115 section 4).
+    public let node: String
+
+    /// What this module understands, and what the program does beside its modules.
+    public let features: Set<String>
+
+    /// Makes the module.
+    ///
+    /// - Parameters:
+    ///   - identity: What this account's client is.
+    ///   - software: The program's name and version; nil to say neither.
+    ///   - features: What the program understands beside its modules, such as `Namespaces.correction`.
+    ///   - node: A web address that names the program.
+    public init(
+        identity: DiscoInfo.Identity = .init(category: "client", type: "pc"),
+        software: (name: String, version: String)? = nil, features: Set<String> = [],
+        node: String = "urn:durable-handlers"
+    ) {
+        self.identity = identity
+        self.features = features.union([
+            Namespaces.discoInfo, Namespaces.discoItems, Namespaces.caps, Namespaces.ping, Namespaces.version,
+        ])
+        self.software = software
+        self.node = node
+    }
+
+    // MARK: What is said of this account
+
+    private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
+        DiscoInfo(
+            identities: [identity], features: Array(try account.features(in: step)))
+    }
+
+    public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
+        guard let verification = try info(of: account, in: step).verification else { return }
+        presence.append(
+            Element(
+                "c", namespace: Namespaces.caps,
+                attributes: ["hash": "sha-1", "node": node, "ver": verification]))
+    }
+
+    public func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {
+        guard request.type == .get, let payload = request.payload else { return nil }
+        switch (payload.name, payload.namespace) {
+        case ("query", Namespaces.discoInfo):
+            let info = try info(of: account, in: step)
+            let asked = payload["node"]
+            // XEP-0115 section 6.2: the node of our presence stands for the whole; others do not exist.
+            let own = info.verification.map { ForeignText("\(node)#\($0)") }
+            guard asked == nil || asked == own else { return .error(StanzaError(.itemNotFound)) }
+            return .result(info.element(node: asked))
+        case ("query", Namespaces.discoItems):
+            guard payload["node"] == nil else { return .error(StanzaError(.itemNotFound)) }
+            return .result(Element("query", namespace: Namespaces.discoItems))
+        case ("query", Namespaces.version):
+            guard let software else { return .error(StanzaError(.serviceUnavailable)) }
+            return .result(
+                Element(
+                    "query", namespace: Namespaces.version,
+                    children: [
+                        Element("name", namespace: Namespaces.version, text: software.name),
+                        Element("version", namespace: Namespaces.version, text: software.version),
+                    ]))
+        default: return nil
+        }
+    }
+
+    // MARK: What others say of themselves
+
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try CapabilityTable(account: account.id).forgetEntities(in: step)
+    }
+
+    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+        guard let from = presence.from, presence.type == nil || presence.type == .unavailable else { return }
+        let table = CapabilityTable(account: account.id)
+        guard try mayBeAsked(from, by: account, in: step) else { return }
+        guard presence.type == nil, let caps = presence.element.child("c", Namespaces.caps),
+            caps["hash"] == "sha-1", let node = caps["node"], let verification = caps["ver"],
+            !verification.isEmpty, verification.utf8.count <= Self.longestVerification
+        else { return try table.forget(from, in: step) }
+        guard try table.set(from, verification, in: step) else { return }
+        if try table.isKnown(verification, in: step) { return }
+        let own = try info(of: account, in: step)
+        if verification == own.verification { return try table.learn(verification, own, in: step) }
+        guard try table.beginQuery(verification, in: step) else { return }
+        let query = Element(
+            "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
+        account.note(.verbose, .disco, "asks \(from) what it understands", after: step)
+        try account.send(
+            IQ(type: .get, to: from, id: StanzaID.random(), payload: query),
+            then: CapabilitiesFetched(verification: verification.string).durable, in: step)
+    }
+
+    /// Whether somebody's presence is worth a question, which shows them that the account is online: contacts, the account's
+    /// own clients, and who is in a room with it. An account without a roster asks everybody.
+    private func mayBeAsked(_ jid: JID, by account: Account, in step: borrowing Step) throws -> Bool {
+        guard account.moduleIfPresent(RosterModule.self) != nil else { return true }
+        if try jid.bare == account.ownAddress(in: step) { return true }
+        if let contact = try account.roster.item(for: jid.bare, in: step), contact.subscription != .none {
+            return true
+        }
+        return try account.knownRoom(jid, in: step).map { $0.state == .joining || $0.state == .joined }
+            ?? false
+    }
+
+    /// A digest is 28 characters long.
+    private static let longestVerification = 100
+}
+
+extension Account {
+    /// What entities are and understand; see ``DiscoModule``.
+    public var disco: Disco { Disco(account: self) }
+}
+
+/// What entities are and understand, as an account learns it.
+///
+/// A value that refers to its account; make one whenever it is needed, through `Account.disco`.
+///
+/// ```swift
+/// let items = try await account.disco.items(of: try JID("capulet.example"))
+/// ```
+public struct Disco: Sendable {
+    let account: Account
+
+    /// What the presence of an entity says that it understands; nil while that is not known.
+    ///
+    /// - Parameters:
+    ///   - jid: A full address from which presence came.
+    ///   - step: The step to read in.
+    /// - Returns: What it says of itself, checked against its digest (XEP-0115 section 5.4).
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func knownInfo(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
+        try CapabilityTable(account: account.id).info(of: jid, in: step)
+    }
+
+    /// Asks an entity what it is and understands.
+    ///
+    /// - Parameters:
+    ///   - jid: Whom; nil for the own account.
+    ///   - node: A part of it.
+    /// - Returns: What it says of itself.
+    /// - Throws: `StanzaError` when the answer is an error; ``/XMPPAccount/AccountError`` as
+    ///   ``/XMPPAccount/Account/request(_:timeout:)`` does, and `protocolViolation` for an answer that is none.
+    ///
+    /// Source: XEP-0030 section 3.1.
+    public func info(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> DiscoInfo {
+        let payload = try await ask(jid, Namespaces.discoInfo, node)
+        guard let info = payload.flatMap({ DiscoInfo($0) }) else { throw Self.noAnswer(jid) }
+        return info
+    }
+
+    /// Asks an entity what it consists of. What has no readable address is left out.
+    ///
+    /// - Parameters:
+    ///   - jid: Whom; nil for the own account.
+    ///   - node: A part of it; nil for the whole.
+    /// - Returns: The items in the entity's order.
+    /// - Throws: As ``info(of:node:)``.
+    ///
+    /// Source: XEP-0030 section 4.1.
+    public func items(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> [DiscoItem] {
+        guard let payload = try await ask(jid, Namespaces.discoItems, node),
+            payload.has(name: "query", namespace: Namespaces.discoItems)
+        else { throw Self.noAnswer(jid) }
+        return payload.children("item", Namespaces.discoItems).compactMap { item in
+            guard let jid = item["jid"].flatMap({ try? JID($0) }) else { return nil }
+            return DiscoItem(jid: jid, node: item["node"], name: item["name"])
+        }
+    }
+
+    private func ask(_ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?) async throws
+        -> Element?
+    {
+        let query = Element("query", namespace: namespace, attributes: ["node": node])
+        return try await account.request(
+            IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)
+        ).payload
+    }
+
+    private static func noAnswer(_ jid: JID?) -> AccountError {
+        AccountError(
+            .protocolViolation,
+            "\(jid?.description ?? "the account") answered something else than was asked for")
+    }
+}
+
+/// Takes over what an entity says of itself, if it is what its presence promised.
+struct CapabilitiesFetched: Handler {
+    static let id = "disco.capabilities-fetched"
+    var verification: String
+
+    func run(_ call: borrowing Call<IQReply>) throws {
+        let table = CapabilityTable(account: call.account.id)
+        let verification = ForeignText(verification)
+        try table.endQuery(verification, in: call.step)
+        // XEP-0115 section 5.4: one that does not fit its digest is not kept, or anybody could speak for all others.
+        guard case .result(let payload?) = call.outcome, let info = DiscoInfo(payload),
+            info.verification == verification
+        else { return }
+        try table.learn(verification, info, in: call.step)
+    }
+}

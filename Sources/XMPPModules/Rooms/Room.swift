@@ -1,0 +1,268 @@
+import XMPPAccount
+import FoundationEssentials
+public import XMPPCore
+
+/// What the store knows about a room.
+///
+/// ```swift
+/// let rooms = try account.store.step { try account.rooms.all(in: $0) }
+/// for room in rooms where room.state == .joined { print(room.jid, room.subject ?? "") }
+/// ```
+///
+/// Source: XEP-0045.
+public struct Room: Hashable, Sendable {
+    /// How it stands between the account and the room.
+    public enum State: String, Hashable, Sendable, Codable {
+        /// The account wants to be in it, and has not asked yet in this session, or will ask again.
+        case wanted
+        /// The account has asked to be let in.
+        case joining
+        /// The account is in it.
+        case joined
+        /// The account does not want to be in it. What was learned about it is kept.
+        case left
+    }
+
+    /// The room's bare address.
+    public let jid: JID
+    /// The account's nickname in it: the one that was asked for, and once joined the one that it has.
+    public internal(set) var nick: ForeignText
+    /// How it stands between the account and the room.
+    public internal(set) var state: State
+    /// What the room is about; nil when nobody said so.
+    public let subject: ForeignText?
+    /// The occupant that set the subject, or the room.
+    public let subjectBy: JID?
+    /// Up to where its messages were received.
+    public let cursor: RoomCursor?
+
+    let password: ForeignText?
+    let history: RoomHistory
+    /// Whether it was joined since it is wanted: what refuses it then is not the end.
+    let wasJoined: Bool
+    /// Whether the program sets a new room up itself.
+    let configures: Bool
+    /// Names one stay in the room, or the attempt at it: the id of the presence that asked for it.
+    let ticket: String
+    /// When it was joined last, in milliseconds since 1970.
+    let joinedAt: Int64?
+    /// The nickname that was asked for while it is joined.
+    let askedNick: ForeignText?
+
+    /// The account's own address in the room.
+    var occupant: JID { get throws { try jid.with(resource: nick) } }
+}
+
+/// Up to where a room's messages were received.
+///
+/// ```swift
+/// let time = try account.store.step { try account.rooms.room(council, in: $0)?.cursor?.time }
+/// ```
+public struct RoomCursor: Hashable, Sendable {
+    /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
+    public let archiveID: ForeignText?
+    /// When the last message was sent, in milliseconds since 1970, as far as that is known here.
+    public let time: Int64
+
+    /// Makes a cursor.
+    ///
+    /// - Parameters:
+    ///   - archiveID: The id of the last message in the room's archive; nil for none.
+    ///   - time: When the last message was sent, in milliseconds since 1970.
+    public init(archiveID: ForeignText?, time: Int64) {
+        self.archiveID = archiveID
+        self.time = time
+    }
+}
+
+/// How much of what was said before a room shall send when it is joined.
+///
+/// It counts for a room of which nothing was seen yet. Of any other the room is asked for what has come since the last
+/// message that was seen, as far as the room keeps it; what it does not keep is in its archive (XEP-0313).
+///
+/// ```swift
+/// try account.rooms.join(council, as: "Juliet", history: .last(20), in: step)
+/// ```
+///
+/// Source: XEP-0045 section 7.2.14.
+public enum RoomHistory: Hashable, Sendable, Codable {
+    /// As much as the room sends by itself.
+    case usual
+    /// Nothing.
+    case none
+    /// The last messages, so many at most.
+    case last(Int)
+    /// The messages since this time, in milliseconds since 1970.
+    case since(Int64)
+}
+
+/// Somebody in a room.
+///
+/// ```swift
+/// let occupants = try account.store.step { try account.rooms.occupants(of: council, in: $0) }
+/// let moderators = occupants.filter { $0.role == .moderator }.map(\.nick)
+/// ```
+public struct RoomOccupant: Hashable, Sendable {
+    /// The nickname.
+    public let nick: ForeignText
+    /// The real address; nil where the room hides it.
+    public let jid: JID?
+    /// The lasting standing in the room.
+    public let affiliation: RoomAffiliation
+    /// What the occupant may do during this visit.
+    public let role: RoomRole
+
+    /// Describes an occupant.
+    ///
+    /// - Parameters:
+    ///   - nick: The nickname.
+    ///   - jid: The real address; nil where the room hides it.
+    ///   - affiliation: The lasting standing in the room.
+    ///   - role: What the occupant may do during this visit.
+    public init(nick: ForeignText, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
+        self.nick = nick
+        self.jid = jid
+        self.affiliation = affiliation
+        self.role = role
+    }
+}
+
+/// Somebody's lasting standing in a room (XEP-0045 section 5.2).
+///
+/// ```swift
+/// let bans = try await account.rooms.users(with: .outcast, in: council)
+/// ```
+public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
+    /// May do everything; may do what keeps order; belongs to the room; none of these.
+    case owner, admin, member, none
+    /// Banned.
+    case outcast
+}
+
+/// What an occupant may do during a visit (XEP-0045 section 5.1).
+///
+/// ```swift
+/// let quiet = RoomRequest.setRole(.visitor, of: "Tybalt", reason: "Brawling")
+/// ```
+public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
+    /// May put others out and give them a voice; may speak; may listen.
+    case moderator, participant, visitor
+    /// In the room no more.
+    case none
+}
+
+/// How somebody came out of a room.
+///
+/// ```swift
+/// if case .left(let departure) = event.change, departure.reason == .banned { print(departure.text ?? "") }
+/// ```
+///
+/// Source: XEP-0045 sections 7.14, 8.2, 9.1, 10.9 and 17.
+public struct RoomDeparture: Hashable, Sendable {
+    /// Why somebody is in the room no more.
+    public enum Reason: Hashable, Sendable {
+        /// By leaving.
+        case left
+        /// Put out by a moderator (status 307).
+        case kicked
+        /// Put out for good by an admin (status 301).
+        case banned
+        /// Put out because the affiliation changed (status 321).
+        case affiliationChanged
+        /// Put out because the room is for members only now (status 322).
+        case membersOnly
+        /// The service shuts down (status 332).
+        case shutdown
+        /// Something failed between the room and the occupant (status 333).
+        case failed
+        /// The room was destroyed; another one takes its place, if there is an address.
+        case destroyed(alternative: JID?)
+    }
+
+    /// Why.
+    public let reason: Reason
+    /// The nickname of who did it, if the room says so.
+    public let by: ForeignText?
+    /// A sentence for people.
+    public let text: ForeignText?
+
+    /// Describes a departure.
+    ///
+    /// - Parameters:
+    ///   - reason: Why.
+    ///   - by: The nickname of who did it; nil when nobody says so.
+    ///   - text: A sentence for people; nil for none.
+    public init(_ reason: Reason, by: ForeignText? = nil, text: ForeignText? = nil) {
+        self.reason = reason
+        self.by = by
+        self.text = text
+    }
+
+    /// Whether somebody decided that the account is not to be in the room, which ends its wish to be there.
+    var isFinal: Bool {
+        switch reason {
+        case .kicked, .banned, .affiliationChanged, .membersOnly, .destroyed: true
+        case .left, .shutdown, .failed: false
+        }
+    }
+}
+
+/// An invitation into a room.
+///
+/// ```swift
+/// for invitation in try account.store.step({ try account.rooms.invitations(in: $0) }) {
+///     print(invitation.room, invitation.reason ?? "")
+/// }
+/// ```
+///
+/// Source: XEP-0045 section 7.8.2, XEP-0249.
+public struct RoomInvitation: Hashable, Sendable {
+    /// The room's bare address.
+    public let room: JID
+    /// Who invites. The room alone says so when ``isDirect`` is false.
+    public let by: JID?
+    /// Why, in words for people.
+    public let reason: ForeignText?
+    /// What the room asks for when it is joined.
+    public let password: ForeignText?
+    /// The one-to-one conversation that goes on in the room.
+    public let thread: ForeignText?
+    /// Whether it came from the one who invites and not through the room.
+    public let isDirect: Bool
+    /// When it came, or was sent if it was held up on the way, in milliseconds since 1970.
+    public let receivedAt: Int64
+}
+
+extension RoomHistory {
+    var stored: [UInt8] { get throws { try [UInt8](JSONEncoder().encode(self)) } }
+
+    init(stored bytes: [UInt8]) throws { self = try JSONDecoder().decode(Self.self, from: Data(bytes)) }
+}
+
+extension Room {
+    /// How far before the last message that was seen a room is asked to begin, in milliseconds: its clock and ours may
+    /// differ by so much. What it sends a second time is recognized.
+    static let overlap: Int64 = 60_000
+
+    /// What is asked of the room's history; nil for what it sends by itself (XEP-0045 section 7.2.14).
+    var wantedHistory: Element? {
+        if let since = cursor?.time ?? (wasJoined ? joinedAt : nil) {
+            return Self.history("since", DateTime.text(since - Self.overlap))
+        }
+        return switch history {
+        case .usual: nil
+        case .none: Self.noHistory
+        case .last(let count): Self.history("maxstanzas", String(count))
+        case .since(let time): Self.history("since", DateTime.text(time))
+        }
+    }
+
+    /// Asks for nothing of a room's history.
+    static let noHistory = history("maxstanzas", "0")
+
+    private static func history(_ name: String, _ value: String) -> Element {
+        var history = Element("history", namespace: Namespaces.muc)
+        history[name] = ForeignText(value)
+        return history
+    }
+}

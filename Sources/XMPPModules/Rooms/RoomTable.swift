@@ -1,0 +1,322 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// The rooms of an account: what it wants, what it knows, and up to where it has read.
+struct RoomTable {
+    let account: Int64
+
+    static let schema = Schema(
+        module: "xmpp-rooms",
+        migrations: [
+            """
+            -- The rooms that the account wants to be in, or was in. `state` as in Room.State; `ticket` names one stay, or the
+            -- attempt at it; `waiter` is told how the attempt ends; `tried_at` and `heard_at` in live time, the other times
+            -- in milliseconds since 1970. `archive_id` and `last_time` are the cursor.
+            CREATE TABLE room(
+                account INTEGER NOT NULL REFERENCES account(id),
+                jid TEXT NOT NULL,
+                nick TEXT NOT NULL,
+                password TEXT,
+                state TEXT NOT NULL,
+                history BLOB NOT NULL,
+                was_joined INTEGER NOT NULL DEFAULT 0,
+                configures INTEGER NOT NULL DEFAULT 0,
+                ticket TEXT NOT NULL,
+                waiter INTEGER REFERENCES handler(id) ON DELETE SET NULL DEFERRABLE INITIALLY DEFERRED,
+                joined_at INTEGER,
+                tried_at INTEGER,
+                heard_at INTEGER,
+                asked_nick TEXT,
+                subject TEXT,
+                subject_by TEXT,
+                archive_id TEXT,
+                last_time INTEGER,
+                PRIMARY KEY(account, jid)) WITHOUT ROWID;
+            CREATE INDEX room_waiter ON room(waiter) WHERE waiter IS NOT NULL;
+
+            -- Who is in a room that the account is in.
+            CREATE TABLE occupant(
+                account INTEGER NOT NULL REFERENCES account(id),
+                room TEXT NOT NULL,
+                nick TEXT NOT NULL,
+                jid TEXT,
+                affiliation TEXT NOT NULL,
+                role TEXT NOT NULL,
+                PRIMARY KEY(account, room, nick)) WITHOUT ROWID;
+
+            -- Invitations that nobody has answered.
+            CREATE TABLE room_invitation(
+                account INTEGER NOT NULL REFERENCES account(id),
+                room TEXT NOT NULL,
+                by TEXT,
+                reason TEXT,
+                password TEXT,
+                thread TEXT,
+                direct INTEGER NOT NULL,
+                received_at INTEGER NOT NULL,
+                PRIMARY KEY(account, room)) WITHOUT ROWID;
+
+            -- Messages to rooms that these have not sent back yet, and in which stay they were sent last.
+            CREATE TABLE room_message(
+                row INTEGER PRIMARY KEY AUTOINCREMENT,
+                account INTEGER NOT NULL REFERENCES account(id),
+                room TEXT NOT NULL,
+                stanza_id TEXT NOT NULL,
+                xml BLOB NOT NULL,
+                ticket TEXT,
+                tries INTEGER NOT NULL DEFAULT 0);
+            CREATE INDEX room_message_room ON room_message(account, room, stanza_id);
+
+            -- What looks after silent rooms, and when, in live time.
+            CREATE TABLE room_watch(
+                account INTEGER PRIMARY KEY REFERENCES account(id),
+                handler INTEGER NOT NULL,
+                due INTEGER NOT NULL);
+            """,
+            """
+            -- The time of the first message that is not handled yet: a lost session goes back to it.
+            ALTER TABLE room ADD COLUMN kept_time INTEGER;
+            """,
+            """
+            -- The oldest invitations make way by this index. Those that are there already get the bounds of new ones; a
+            -- character has four bytes at most.
+            CREATE INDEX room_invitation_oldest ON room_invitation(account, received_at, room);
+            UPDATE room_invitation SET reason = substr(reason, 1, 256) WHERE length(CAST(reason AS BLOB)) > 1024;
+            UPDATE room_invitation SET password = NULL WHERE length(CAST(password AS BLOB)) > 1024;
+            UPDATE room_invitation SET thread = NULL WHERE length(CAST(thread AS BLOB)) > 1024;
+            UPDATE room SET subject = substr(subject, 1, 2048) WHERE length(CAST(subject AS BLOB)) > 8192;
+            """,
+        ],
+        handlers: [
+            RoomJoinEnded.self, RoomJoinUnanswered.self, RoomSilence.self, RoomChecked.self,
+            RoomCheckAbandoned.self, RoomSetUp.self, RoomBacklog.self,
+        ])
+
+    // MARK: Reading
+
+    private static let columns = """
+        jid, nick, state, subject, subject_by, archive_id, last_time, password, history, was_joined, configures, ticket,
+        joined_at, asked_nick
+        """
+
+    private static func select(_ condition: String) -> String {
+        "SELECT \(columns) FROM room WHERE account = ? AND \(condition) ORDER BY jid"
+    }
+
+    func room(_ jid: JID, in step: borrowing Step) throws -> Room? {
+        try step.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
+    }
+
+    func rooms(_ state: Room.State, in step: borrowing Step) throws -> [Room] {
+        try step.all(Self.select("state = ?"), account, state.rawValue, read: Stored.init).map { try $0.room }
+    }
+
+    func all(in step: borrowing Step) throws -> [Room] {
+        try step.all(Self.select("1"), account, read: Stored.init).map { try $0.room }
+    }
+
+    /// When the last message was sent that is known of each room, in milliseconds since 1970, by the room's address.
+    func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Int64] {
+        let times = try step.all(
+            "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
+        ) { (row) throws(HandlerError) in (row.text(0), row.quantity(1)) }
+        return Dictionary(uniqueKeysWithValues: times)
+    }
+
+    /// The rooms in which nothing was tried in this session.
+    func untried(in step: borrowing Step) throws -> [Room] {
+        try step.all(Self.select("state = 'wanted' AND tried_at IS NULL"), account, read: Stored.init)
+            .map { try $0.room }
+    }
+
+    /// The rooms that are to be looked after by now: silent ones, and those that are to be tried again.
+    func due(
+        silence: Int64, retry: Int64, liveTime: Int64, in step: borrowing Step
+    ) throws -> [Room] {
+        let condition = """
+            ((state = 'joined' AND heard_at + ? <= ?) OR (state = 'wanted' AND tried_at + ? <= ?))
+            """
+        return try step.all(
+            Self.select(condition), account, silence, liveTime, retry, liveTime, read: Stored.init
+        ).map { try $0.room }
+    }
+
+    /// When the next room is to be looked after, in live time; nil when none is.
+    func nextDue(silence: Int64, retry: Int64, in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first(
+            """
+            SELECT min(CASE state WHEN 'joined' THEN heard_at + ? ELSE tried_at + ? END) FROM room
+            WHERE account = ? AND (state = 'joined' OR (state = 'wanted' AND tried_at IS NOT NULL))
+            """, silence, retry, account
+        ) { (row) throws(HandlerError) in row.optionalInteger(0) } ?? nil
+    }
+
+    /// A row before its addresses are read.
+    private struct Stored {
+        let jid, state, ticket: String
+        let nick: ForeignText
+        let subjectBy: String?
+        let subject, archiveID, password, askedNick: ForeignText?
+        let lastTime, joinedAt: Int64?
+        let history: [UInt8]
+        let wasJoined, configures: Bool
+
+        init(_ row: borrowing Row) throws(HandlerError) {
+            (jid, nick, state) = (row.text(0), row.foreignText(1), row.text(2))
+            (subject, subjectBy) = (row.optionalForeignText(3), row.optionalText(4))
+            (archiveID, lastTime) = (row.optionalForeignText(5), row.optionalQuantity(6))
+            (password, history) = (row.optionalForeignText(7), row.blob(8))
+            (wasJoined, configures) = (row.integer(9) != 0, row.integer(10) != 0)
+            (ticket, joinedAt, askedNick) = (
+                row.text(11), row.optionalQuantity(12), row.optionalForeignText(13)
+            )
+        }
+
+        var room: Room {
+            get throws {
+                Room(
+                    jid: try JID(jid), nick: nick, state: Room.State(rawValue: state) ?? .left,
+                    subject: subject, subjectBy: subjectBy.flatMap { try? JID($0) },
+                    cursor: lastTime.map { RoomCursor(archiveID: archiveID, time: $0) }, password: password,
+                    history: try RoomHistory(stored: history), wasJoined: wasJoined, configures: configures,
+                    ticket: ticket, joinedAt: joinedAt, askedNick: askedNick)
+            }
+        }
+    }
+
+    // MARK: Joining and leaving
+
+    /// The account wants to be in a room from now on.
+    func want(
+        _ room: JID, nick: ForeignText, password: ForeignText?, history: RoomHistory, configures: Bool,
+        ticket: String,
+        in step: borrowing Step
+    ) throws {
+        try step.execute(
+            """
+            INSERT INTO room(account, jid, nick, password, state, history, configures, ticket)
+            VALUES (?, ?, ?, ?, 'wanted', ?, ?, ?)
+            ON CONFLICT(account, jid) DO UPDATE SET
+                nick = excluded.nick, password = excluded.password, state = 'wanted', history = excluded.history,
+                was_joined = 0, configures = excluded.configures, ticket = excluded.ticket, tried_at = NULL,
+                asked_nick = NULL
+            """, account, room.description, nick, password, history.stored, configures, ticket)
+    }
+
+    func set(
+        _ state: Room.State, _ room: JID, triedAt: Int64? = nil, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET state = ?, tried_at = ?, asked_nick = NULL WHERE account = ? AND jid = ?",
+            state.rawValue, triedAt, account, room.description)
+    }
+
+    func set(ticket: String, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET ticket = ? WHERE account = ? AND jid = ?", ticket, account, room.description)
+    }
+
+    func setJoined(_ room: JID, nick: ForeignText, liveTime: Int64, in step: borrowing Step)
+        throws(HandlerError)
+    {
+        try step.execute(
+            """
+            UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,
+                asked_nick = NULL
+            WHERE account = ? AND jid = ?
+            """, nick, step.now, liveTime, account, room.description)
+    }
+
+    func set(nick: ForeignText, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET nick = ?, asked_nick = NULL WHERE account = ? AND jid = ?", nick, account,
+            room.description)
+    }
+
+    func set(askedNick: ForeignText?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET asked_nick = ? WHERE account = ? AND jid = ?", askedNick, account,
+            room.description)
+    }
+
+    /// The session is over: the account is in no room any more, and wants to be in those that it was in.
+    func forgetSession(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET state = 'wanted', asked_nick = NULL WHERE account = ? AND state IN ('joining', 'joined')",
+            account)
+        try step.execute("UPDATE room SET tried_at = NULL WHERE account = ?", account)
+        try step.execute("DELETE FROM occupant WHERE account = ?", account)
+    }
+
+    /// Who waits to be told how an attempt ends.
+    func set(waiter: HandlerID?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET waiter = ? WHERE account = ? AND jid = ?", waiter, account, room.description)
+    }
+
+    /// Removes and returns who waits, unless that has ended.
+    func takeWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID? {
+        let waiter = try step.first(
+            "SELECT waiter FROM room WHERE account = ? AND jid = ?", account, room.description
+        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID.init(rawValue:)) }
+        guard let waiter = waiter ?? nil else { return nil }
+        try set(waiter: nil, room, in: step)
+        return try step.waits(waiter) ? waiter : nil
+    }
+
+    // MARK: What comes from the room
+
+    /// A message has come. The cursor never goes back.
+    func advance(
+        _ room: JID, archiveID: ForeignText?, time: Int64, liveTime: Int64, in step: borrowing Step
+    ) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE room SET archive_id = coalesce(?1, archive_id), last_time = max(coalesce(last_time, ?2), ?2),
+                heard_at = ?3
+            WHERE account = ?4 AND jid = ?5
+            """, archiveID, time, liveTime, account, room.description)
+    }
+
+    func heard(_ room: JID, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET heard_at = ? WHERE account = ? AND jid = ?", liveTime, account, room.description)
+    }
+
+    func set(subject: ForeignText?, by: JID, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET subject = ?, subject_by = ? WHERE account = ? AND jid = ?", subject,
+            by.description, account, room.description)
+    }
+
+    // MARK: Messages that are handled later
+
+    func keepTime(_ time: Int64, of room: JID, in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET kept_time = min(ifnull(kept_time, ?1), ?1) WHERE account = ?2 AND jid = ?3",
+            time,
+            account, room.description)
+    }
+
+    func keepsTime(in step: borrowing Step) throws(HandlerError) -> Bool {
+        try step.first("SELECT 1 FROM room WHERE account = ? AND kept_time IS NOT NULL LIMIT 1", account) {
+            (row) throws(HandlerError) in row.integer(0)
+        } != nil
+    }
+
+    /// Every message is handled.
+    func releaseTimes(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            "UPDATE room SET kept_time = NULL WHERE account = ? AND kept_time IS NOT NULL", account)
+    }
+
+    /// The session is lost: what was not handled is asked for once more.
+    func goBack(in step: borrowing Step) throws(HandlerError) {
+        try step.execute(
+            """
+            UPDATE room SET last_time = min(last_time, kept_time), kept_time = NULL
+            WHERE account = ? AND kept_time IS NOT NULL
+            """, account)
+    }
+}

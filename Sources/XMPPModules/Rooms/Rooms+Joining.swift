@@ -1,0 +1,189 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+// How the account gets into a room, and how it comes out.
+extension Rooms {
+    // MARK: Asking
+
+    /// Asks a room to let the account in, with what has come since the stored cursor.
+    ///
+    /// Who waits from before, through a lost session, goes on to wait.
+    func ask(_ room: Room, in step: borrowing Step) throws {
+        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        var room = room
+        if waiter == nil {
+            room = try renewed(room, in: step)
+        } else {
+            try table.set(waiter: waiter, room.jid, in: step)
+        }
+        var x = Element("x", namespace: Namespaces.muc)
+        if let history = try wantedHistory(room, in: step) { x.append(history) }
+        if let password = room.password {
+            x.append(Element("password", namespace: Namespaces.muc, text: password))
+        }
+        account.note(
+            .info, .rooms,
+            "\(room.jid): asks to be let in as \(room.nick)\(room.cursor == nil ? "" : ", with what came since the last time")",
+            after: step)
+        try account.send(Presence(to: room.occupant, id: room.ticket, children: [x]), in: step)
+        try table.set(.joining, room.jid, in: step)
+        try table.removeOccupants(of: room.jid, in: step)
+    }
+
+    /// The room with a ticket of its own for another attempt, which nobody but the clock waits for.
+    private func renewed(_ room: Room, in step: borrowing Step) throws -> Room {
+        let ticket = StanzaID.random()
+        try table.set(ticket: ticket, room.jid, in: step)
+        let waiter = try bind(room, ticket, nil, module.joinTimeout, in: step)
+        try table.set(waiter: waiter, room.jid, in: step)
+        return try table.room(room.jid, in: step) ?? room
+    }
+
+    /// Stores who is told how an attempt ends.
+    func bind(
+        _ room: Room, _ ticket: String, _ then: Durable<RoomJoined>?, _ timeout: Duration,
+        in step: borrowing Step
+    ) throws -> HandlerID {
+        let unanswered = RoomJoinUnanswered(
+            room: room.jid, nick: room.nick.string, ticket: ticket, then: then)
+        return try step.bind(
+            Durable(RoomJoinEnded(then: then)).orElse(Durable(unanswered)), timeout: timeout,
+            in: account.scope)
+    }
+
+    /// Calls who waits.
+    func end(
+        _ waiter: HandlerID?, _ room: Room, _ outcome: RoomJoined.Outcome, isNew: Bool = false,
+        in step: borrowing Step
+    ) throws {
+        guard let waiter else { return }
+        let context = RoomJoined(
+            account: account, room: room.jid, nick: room.nick, outcome: outcome, isNew: isNew)
+        let disposition = try step.end(waiter, .result, with: context)
+        try account.report(disposition, waiter, "joining \(room.jid)", after: step)
+    }
+
+    /// Nobody needs to know any more how the attempt ends.
+    func abandon(_ room: Room, in step: borrowing Step) throws {
+        guard let waiter = try table.takeWaiter(of: room.jid, in: step) else { return }
+        try step.invalidate(waiter, reason: .cancelled, environment: account)
+    }
+
+    func sendUnavailable(_ room: Room, status: (any TextConvertible)? = nil, in step: borrowing Step) throws {
+        let children = status.map { [Element("status", namespace: Namespaces.client, text: $0)] } ?? []
+        let presence = try Presence(
+            type: .unavailable, to: room.occupant, id: StanzaID.random(), children: children)
+        try account.send(presence, in: step)
+    }
+
+    // MARK: The room's answer
+
+    /// The room has let the account in.
+    func joined(_ room: Room, _ presence: RoomPresence, in step: borrowing Step) throws {
+        var room = room
+        room.nick = presence.nick
+        try table.setJoined(room.jid, nick: room.nick, liveTime: liveTime(in: step), in: step)
+        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        try end(waiter, room, .joined, isNew: presence.isNewRoom, in: step)
+        tell(
+            room.jid, .joined(nick: room.nick, isNew: presence.isNewRoom), ticket: room.ticket, after: step)
+        // Who was told may have left again.
+        guard try table.room(room.jid, in: step)?.state == .joined else { return }
+        if presence.isNewRoom, !room.configures { try setUp(room, in: step) }
+        try catchUp(room, in: step)
+        try fetchMissed(room, in: step)
+        try watch(in: step)
+    }
+
+    /// A room whose archive has been fetched from is caught up with that way alone, page by page, in order.
+    private func wantedHistory(_ room: Room, in step: borrowing Step) throws -> Element? {
+        // What may have to be sent again must be looked for before the archive is through.
+        let mayHaveArrived = try table.hasUnsent(in: room.ticket, to: room.jid, before: true, in: step)
+        guard try account.archive.isInUse(room.jid, in: step), !mayHaveArrived else {
+            return room.wantedHistory
+        }
+        return Room.noHistory
+    }
+
+    /// A room sends only the last messages by itself. If it has an archive, the others are there (XEP-0313).
+    private func fetchMissed(_ room: Room, in step: borrowing Step) throws {
+        guard account.moduleIfPresent(ArchiveModule.self) != nil else { return }
+        if try account.archive.isInUse(room.jid, in: step) {
+            try account.archive.catchUp(room.jid, in: step)
+        } else if let cursor = room.cursor {
+            // Messages that carry its ids are in an archive.
+            guard cursor.archiveID != nil else { return }
+            try account.archive.catchUp(room.jid, since: cursor.time - Room.overlap, in: step)
+        } else if case .since(let time) = room.history {
+            try account.archive.catchUp(room.jid, since: time, in: step)
+        }
+    }
+
+    /// Takes a new room as the service makes it.
+    private func setUp(_ room: Room, in step: borrowing Step) throws {
+        let request = RoomRequest.configure(DataForm(.submit))
+        try account.send(request.iq(to: room.jid), then: Durable(RoomSetUp(room: room.jid)), in: step)
+    }
+
+    /// The room does not let the account in.
+    ///
+    /// The first time, that ends the wish. Later it ends only what somebody decided: an own session that the room has not
+    /// seen end may hold the nickname, the room may be full, its server away.
+    func refused(_ room: Room, _ error: StanzaError, in step: borrowing Step) throws {
+        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        try giveUp(room, isFinal: !error.mayPass, in: step)
+        try end(waiter, room, .refused(error), in: step)
+        tell(room.jid, .refused(error), ticket: room.ticket, after: step)
+    }
+
+    /// The room has not answered.
+    func timedOut(_ room: JID, _ ticket: String, in step: borrowing Step) throws {
+        guard let known = try table.room(room, in: step), known.ticket == ticket,
+            known.state == .joining || known.state == .wanted
+        else { return }
+        // It may let us in yet.
+        if known.state == .joining { try sendUnavailable(known, in: step) }
+        try giveUp(known, isFinal: false, in: step)
+        tell(room, .timedOut, ticket: ticket, after: step)
+    }
+
+    private func giveUp(_ room: Room, isFinal: Bool, in step: borrowing Step) throws {
+        if isFinal || !room.wasJoined {
+            try table.set(.left, room.jid, in: step)
+            try giveUpMessages(to: room, in: step)
+        } else {
+            try table.set(.wanted, room.jid, triedAt: liveTime(in: step), in: step)
+        }
+        try table.removeOccupants(of: room.jid, in: step)
+        try watch(in: step)
+    }
+
+    // MARK: Coming out
+
+    /// The account is out of the room.
+    func depart(_ room: Room, _ departure: RoomDeparture, isOwnWish: Bool = true, in step: borrowing Step)
+        throws
+    {
+        if isOwnWish || departure.isFinal {
+            try table.set(.left, room.jid, in: step)
+            try giveUpMessages(to: room, in: step)
+        } else {
+            try table.set(.wanted, room.jid, triedAt: liveTime(in: step), in: step)
+        }
+        try table.removeOccupants(of: room.jid, in: step)
+        tell(room.jid, .left(departure), after: step)
+        try watch(in: step)
+    }
+
+    func liveTime(in step: borrowing Step) throws -> Int64 { try step.liveTime(of: account.scope) }
+}
+
+extension StanzaError {
+    /// Whether a room that refused an account that it knows may let it in later.
+    fileprivate var mayPass: Bool {
+        kind == .wait
+            || [.conflict, .serviceUnavailable, .remoteServerNotFound, .internalServerError, .itemNotFound]
+                .contains(condition)
+    }
+}

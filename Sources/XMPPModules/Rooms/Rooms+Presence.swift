@@ -1,0 +1,82 @@
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+// Presence that comes from rooms. Only what a room sends that the account is in, or asks to be let into, counts.
+extension Rooms {
+    func take(_ presence: Presence, in step: borrowing Step) throws {
+        guard let from = presence.from else { return }
+        let isOfRoom =
+            presence.element.child("x", Namespaces.mucUser) != nil
+            || presence.element.child("x", Namespaces.muc) != nil
+        guard let room = try table.room(from.bare, in: step), room.state != .left else {
+            if isOfRoom { ignore(presence.element, "\(from.bare) is no room of this account", after: step) }
+            return
+        }
+        if let error = presence.error { return try take(error, of: presence, room, in: step) }
+        guard let said = RoomPresence(presence), room.state != .wanted else { return }
+        guard said.isAvailable else { return try take(gone: said, room, in: step) }
+        try take(available: said, of: presence, room, in: step)
+    }
+
+    /// What was asked for is refused: to be let in, or another nickname. An error carries the id of what it answers.
+    private func take(
+        _ error: StanzaError, of presence: Presence, _ room: Room, in step: borrowing Step
+    ) throws {
+        switch room.state {
+        case .joining where presence.id == nil || presence.id == room.ticket:
+            try refused(room, error, in: step)
+        case .joined:
+            guard let asked = room.askedNick else { return }
+            try table.set(askedNick: nil, room.jid, in: step)
+            tell(room.jid, .nickRefused(asked, error), after: step)
+        default: break
+        }
+    }
+
+    private func take(
+        available said: RoomPresence, of presence: Presence, _ room: Room, in step: borrowing Step
+    ) throws {
+        let known = try table.occupant(said.nick, of: room.jid, in: step)
+        guard try table.set(said.occupant, of: room.jid, in: step) || said.isSelf else {
+            return ignore(
+                presence.element, "\(room.jid) has more than \(RoomTable.occupantLimit) occupants",
+                after: step)
+        }
+        if said.isSelf {
+            if room.state == .joining {
+                // Nothing would let the account in once more if there were no place for what it asks of the room then.
+                return try OutboxReserve.opened { try joined(room, said, in: step) }
+            }
+            if room.nick != said.nick { try renamed(room, to: said.nick, in: step) }
+        } else if room.state == .joined {
+            try table.heard(room.jid, liveTime: liveTime(in: step), in: step)
+        }
+        if known != said.occupant { tell(room.jid, .occupant(said.occupant), after: step) }
+    }
+
+    private func take(gone said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
+        // While joining, the room may still tell of an own session that is over.
+        let isOwn = room.state == .joined && (said.isSelf || said.nick == room.nick)
+        if let nick = said.newNick {
+            try table.rename(said.nick, to: nick, of: room.jid, in: step)
+            guard isOwn else {
+                return tell(room.jid, .occupantRenamed(from: said.nick, to: nick), after: step)
+            }
+            return try renamed(room, to: nick, in: step)
+        }
+        if isOwn { return try depart(room, said.departure, isOwnWish: false, in: step) }
+        guard try table.remove(said.nick, of: room.jid, in: step), room.state == .joined else { return }
+        tell(room.jid, .occupantLeft(nick: said.nick, said.departure), after: step)
+    }
+
+    private func renamed(_ room: Room, to nick: ForeignText, in step: borrowing Step) throws {
+        try table.set(nick: nick, room.jid, in: step)
+        tell(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
+    }
+
+    /// Tells that something came which nobody may send; nothing was changed.
+    func ignore(_ element: Element, _ reason: String, after step: borrowing Step) {
+        account.ignore(element, reason, after: step)
+    }
+}

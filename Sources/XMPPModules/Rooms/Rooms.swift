@@ -1,0 +1,269 @@
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// The rooms of one account.
+///
+/// A value that refers to its account; make one whenever it is needed, through `Account.rooms`. What it changes is
+/// committed with the step, and done by whatever process is there.
+///
+/// ```swift
+/// try await account.perform { step in
+///     try account.rooms.join(council, as: "Juliet", then: Council.joined(), in: step)
+///     try account.rooms.send("Good morning", to: council, in: step)   // waits until the room has let us in
+/// }
+/// for await event in account.events(of: RoomEvent.self) { … }
+/// ```
+///
+/// Source: XEP-0045.
+public struct Rooms: Sendable {
+    /// The account in whose name it acts.
+    public let account: Account
+
+    /// Refers to the rooms of an account; `Account.rooms` is short for it.
+    ///
+    /// - Parameter account: The account in whose name it acts.
+    public init(account: Account) { self.account = account }
+
+    var table: RoomTable { RoomTable(account: account.id) }
+
+    var module: RoomsModule { get throws { try account.module() } }
+
+    // MARK: What is known
+
+    /// Every room that the account is in, wants to be in, or was in.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The rooms by their addresses.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func all(in step: borrowing Step) throws -> [Room] { try table.all(in: step) }
+
+    /// What is known about a room; nil when the account never wanted to be in it.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - step: The step to read in.
+    /// - Returns: The room.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func room(_ room: JID, in step: borrowing Step) throws -> Room? {
+        try table.room(room.bare, in: step)
+    }
+
+    /// Who is in a room, by nickname; empty unless the account is in it.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - step: The step to read in.
+    /// - Returns: The occupants, the account among them.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func occupants(of room: JID, in step: borrowing Step) throws -> [RoomOccupant] {
+        try table.occupants(of: room.bare, in: step)
+    }
+
+    /// Who is in a room under a nickname.
+    package func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws -> RoomOccupant?
+    {
+        try table.occupant(nick, of: room.bare, in: step)
+    }
+
+    /// The invitations that nobody has answered, oldest first; one for each room, and of many only the newest 100.
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
+    ///   answers one.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    public func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
+        try table.invitations(in: step)
+    }
+
+    // MARK: Being in a room
+
+    /// Wants to be in a room from now on: now, after each lost session, and in every process.
+    ///
+    /// While the account is not connected it waits; each new session joins the room again. The wish ends with
+    /// ``leave(_:status:in:)``, when the room refuses it the first time, and when somebody puts the account out. An
+    /// account
+    /// that is in the room already has joined at once, under the nickname that it has.
+    ///
+    /// ```swift
+    /// try account.rooms.join(council, as: "Juliet", history: .last(20), then: Council.joined(), in: step)
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - nick: The nickname; the service may assign another one (status 210).
+    ///   - password: For a room that asks for one. It is kept in the store.
+    ///   - history: How much of what was said before is wanted, as long as nothing of the room was seen.
+    ///   - configures: Whether the program sets up a room that did not exist before; otherwise it is taken as the
+    ///     service makes it (an instant room, XEP-0045 section 10.1.2).
+    ///   - then: Called once with how it ended; the time counts while the account is connected.
+    ///   - step: The step that it commits with.
+    /// - Returns: Names this attempt.
+    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `invalidStanza` for what is no room's address, `outboxFull`;
+    ///   `JIDError` for a nickname that cannot be one; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func join(
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
+        configures: Bool = false, then: Durable<RoomJoined>? = nil, in step: borrowing Step
+    ) throws -> String {
+        let timeout = try module.joinTimeout
+        guard room.isBare, room.local != nil else {
+            throw AccountError(.invalidStanza, "'\(room)' is no room; give its bare address")
+        }
+        guard let nick = try room.with(resource: nick).resource else { return "" }
+        try table.removeInvitation(into: room, in: step)
+        let ticket = StanzaID.random()
+        let known = try table.room(room, in: step)
+        if let known, known.state == .joined {
+            try end(bind(known, ticket, then, timeout, in: step), known, .joined, in: step)
+            tell(room, .joined(nick: known.nick, isNew: false), ticket: ticket, after: step)
+            return ticket
+        }
+        if let known, known.state != .left { try abandon(known, in: step) }
+        try table.want(
+            room, nick: nick, password: password?.foreignText, history: history, configures: configures,
+            ticket: ticket, in: step)
+        guard let wanted = try table.room(room, in: step) else { return ticket }
+        try table.set(waiter: bind(wanted, ticket, then, timeout, in: step), room, in: step)
+        if try account.hasOpenStream(in: step) { try ask(wanted, in: step) }
+        return ticket
+    }
+
+    /// Wants to be in a room from now on, and waits here for how joining ends.
+    ///
+    /// For code that has nothing to do any more once its process has ended. The wish stays all the same; canceling the
+    /// task only ends the waiting.
+    ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - nick: The nickname; the service may assign another one (status 210).
+    ///   - password: For a room that asks for one; nil for none.
+    ///   - history: How much of what was said before is wanted, as long as nothing of the room was seen.
+    ///   - configures: Whether the program sets up a room that did not exist before.
+    /// - Returns: How it ended, a refusal included.
+    /// - Throws: What ``join(_:as:password:history:configures:then:in:)`` throws; ``/XMPPAccount/AccountError`` `closed` when the
+    ///   account was closed meanwhile; `CancellationError`.
+    public func join(
+        _ room: JID, as nick: any TextConvertible, password: (any TextConvertible)? = nil,
+        history: RoomHistory = .usual,
+        configures: Bool = false
+    ) async throws -> RoomJoined {
+        let events = account.events(of: RoomEvent.self)
+        let ticket = try await account.perform { step in
+            try self.join(
+                room, as: nick, password: password, history: history, configures: configures, in: step)
+        }
+        return try await first(of: events, ticket) { change in
+            switch change {
+            case .joined(let nick, let isNew):
+                RoomJoined(account: account, room: room, nick: nick, outcome: .joined, isNew: isNew)
+            case .refused(let error):
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .refused(error))
+            case .timedOut:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .timedOut)
+            case .abandoned:
+                RoomJoined(account: account, room: room, nick: nick.foreignText, outcome: .abandoned)
+            default: nil
+            }
+        }
+    }
+
+    /// Leaves a room, and wants to be in it no longer. Messages that it has not sent back are given up.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - status: A sentence for those who stay.
+    ///   - step: The step that it commits with.
+    /// - Returns: False when the account neither is in the room nor wants to be.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func leave(_ room: JID, status: (any TextConvertible)? = nil, in step: borrowing Step) throws
+        -> Bool
+    {
+        guard let known = try table.room(room.bare, in: step), known.state != .left else { return false }
+        if known.state != .wanted { try sendUnavailable(known, status: status, in: step) }
+        try abandon(known, in: step)
+        try depart(known, RoomDeparture(.left, text: status?.foreignText), in: step)
+        return true
+    }
+
+    /// Leaves a room; see ``leave(_:status:in:)``.
+    ///
+    /// - Parameters:
+    ///   - room: The room's address; a nickname is left out.
+    ///   - status: A sentence for those who stay; nil for none.
+    /// - Returns: False when the account neither is in the room nor wants to be.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
+    @discardableResult
+    public func leave(_ room: JID, status: (any TextConvertible)? = nil) async throws -> Bool {
+        try await account.perform { step in try self.leave(room, status: status, in: step) }
+    }
+
+    /// Leaves every room, and wants to be in none of them any longer; such as before ``/XMPPAccount/Account/logOut()``.
+    ///
+    /// - Parameters:
+    ///   - status: A sentence for those who stay; nil for none.
+    ///   - step: The step that it commits with.
+    /// - Returns: How many rooms were left.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func leaveAll(status: (any TextConvertible)? = nil, in step: borrowing Step) throws -> Int {
+        var count = 0
+        for room in try table.all(in: step) where try leave(room.jid, status: status, in: step) { count += 1 }
+        return count
+    }
+
+    /// Leaves every room; see ``leaveAll(status:in:)``.
+    ///
+    /// - Parameter status: A sentence for those who stay; nil for none.
+    /// - Returns: How many rooms were left.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
+    @discardableResult
+    public func leaveAll(status: (any TextConvertible)? = nil) async throws -> Int {
+        try await account.perform { step in try self.leaveAll(status: status, in: step) }
+    }
+
+    /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.
+    ///
+    /// - Parameters:
+    ///   - room: The room's bare address.
+    ///   - nick: 1 to 1023 octets of UTF-8.
+    ///   - step: The step that it commits with.
+    /// - Throws: ``/XMPPAccount/AccountError`` `notInRoom`; `JIDError` for what cannot be a nickname; `outboxFull`.
+    public func changeNick(in room: JID, to nick: any TextConvertible, in step: borrowing Step) throws {
+        let known = try wanted(room, in: step)
+        let occupant = try known.jid.with(resource: nick)
+        guard let nick = occupant.resource else { return }
+        guard known.state == .joined else { return try table.set(nick: nick, known.jid, in: step) }
+        try account.send(Presence(to: occupant, id: StanzaID.random()), in: step)
+        try table.set(askedNick: nick, known.jid, in: step)
+    }
+
+    /// The room, if the account is in it or wants to be.
+    func wanted(_ room: JID, in step: borrowing Step) throws -> Room {
+        _ = try module
+        guard let known = try table.room(room.bare, in: step), known.state != .left else {
+            throw AccountError(
+                .notInRoom, "\(account.configuration.jid) is not in the room \(room.bare); join it first")
+        }
+        return known
+    }
+
+    /// The first event with that ticket that `read` knows.
+    func first<Result>(
+        of events: AsyncStream<RoomEvent>, _ ticket: String, _ read: (RoomEvent.Change) -> Result?
+    ) async throws -> Result {
+        for await event in events where event.ticket == ticket {
+            if let result = read(event.change) { return result }
+        }
+        try Task.checkCancellation()
+        throw AccountError(.closed, "the account was closed before the room answered")
+    }
+
+    func tell(_ room: JID, _ change: RoomEvent.Change, ticket: String? = nil, after step: borrowing Step) {
+        account.tell(RoomEvent(room, change, ticket: ticket), after: step)
+    }
+}

@@ -1,0 +1,124 @@
+// Rooms: what the account wants is a row; presence, messages and answers move it on, in the step that takes them in.
+//
+//     join ──▶ row "room": wanted ──presence──▶ joining ──presence 110──▶ joined ──▶ occupants, subject, cursor
+//                ▲      ▲                          │ error, no answer       │ silence: ping (XEP-0410)
+//                │      └── a new session ─────────┴────────────────────────┘
+//                └── left: by leave(), or put out
+//
+// After a resumption nothing is asked again. In a new session every wanted room is joined with its stored cursor.
+
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// Rooms (XEP-0045) that the account stays in over deaths of the process and lost sessions, checked by pings (XEP-0410).
+///
+/// ```swift
+/// configuration.modules = [RoomsModule()]
+/// …
+/// let end = try await account.rooms.join(try JID("council@conference.capulet.example"), as: "Juliet")
+/// ```
+public struct RoomsModule: AccountModule {
+    public static let name = "rooms"
+    public static let schema: Schema? = RoomTable.schema
+
+    /// How long a room may take to let the account in, in connected time.
+    public var joinTimeout: Duration
+    /// After how much silence, in connected time, a room is asked whether the account is still in it.
+    public var silence: Duration
+    /// After how much connected time a room that could not be joined again is asked once more.
+    public var retryDelay: Duration
+
+    public let features: Set<String> = [Namespaces.muc, Namespaces.conference]
+
+    /// Makes the module. A time of less than a second counts as a second.
+    ///
+    /// - Parameters:
+    ///   - joinTimeout: How long a room may take to let the account in, in connected time.
+    ///   - silence: After how much silence, in connected time, a room is asked whether the account is still in it.
+    ///   - retryDelay: After how much connected time a room that could not be joined again is asked once more.
+    public init(
+        joinTimeout: Duration = .seconds(60), silence: Duration = .seconds(900),
+        retryDelay: Duration = .seconds(60)
+    ) {
+        self.joinTimeout = max(.seconds(1), joinTimeout)
+        self.silence = max(.seconds(1), silence)
+        self.retryDelay = max(.seconds(1), retryDelay)
+    }
+
+    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        guard scope == .session else { return }
+        try account.rooms.table.forgetSession(in: step)
+    }
+
+    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        for room in try account.rooms.table.untried(in: step) {
+            try account.rooms.ask(room, in: step)
+        }
+    }
+
+    /// Leaves the rooms: without the module nobody would know who is in them.
+    public func end(of account: Account, in step: borrowing Step) throws {
+        try account.rooms.leaveAll(in: step)
+    }
+
+    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+        try account.rooms.take(presence, in: step)
+    }
+
+    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+        try message.account.rooms.take(message, in: step)
+    }
+
+    public func isOwn(
+        _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
+    ) throws -> Bool? {
+        guard let room = try account.knownRoom(message.from, in: step) else { return nil }
+        if try room.occupant == message.from { return true }
+        guard let originID else { return false }
+        return try account.rooms.table.isUnconfirmed(originID, to: room.jid, in: step)
+    }
+
+    /// A lost message arrives again with the room's history.
+    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+        let (account, message) = (message.account, message.message)
+        guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
+            return
+        }
+        try account.rooms.table.keepTime(message.delay ?? step.now, of: room.jid, in: step)
+    }
+
+    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+        let table = account.rooms.table
+        if isLost { try table.goBack(in: step) } else { try table.releaseTimes(in: step) }
+    }
+
+    /// A quiet room sends its last messages again when it is joined, however old they are.
+    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+        let table = account.rooms.table
+        let times = try table.lastTimes(in: step).compactMap { room, time in
+            (try? JID(room)).map { ($0, time - 2 * Room.overlap) }
+        }
+        return NeededMarks(
+            areAllNeeded: try table.keepsTime(in: step),
+            senders: Dictionary(times, uniquingKeysWith: min))
+    }
+}
+
+extension Account {
+    /// Rooms in the name of this account, which needs ``RoomsModule``.
+    public var rooms: Rooms { Rooms(account: self) }
+}
+
+extension Account {
+    /// The room in whose name somebody writes, if the account is in it or was.
+    func knownRoom(_ sender: JID?, in step: borrowing Step) throws -> Room? {
+        guard let sender, moduleIfPresent(RoomsModule.self) != nil else { return nil }
+        return try rooms.table.room(sender.bare, in: step)
+    }
+}
+
+extension AccountError.Code {
+    /// The account neither is in that room nor wants to be.
+    public static let notInRoom = AccountError.Code(rawValue: "not-in-room")
+}

@@ -1,0 +1,140 @@
+public import Handlers
+import XMPPAccount
+public import XMPPCore
+
+// Subscriptions (RFC 6121 section 3). Each step is presence to a bare address; it is stored until the server has taken it,
+// and a session that is lost before that leaves it to the next one.
+extension Roster {
+    // MARK: Seeing a contact's presence
+
+    /// Asks to see a contact's presence.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact.
+    ///   - status: What to say with it; nil for nothing.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: RFC 6121 section 3.1.
+    public func subscribe(to jid: JID, status: String? = nil) async throws {
+        try await account.perform { step in try self.subscribe(to: jid, status: status, in: step) }
+    }
+
+    /// Asks to see a contact's presence; their decision calls a stored handler, which may be weeks later.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact.
+    ///   - status: What to say with it; nil for nothing.
+    ///   - then: Called with the decision.
+    ///   - orElse: Called when the account does not ask any more.
+    /// - Throws: As ``subscribe(to:status:)``.
+    public func subscribe(
+        to jid: JID, status: String? = nil, then: Durable<SubscriptionDecision>,
+        orElse: Durable<Invalidation>? = nil
+    ) async throws {
+        try await account.perform { step in
+            try self.subscribe(to: jid, status: status, then: then, orElse: orElse, in: step)
+        }
+    }
+
+    /// Asks to see a contact's presence, from inside a step: it commits with the rest of the step.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact.
+    ///   - status: What to say with it; nil for nothing.
+    ///   - then: Called with the decision; nil for nobody.
+    ///   - orElse: Called when the account does not ask any more.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``subscribe(to:status:)``.
+    public func subscribe(
+        to jid: JID, status: String? = nil, then: Durable<SubscriptionDecision>? = nil,
+        orElse: Durable<Invalidation>? = nil, in step: borrowing Step
+    ) throws {
+        let update = try update
+        let contact = jid.bare
+        if let then {
+            try update.subscriptions.wait(step.bind(then.orElse(orElse)), for: contact, in: step)
+            // Who sees it already is told so at once: the server has nothing to push.
+            if try update.roster.item(for: contact, in: step)?.isSubscribed == true {
+                try update.decide(contact, isWhole: false, in: step)
+            }
+        }
+        try update.send(.subscribe, to: contact, status: status, in: step)
+    }
+
+    /// Asks no more, or wants to see the contact's presence no more. Handlers that wait for a decision are
+    /// invalidated with
+    /// the reason `cancelled`.
+    ///
+    /// - Parameter jid: The contact.
+    /// - Throws: As ``subscribe(to:status:)``.
+    ///
+    /// Source: RFC 6121 section 3.3.
+    public func unsubscribe(from jid: JID) async throws {
+        try await account.perform { step in try self.unsubscribe(from: jid, in: step) }
+    }
+
+    /// Asks no more, or wants to see the contact's presence no more, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``subscribe(to:status:)``.
+    public func unsubscribe(from jid: JID, in step: borrowing Step) throws {
+        let update = try update
+        try update.abandon(jid.bare, .cancelled, in: step)
+        try update.send(.unsubscribe, to: jid.bare, status: nil, in: step)
+    }
+
+    // MARK: Showing the own presence
+
+    /// Lets somebody who has asked see the account's presence.
+    ///
+    /// Somebody who has not asked is approved in advance, if the server can do that (it then says so with
+    /// ``RosterItem/isApproved``); otherwise nothing happens.
+    ///
+    /// - Parameter jid: Who may see it.
+    /// - Throws: As ``subscribe(to:status:)``.
+    ///
+    /// Source: RFC 6121 sections 3.1.5 and 3.4.
+    public func approve(_ jid: JID) async throws {
+        try await account.perform { step in try self.approve(jid, in: step) }
+    }
+
+    /// Lets somebody who has asked, or will ask, see the account's presence, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - jid: Who may see it.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``subscribe(to:status:)``.
+    public func approve(_ jid: JID, in step: borrowing Step) throws {
+        try answer(.subscribed, jid, in: step)
+    }
+
+    /// Refuses somebody who has asked to see the account's presence, lets somebody who sees it do so no more, or
+    /// takes an
+    /// approval in advance back.
+    ///
+    /// - Parameter jid: Who may not see it.
+    /// - Throws: As ``subscribe(to:status:)``.
+    ///
+    /// Source: RFC 6121 sections 3.1.5, 3.2 and 3.4.
+    public func deny(_ jid: JID) async throws {
+        try await account.perform { step in try self.deny(jid, in: step) }
+    }
+
+    /// Refuses somebody who has asked, sees or may see the account's presence, from inside a step.
+    ///
+    /// - Parameters:
+    ///   - jid: Who may not see it.
+    ///   - step: The step that it commits with.
+    /// - Throws: As ``subscribe(to:status:)``.
+    public func deny(_ jid: JID, in step: borrowing Step) throws {
+        try answer(.unsubscribed, jid, in: step)
+    }
+
+    private func answer(_ type: Presence.Kind, _ jid: JID, in step: borrowing Step) throws {
+        let update = try update
+        try update.subscriptions.removeRequest(of: jid.bare, in: step)
+        try update.send(type, to: jid.bare, status: nil, in: step)
+    }
+}

@@ -1,0 +1,112 @@
+import XMPPAccount
+public import XMPPCore
+
+/// One contact in the roster, as the server keeps it.
+///
+/// ```swift
+/// let item = try account.store.step { try account.roster.item(for: juliet, in: $0) }
+/// print(item?.name ?? "", item?.isSubscribed ?? false)
+/// ```
+///
+/// Source: RFC 6121 section 2.1.2.
+public struct RosterItem: Hashable, Sendable {
+    /// Who sees whose presence (RFC 6121 section 2.1.2.5).
+    public enum Subscription: String, Hashable, Sendable, CaseIterable {
+        /// Nobody sees anybody's.
+        case none
+        /// The account sees the contact's.
+        case to
+        /// The contact sees the account's.
+        case from
+        /// Both see each other's.
+        case both
+    }
+
+    /// The contact's address, usually a bare one.
+    public let jid: JID
+    /// What the user calls the contact.
+    public var name: ForeignText?
+    /// Who sees whose presence.
+    public var subscription: Subscription
+    /// Whether the account has asked to see the contact's presence and is not answered yet.
+    public var isAsking: Bool
+    /// Whether the contact's request to see the account's presence is approved in advance (RFC 6121 section 3.4).
+    public var isApproved: Bool
+    /// The groups into which the user has put the contact, each once, in the server's order.
+    public var groups: [ForeignText]
+
+    /// Makes an item, for tests and lists of a program's own; ``Roster/set(_:name:groups:)`` changes the roster.
+    ///
+    /// - Parameters:
+    ///   - jid: The contact's address.
+    ///   - name: What the user calls the contact; nil for nothing.
+    ///   - subscription: Who sees whose presence.
+    ///   - isAsking: Whether the account has asked to see the contact's presence and is not answered yet.
+    ///   - isApproved: Whether the contact's request is approved in advance.
+    ///   - groups: The groups into which the user has put the contact.
+    public init(
+        _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
+        isAsking: Bool = false,
+        isApproved: Bool = false, groups: [any TextConvertible] = []
+    ) {
+        self.jid = jid
+        self.name = name?.foreignText
+        self.subscription = subscription
+        self.isAsking = isAsking
+        self.isApproved = isApproved
+        self.groups = groups.map(\.foreignText)
+    }
+
+    /// Whether the account sees the contact's presence.
+    public var isSubscribed: Bool { subscription == .to || subscription == .both }
+    /// Whether the contact sees the account's presence.
+    public var isSubscriber: Bool { subscription == .from || subscription == .both }
+
+    /// How many groups of an item are kept.
+    static let maximumGroups = 32
+    /// How many bytes of a group's name are kept.
+    static let longestGroup = 256
+
+    /// Reads an `<item/>`; nil when it names nobody. What it says beyond the rules counts as not said: of unknown
+    /// subscriptions RFC 6121 section 2.1.2.5 demands that.
+    init?(_ element: Element) {
+        guard element.has(name: "item", namespace: Namespaces.roster),
+            let jid = try? element.value(of: "jid", as: JID.self)
+        else { return nil }
+        var groups: [ForeignText] = []
+        for group in element.children("group", Namespaces.roster).prefix(Self.maximumGroups)
+            .map({ $0.text.prefix(bytes: Self.longestGroup) })
+        where !group.isEmpty && !groups.contains(group) { groups.append(group) }
+        self.init(
+            jid, name: element["name"].flatMap { $0.isEmpty ? nil : $0.prefix(bytes: ForeignBounds.words) },
+            subscription: element["subscription"].flatMap(Subscription.init) ?? .none,
+            isAsking: element["ask"] == "subscribe",
+            isApproved: (try? element.value(of: "approved")) == true, groups: groups)
+    }
+}
+
+/// What the server says about the roster, or part of it.
+enum RosterWire {
+    static func query(version: ForeignText?) -> Element {
+        Element("query", namespace: Namespaces.roster, attributes: ["ver": version])
+    }
+
+    /// What sets an item: the client says name and groups only (RFC 6121 section 2.3.1).
+    static func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible]) -> Element {
+        item(
+            [
+                "jid": jid.description, "name": name,
+            ], groups.map { Element("group", namespace: Namespaces.roster, text: $0) })
+    }
+
+    static func remove(_ jid: JID) -> Element {
+        item(["jid": jid.description, "subscription": "remove"], [])
+    }
+
+    private static func item(
+        _ attributes: KeyValuePairs<String, (any TextConvertible)?>, _ children: [Element]
+    ) -> Element {
+        let item = Element("item", namespace: Namespaces.roster, attributes: attributes, children: children)
+        return Element("query", namespace: Namespaces.roster, children: [item])
+    }
+}

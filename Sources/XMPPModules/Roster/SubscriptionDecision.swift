@@ -1,0 +1,64 @@
+import FoundationEssentials
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a handler that waits until a contact has decided whether the account may see its presence.
+///
+/// ```swift
+/// @Handler("contacts.decided")
+/// static func decided(_ call: borrowing Call<SubscriptionDecision>) throws {
+///     switch call.outcome {
+///     case .approved: …
+///     case .denied: …
+///     case .failed(let error): …   // the contact's server cannot be reached, or there is none
+///     }
+/// }
+/// ```
+///
+/// That may take weeks and many sessions. Asking no more (``Roster/unsubscribe(from:)``) invalidates the handler with the
+/// reason `cancelled`.
+public struct SubscriptionDecision: Sendable {
+    /// How a contact decides.
+    public enum Outcome: Hashable, Sendable {
+        /// The account sees the contact's presence now.
+        case approved
+        /// The contact, or another client of the account, does not want that; or the contact was removed.
+        case denied
+        /// The question did not reach the contact.
+        case failed(StanzaError)
+    }
+
+    /// The account that asked.
+    public let account: Account
+    /// Who was asked.
+    public let jid: JID
+    /// How they decided: switch over it.
+    public let outcome: Outcome
+}
+
+extension SubscriptionDecision: RestorableContext {
+    private struct Stored: Codable {
+        var jid: JID
+        var isApproved: Bool
+        var error: String?
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        var stored = Stored(jid: jid, isApproved: outcome == .approved)
+        if case .failed(let error) = outcome { stored.error = error.element.serialized() }
+        return try [UInt8](JSONEncoder().encode(stored))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        let error = try stored.error.map {
+            StanzaError(try Element(parsing: $0)) ?? StanzaError(.undefinedCondition)
+        }
+        self.init(
+            account: try Account.serving(environment), jid: stored.jid,
+            outcome: error.map(Outcome.failed) ?? (stored.isApproved ? .approved : .denied))
+    }
+}

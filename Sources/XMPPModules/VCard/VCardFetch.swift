@@ -1,0 +1,81 @@
+import FoundationEssentials
+public import Handlers
+public import XMPPAccount
+public import XMPPCore
+
+/// The context of a handler that waits for somebody's card.
+///
+/// ```swift
+/// @Handler("contacts.card-fetched")
+/// static func cardFetched(_ call: borrowing Call<VCardFetch>) throws {
+///     guard case .card(let card) = call.outcome else { return }
+///     try call.step.execute("UPDATE contact SET name = ? WHERE jid = ?", card.name, call.jid.description)
+/// }
+/// ```
+public struct VCardFetch: Sendable {
+    /// How a fetch ended.
+    public enum Outcome: Hashable, Sendable {
+        /// The card.
+        case card(VCard)
+        /// There is none.
+        case none
+        /// The server refused; whether there is one is unknown.
+        case error(StanzaError)
+        /// No answer came in time.
+        case timedOut
+    }
+
+    /// The account that asked.
+    public let account: Account
+    /// Whose card was asked for; the own bare address for the own one.
+    public let jid: JID
+    /// How it ended: switch over it.
+    public let outcome: Outcome
+    private let reply: IQReply
+    private let asked: JID?
+
+    init(of jid: JID?, _ reply: IQReply) {
+        account = reply.account
+        asked = jid
+        self.jid = jid ?? reply.account.configuration.jid
+        self.reply = reply
+        outcome =
+            switch reply.outcome {
+            case .timeout: .timedOut
+            case .error(let error): Self.isNone(error, of: jid) ? .none : .error(error)
+            case .result(let payload): Self.card(in: payload).map(Outcome.card) ?? .none
+            }
+    }
+
+    /// The card in an answer; nil for an empty one, which says that there is none (XEP-0054 section 3.1).
+    static func card(in payload: Element?) -> VCard? {
+        guard let payload, payload.has(name: "vCard", namespace: Namespaces.vcard),
+            !payload.elements.isEmpty
+        else { return nil }
+        return VCard(payload)
+    }
+
+    /// Whether an error says that there is no card: of others servers say `service-unavailable` (XEP-0054 section 3.3).
+    static func isNone(_ error: StanzaError, of jid: JID?) -> Bool {
+        error.condition == .itemNotFound || (jid?.local != nil && error.condition == .serviceUnavailable)
+    }
+}
+
+extension VCardFetch: RestorableContext {
+    private struct Stored: Codable {
+        var jid: JID?
+        var reply: String
+    }
+
+    public var environment: (any HandlerEnvironment)? { account }
+
+    public func stored() throws -> [UInt8] {
+        let reply = String(decoding: try reply.stored(), as: UTF8.self)
+        return try [UInt8](JSONEncoder().encode(Stored(jid: asked, reply: reply)))
+    }
+
+    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+        let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
+        self.init(of: stored.jid, try IQReply(restoring: [UInt8](stored.reply.utf8), in: environment))
+    }
+}
