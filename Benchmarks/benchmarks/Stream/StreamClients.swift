@@ -61,6 +61,11 @@ struct StreamClients {
                 + (store.map { [workspace.file($0)] } ?? []))
     }
 
+    /// Counts the bytes of an archive.
+    func countArchive() throws -> Double {
+        try rate(".build/release/archive-counter", [jid, password, "\(port)", authority])
+    }
+
     func slixmpp(_ count: Int, _ window: Int) throws -> Double {
         try rate(
             SlixmppPeer.locatePython(),
