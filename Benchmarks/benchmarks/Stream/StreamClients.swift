@@ -34,6 +34,11 @@ struct StreamClients {
             output: .pipe)
     }
 
+    /// The same program without an account.
+    func startNothing() throws -> ChildProcess {
+        try ChildProcess(".build/release/stream-client", ["nothing"], output: .pipe)
+    }
+
     func report(of child: ChildProcess) throws -> Report {
         let line = try child.output?.readLine(deadline: .now + .seconds(120)) { $0.hasPrefix("rate ") }
         let words = (line ?? "").split(separator: " ")
