@@ -15,6 +15,7 @@ others() {
     # Not by swift build, which would link Swift's libraries to it.
     clang -O2 -I Benchmarks/CFloor/include Benchmarks/ColdFloor/main.c Benchmarks/CFloor/floor.c \
         $(pkg-config --cflags --libs sqlite3) -o .build/release/cold-floor
+    clang -O2 Benchmarks/ArchiveCounter/main.c $(pkg-config --cflags --libs openssl) -o .build/release/archive-counter
     if pkg-config --exists libstrophe; then
         clang -O2 Benchmarks/StrophePeer/main.c $(pkg-config --cflags --libs libstrophe sqlite3) -o .build/release/strophe-peer
     fi

@@ -3,6 +3,8 @@
 //     stream-client STORE JID PASSWORD PORT CA ping COUNT WINDOW
 //     stream-client STORE JID PASSWORD PORT CA listen COUNT
 //     stream-client STORE JID PASSWORD PORT CA catch-up COUNT
+//     stream-client STORE JID PASSWORD PORT CA idle 0    prints "ready" once it has caught up, and does nothing more
+//     stream-client nothing                              the same without an account
 //
 // Each request is committed with its handler before it is sent, and each ending with what the handler did; each message is
 // stored exactly once. Every commit waits for the disk.
@@ -97,6 +99,11 @@ final class Progress: Sendable {
 }
 
 let words = CommandLine.arguments
+if words.dropFirst() == ["nothing"] {
+    // With this, what runs tasks has started.
+    await Task.detached { say("ready") }.value
+    await Progress.shared.wait {}
+}
 guard words.count >= 8, let port = UInt16(words[4]), let count = Int(words[7]) else { exit(2) }
 let tables = Schema(
     module: "bench",
@@ -111,7 +118,11 @@ var configuration = AccountConfiguration(
     jid: try JID(words[2]), password: words[3],
     server: .init(host: "127.0.0.1", port: port, security: .directTLS))
 configuration.trust = .file(path: words[5])
-if words[6] == "catch-up" { configuration.modules = [ArchiveModule(history: nil)] }
+switch words[6] {
+case "catch-up": configuration.modules = [ArchiveModule(history: nil)]
+case "idle": configuration.modules = .standard
+default: break
+}
 let account = try Account(configuration, store: store)
 
 /// At once: whoever reads waits for it.
@@ -155,6 +166,12 @@ case "catch-up":
     let start = Progress.now
     try await Progress.shared.wait { try await account.connect() }
     report(start, count)
+case "idle":
+    try await account.connect()
+    try await account.caughtUp()
+    say("ready")
+    // Until it is killed.
+    await Progress.shared.wait {}
 default: exit(2)
 }
 _exit(0)

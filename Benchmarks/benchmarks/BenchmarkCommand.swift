@@ -21,7 +21,7 @@ struct BenchmarkCommand {
         InboundBenchmark(), ArchiveBenchmark(),
         WakeBenchmark(), TakeOverBenchmark(),
         ParserBenchmark(), HostileTextBenchmark(),
-        SessionStartBenchmark(),
+        SessionStartBenchmark(), IdleBenchmark(),
     ]
 
     static func main() {
@@ -65,7 +65,7 @@ struct BenchmarkCommand {
         try Workspace.with(in: benchmark.place) { try benchmark.profile(side, steps: steps, in: $0) }
     }
 
-    private static func complain(_ sentence: String) {
+    static func complain(_ sentence: String) {
         let line = "bench: \(sentence)\n"
         _ = line.withCString { write(STDERR_FILENO, $0, line.utf8.count) }
     }

@@ -34,6 +34,11 @@ struct StreamClients {
             output: .pipe)
     }
 
+    /// The same program without an account.
+    func startNothing() throws -> ChildProcess {
+        try ChildProcess(".build/release/stream-client", ["nothing"], output: .pipe)
+    }
+
     func report(of child: ChildProcess) throws -> Report {
         let line = try child.output?.readLine(deadline: .now + .seconds(120)) { $0.hasPrefix("rate ") }
         let words = (line ?? "").split(separator: " ")
@@ -59,6 +64,11 @@ struct StreamClients {
             ".build/release/strophe-peer",
             [jid, password, "\(port)", "direct", "ping", "\(count)", "\(window)"]
                 + (store.map { [workspace.file($0)] } ?? []))
+    }
+
+    /// Counts the bytes of an archive.
+    func countArchive() throws -> Double {
+        try rate(".build/release/archive-counter", [jid, password, "\(port)", authority])
     }
 
     func slixmpp(_ count: Int, _ window: Int) throws -> Double {

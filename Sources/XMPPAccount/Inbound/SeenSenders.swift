@@ -12,15 +12,17 @@ struct SeenSenders {
     /// What the modules need of the marks.
     let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
-    /// How many marks of one address are kept: two for a message at most.
+    /// How many marks of one address are kept, and up to ``piece`` more: two for a message at most.
     static let marksEach = 10_000
-    /// How many marks of messages that were sent from here are kept: ten times what the outbox holds by default.
+    /// How many marks of messages that were sent from here are kept, and up to ``piece`` more: ten times what the outbox holds
+    /// by default.
     static let marksSent = 1_000_000
     /// How many addresses are kept, and up to ``piece`` more.
     static let limit = 5000
     /// How many marks of all addresses are kept together. They are counted once in ``piece`` marks of an address.
     static let marks = 500_000
-    /// A bound that reaches beyond one address is checked once in so many marks or addresses.
+    /// A bound that reaches beyond one address is checked once in so many marks or addresses, and marks are dropped so many at
+    /// a time: to find the oldest costs as much as to note some.
     static let piece = 64
 
     struct Sender {
@@ -89,7 +91,7 @@ struct SeenSenders {
     func store(_ sender: Sender, limit: Int, in step: borrowing Step) throws(HandlerError) {
         guard sender.marks != sender.marksBefore else { return }
         var sender = sender
-        if sender.marks > limit { try drop(sender.marks - limit, of: &sender, in: step) }
+        if sender.marks > limit + Self.piece { try drop(sender.marks - limit, of: &sender, in: step) }
         try step.execute(
             "UPDATE seen_sender SET marks = ?, newest = ? WHERE id = ?", sender.marks, sender.newest,
             sender.id)
@@ -103,14 +105,16 @@ struct SeenSenders {
     // MARK: Dropping
 
     /// Drops the oldest marks of a sender.
+    ///
+    /// - Parameter count: How many, 1 or more; no more than there are.
     private func drop(
         _ count: Int, of sender: inout Sender, in step: borrowing Step
     ) throws(HandlerError) {
         let dropped = try step.execute(
             """
-            DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) IN
-                (SELECT at, mark FROM seen_mark WHERE sender = ?1 ORDER BY at, mark LIMIT ?2)
-            """, sender.id, count)
+            DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) <=
+                (SELECT at, mark FROM seen_mark WHERE sender = ?1 ORDER BY at, mark LIMIT 1 OFFSET ?2)
+            """, sender.id, count - 1)
         sender.dropped(dropped)
     }
 

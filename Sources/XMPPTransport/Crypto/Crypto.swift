@@ -19,12 +19,29 @@ package enum Crypto {
         }
 
         fileprivate var function: OpaquePointer {
-            OpenSSL.start
-            return switch self {
-            case .sha1: EVP_sha1()
-            case .sha256: EVP_sha256()
-            case .sha512: EVP_sha512()
+            switch self {
+            case .sha1: Functions.sha1
+            case .sha256: Functions.sha256
+            case .sha512: Functions.sha512
             }
+        }
+    }
+
+    /// The hash functions, fetched once: what `EVP_sha256()` gives is looked up again for each digest, which costs as much as
+    /// the digest of an address.
+    ///
+    /// `nonisolated(unsafe)`: OpenSSL never changes a fetched function, and these are never freed.
+    private enum Functions {
+        nonisolated(unsafe) static let sha1 = fetched("SHA1")
+        nonisolated(unsafe) static let sha256 = fetched("SHA2-256")
+        nonisolated(unsafe) static let sha512 = fetched("SHA2-512")
+
+        private static func fetched(_ name: String) -> OpaquePointer {
+            OpenSSL.start
+            guard let function = EVP_MD_fetch(nil, name, nil) else {
+                preconditionFailure("OpenSSL offers no \(name).")
+            }
+            return function
         }
     }
 

@@ -28,7 +28,8 @@ enum Flood: String, CaseIterable, Codable {
         let (request, answers) = (["peer", "stanza_id"], BoundedAccount.maximumOutbox + OutboxReserve.size)
         return switch self {
         // With the message of the next wake.
-        case .messagesOfOne: [Table("seen_mark", SeenSenders.marksEach + 1, ["mark"], 16)]
+        case .messagesOfOne:
+            [Table("seen_mark", SeenSenders.marksEach + SeenSenders.piece + 1, ["mark"], 16)]
         case .messages:
             [
                 Table("seen_sender", SeenSenders.limit + SeenSenders.piece, ["digest"], 16),

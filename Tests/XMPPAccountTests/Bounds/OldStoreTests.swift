@@ -101,7 +101,8 @@ import XMPPCore
         }
         let filled = try BoundedAccount(path, [])
         #expect(try left() == 0)
-        #expect(try filled.number("SELECT max(marks) FROM seen_sender") == SeenSenders.marksEach)
+        let most = try filled.number("SELECT max(marks) FROM seen_sender")
+        #expect((SeenSenders.marksEach...SeenSenders.marksEach + SeenSenders.piece).contains(most), "\(most)")
         #expect(
             try filled.number("SELECT sum(marks) FROM seen_sender")
                 == filled.number("SELECT count(*) FROM seen_mark"))
