@@ -26,8 +26,8 @@ private enum OmemoBenchmarks {
         let body = String(repeating: "x", count: 100)
         let python = wanted("omemo/python") || prefix.isEmpty ? PythonPeer.rates(500) : nil
         for (name, run) in [("encrypt", encrypting), ("decrypt", decrypting)] {
-            guard wanted("omemo/\(name)") || wanted("omemo/python-\(name)") else { continue }
-            for group in groups {
+            for group in groups
+            where wanted("omemo/\(name)-\(group)") || wanted("omemo/python-\(name)-\(group)") {
                 let rates = try run(pair(), body, group)
                 let (ours, floor) = (rates.wall.ours, rates.wall.floor)
                 line(
