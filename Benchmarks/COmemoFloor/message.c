@@ -60,13 +60,14 @@ static int find_targets(omemo_floor *floor, const char *to, target targets[MOST_
 
 /// The envelope (XEP-0420), with padding of random length.
 static int write_envelope(omemo_floor *floor, const char *body) {
-    unsigned char random[MOST_PADDING], padding[(MOST_PADDING + 2) / 3 * 4 + 1];
+    // As much as the longest takes, and its length behind it: each call for random bytes costs more than they do.
+    unsigned char random[MOST_PADDING + sizeof(uint32_t)], padding[(MOST_PADDING + 2) / 3 * 4 + 1];
     text *envelope = &floor->envelope, filler = {padding, 0, sizeof padding};
     uint32_t choice;
-    if (random_bytes(&choice, sizeof choice)) return fail(floor, "OpenSSL failed");
-    int length = (int)(choice % (MOST_PADDING + 1));
-    if (random_bytes(random, length)) return fail(floor, "OpenSSL failed");
-    put_base64(&filler, random, (size_t)length);
+    if (random_bytes(random, sizeof random)) return fail(floor, "OpenSSL failed");
+    memcpy(&choice, random + MOST_PADDING, sizeof choice);
+    size_t length = choice % (MOST_PADDING + 1);
+    put_base64(&filler, random, length);
     padding[length] = 0;
     envelope->count = 0;
     put(envelope, "<envelope xmlns='" ENVELOPE "'><content><body xmlns='jabber:client'>");
