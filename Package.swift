@@ -256,13 +256,18 @@ let package = Package(
 // Apart from the other benchmarks because it links libomemo-c, and only when asked for because it looks inside Omemo:
 // scripts/bench.sh builds it with -enable-testing.
 if environment["OMEMO_BENCHMARKS"] != nil {
-    package.targets.append(
+    package.targets += [
+        .target(
+            name: "COmemoFloor", dependencies: ["COmemo", "COpenSSL", "CSQLite", "CXML2"],
+            path: "Benchmarks/COmemoFloor"),
         .executableTarget(
             name: "omemo-benchmarks",
             dependencies: [
-                "COmemo", "Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
+                "COmemo", "COmemoFloor", "Handlers", "Omemo", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "XMPPTestKit",
             ],
-            path: "Benchmarks/omemo"))
+            path: "Benchmarks/omemo"),
+    ]
 }
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.

@@ -26,8 +26,8 @@ public struct OmemoModule: AccountModule {
 
     public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         let omemo = account.omemo
-        guard scope == .session, try omemo.own(in: step) != nil else { return }
-        try omemo.retireCopied(in: step)
+        guard scope == .session, let own = try omemo.ownDevice.own(in: step) else { return }
+        try omemo.retireCopied(own, in: step)
         try omemo.renew(in: step)
         step.afterCommit { omemo.followUp() }
     }

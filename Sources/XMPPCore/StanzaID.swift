@@ -9,9 +9,14 @@ public enum StanzaID {
     /// - Returns: 32 hexadecimal digits.
     public static func random() -> String {
         var generator = SystemRandomNumberGenerator()
-        return [generator.next(), generator.next()].map { (bits: UInt64) in
-            let text = String(bits, radix: 16)
-            return String(repeating: "0", count: 16 - text.count) + text
-        }.joined()
+        let (high, low): (UInt64, UInt64) = (generator.next(), generator.next())
+        return String(unsafeUninitializedCapacity: 32) { space in
+            for place in 0..<32 {
+                let bits = (place < 16 ? high : low) >> (60 - 4 * (place % 16))
+                let digit = UInt8(truncatingIfNeeded: bits & 15)
+                space[place] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+            }
+            return 32
+        }
     }
 }

@@ -150,6 +150,12 @@ public final class StreamParser {
         }.get()
     }
 
+    /// Whether nothing is open or unfinished behind the last event, so that the next bytes begin a first-level element.
+    package var isBetweenElements: Bool {
+        !isDead && scanner.isBetweenStanzas && scanner.depth == 1 && scanner.skipping == nil
+            && pending.isEmpty
+    }
+
     private func takeEvents() -> [Event] {
         let events = builder.pointee.events
         builder.pointee.events = []

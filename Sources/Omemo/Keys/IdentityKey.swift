@@ -87,4 +87,6 @@ struct OwnIdentity: Sendable {
     let key: IdentityKey
     /// The private key, 32 bytes.
     let secret: SecretBytes
+    /// How often the database was a copy when the device last looked; nil for one that is not stored yet.
+    var copies: Int64?
 }

@@ -99,9 +99,10 @@ struct OmemoArrival {
     ) throws {
         try service.checkListed(peer, in: step)
         guard let payload = encrypted.payload else { return }
+        let parser = step.keeping { EnvelopeParser() }
         let outcome: OmemoReceived.Outcome
         do throws(OmemoError) {
-            outcome = .content(try content(payload, opened, iv: encrypted.iv, from: peer))
+            outcome = .content(try content(payload, opened, iv: encrypted.iv, from: peer, parser))
         } catch {
             outcome = .failed(error)
         }
@@ -115,12 +116,13 @@ struct OmemoArrival {
     }
 
     private func content(
-        _ payload: [UInt8], _ opened: Opened, iv: [UInt8]?, from peer: OmemoAddress
+        _ payload: [UInt8], _ opened: Opened, iv: [UInt8]?, from peer: OmemoAddress, _ parser: EnvelopeParser
     ) throws(OmemoError) -> OmemoContent {
         let plaintext = try OmemoPayload.decrypt(
             payload, keyMaterial: opened.keyMaterial, iv: iv, peer.version)
         guard peer.version == .legacy else {
-            return try OmemoEnvelope.open(plaintext, sender: peer.jid, recipient: recipient, isRoom: isRoom)
+            return try OmemoEnvelope.open(
+                plaintext, sender: peer.jid, recipient: recipient, isRoom: isRoom, with: parser)
         }
         guard let text = String(validating: plaintext, as: UTF8.self) else {
             throw OmemoError(.envelopeRejected, "what was decrypted is no text")

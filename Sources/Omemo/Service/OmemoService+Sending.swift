@@ -133,7 +133,7 @@ extension OmemoService {
         _ handler: HandlerID?,
         in step: borrowing Step
     ) throws -> Bool {
-        try retireCopied(in: step)
+        try retireCopied(own, in: step)
         let recipients = try recipients(of: draft, in: step)
         let plan = try plan(draft, recipients, own, in: step)
         guard plan.missing.isEmpty else {

@@ -31,11 +31,12 @@ extension OmemoService {
 
     /// What ``start()`` does inside a step.
     func start(in step: borrowing Step) throws {
-        if try ownDevice.own(in: step) == nil {
+        if let own = try ownDevice.own(in: step) {
+            try retireCopied(own, in: step)
+        } else {
             let own = try SignalKeys.makeIdentity(device: Self.randomDevice(except: []))
             try ownDevice.insert(own, in: step)
         }
-        try retireCopied(in: step)
         try maintain(in: step)
         try renew(in: step)
     }
@@ -44,8 +45,8 @@ extension OmemoService {
     ///
     /// Those who write with this device have seen the next keys of its ratchets, and would take new messages for copies of
     /// old ones. What they have sent since the backup can still be read with the old ratchets, so these stay for that.
-    func retireCopied(in step: borrowing Step) throws(HandlerError) {
-        guard try ownDevice.isCopied(in: step) else { return }
+    func retireCopied(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) {
+        guard try ownDevice.isCopied(own, in: step) else { return }
         try sessions.retireAll(in: step)
         try publications.raiseRevision(in: step)
     }

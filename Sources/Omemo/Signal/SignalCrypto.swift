@@ -45,12 +45,15 @@ enum SignalCrypto {
     ///
     /// - Throws: ``OmemoError`` `cryptoFailed` when OpenSSL gives none.
     static func hmac(_ key: [UInt8], _ pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
-        try HMAC(key).code(of: pieces)
+        var hmac = try HMAC(key)
+        return try hmac.code(of: pieces)
     }
 
     /// HMAC-SHA-256 with one key, which is set up once for all codes.
     struct HMAC: ~Copyable {
         private let context: OpaquePointer
+        /// Whether there was a code before, so that the key that is set must be taken up again.
+        private var isUsed = false
         private static let failure = OmemoError(.cryptoFailed, "OpenSSL could not compute an HMAC")
 
         init(_ key: [UInt8]) throws(OmemoError) {
@@ -67,9 +70,9 @@ enum SignalCrypto {
         deinit { EVP_MAC_CTX_free(context) }
 
         /// The code of pieces that follow one another.
-        func code(of pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
-            // Begins anew with the key that is set.
-            var isDone = EVP_MAC_init(context, nil, 0, nil) == 1
+        mutating func code(of pieces: [[UInt8]]) throws(OmemoError) -> [UInt8] {
+            var isDone = !isUsed || EVP_MAC_init(context, nil, 0, nil) == 1
+            isUsed = true
             for piece in pieces where !piece.isEmpty {
                 isDone = isDone && EVP_MAC_update(context, piece, piece.count) == 1
             }

@@ -10,13 +10,15 @@ struct OwnDeviceTable {
 
     func own(in step: borrowing Step) throws(HandlerError) -> OwnIdentity? {
         let found = try step.first(
-            "SELECT device, identity, secret FROM omemo_own WHERE account = ?", account
+            "SELECT device, identity, secret, copies FROM omemo_own WHERE account = ?", account
         ) {
             (row) throws(HandlerError) -> OwnIdentity? in
             guard let device = UInt32(exactly: row.integer(0)).flatMap({ OmemoDeviceID(rawValue: $0) }),
                 let key = IdentityKey(bytes: row.blob(1))
             else { return nil }
-            return OwnIdentity(device: device, key: key, secret: row.blob(2).thenWiped { SecretBytes($0) })
+            return OwnIdentity(
+                device: device, key: key, secret: row.blob(2).thenWiped { SecretBytes($0) },
+                copies: row.integer(3))
         }
         guard let found else { return nil }
         guard let own = found else {
@@ -41,8 +43,9 @@ struct OwnDeviceTable {
     }
 
     /// - Returns: Whether the database was put back from a backup, or copied, since this was last asked.
-    func isCopied(in step: borrowing Step) throws(HandlerError) -> Bool {
+    func isCopied(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) -> Bool {
         let copies = try step.copies
+        guard own.copies != copies else { return false }
         return try step.execute(
             "UPDATE omemo_own SET copies = ? WHERE account = ? AND copies <> ?", copies, account, copies) == 1
     }

@@ -13,7 +13,15 @@ enum Base64 {
     /// Decodes; white space is allowed anywhere, because some clients break lines. Nil for anything else that is not
     /// Base64, and for more than 2^30 characters.
     static func decode(_ text: ForeignText) -> [UInt8]? {
-        let characters = text.utf8.filter { $0 > 0x20 }
+        var text = text.string
+        return text.withUTF8 { text in
+            text.contains { $0 <= 0x20 }
+                ? text.filter { $0 > 0x20 }.withUnsafeBufferPointer { decode(whole: $0) }
+                : decode(whole: text)
+        }
+    }
+
+    private static func decode(whole characters: UnsafeBufferPointer<UInt8>) -> [UInt8]? {
         guard characters.count % 4 == 0, characters.count < 1 << 30 else { return nil }
         if characters.isEmpty { return [] }
         let padding = characters.suffix(2).reversed().prefix { $0 == UInt8(ascii: "=") }.count
@@ -26,7 +34,8 @@ enum Base64 {
         let size = characters.count / 4 * 3
         var isValid = true
         let bytes = [UInt8](unsafeUninitializedCapacity: size) { space, count in
-            let decoded = EVP_DecodeBlock(space.baseAddress, characters, Int32(characters.count))
+            let decoded = EVP_DecodeBlock(
+                space.baseAddress, characters.baseAddress, Int32(characters.count))
             isValid = decoded == Int32(size)
             count = isValid ? size - padding : 0
         }

@@ -49,15 +49,19 @@ enum OmemoEnvelope {
     static func bytes(
         _ content: OmemoContent, from: JID, room: JID?, padding: Int = .random(in: 0...maximumPadding)
     ) -> [UInt8] {
-        let inner = Element("content", namespace: namespace, children: content.children)
-        var envelope = Element("envelope", namespace: namespace, children: [inner])
-        let filler = Base64.encode(Crypto.randomBytes(padding)).prefix(padding)
-        envelope.append(Element("rpad", namespace: namespace, text: String(filler)))
-        envelope.append(Element("from", namespace: namespace, attributes: ["jid": from.bare.description]))
-        if let room {
-            envelope.append(Element("to", namespace: namespace, attributes: ["jid": room.bare.description]))
+        // Only what others wrote, or a name of theirs, needs the serializer.
+        let serializer = Serializer(standaloneIn: namespace)
+        var bytes = Array("<envelope xmlns='\(namespace)'><content>".utf8)
+        for child in content.children { serializer.append(child, to: &bytes) }
+        bytes += "</content><rpad>".utf8
+        bytes += Base64.encode(Crypto.randomBytes(padding)).utf8.prefix(padding)
+        bytes += "</rpad>".utf8
+        for (name, jid) in [("from", from), ("to", room)] {
+            guard let address = jid?.bare.description else { continue }
+            serializer.append(Element(name, namespace: namespace, attributes: ["jid": address]), to: &bytes)
         }
-        return Serializer(standaloneIn: "").bytes(envelope)
+        bytes += "</envelope>".utf8
+        return bytes
     }
 
     /// Opens an envelope.
@@ -65,12 +69,13 @@ enum OmemoEnvelope {
     /// - Parameters:
     ///   - sender: Who sent the stanza.
     ///   - recipient: To whom: a user, or the room in which it was sent.
+    ///   - parser: Reads it, and others after it.
     /// - Throws: ``OmemoError`` `envelopeRejected` when it is malformed or contradicts the stanza.
     static func open(
-        _ bytes: [UInt8], sender: JID, recipient: JID, isRoom: Bool
+        _ bytes: [UInt8], sender: JID, recipient: JID, isRoom: Bool,
+        with parser: EnvelopeParser = EnvelopeParser()
     ) throws(OmemoError) -> OmemoContent {
-        guard let text = String(validating: bytes, as: UTF8.self), let envelope = try? Element(parsing: text),
-            envelope.has(name: "envelope", namespace: namespace),
+        guard let envelope = parser.element(bytes), envelope.has(name: "envelope", namespace: namespace),
             let content = envelope.child("content", namespace)
         else { throw OmemoError(.envelopeRejected, "what was decrypted is no envelope of XEP-0420") }
         guard envelope.child("rpad", namespace) != nil else {
@@ -99,5 +104,30 @@ enum OmemoEnvelope {
             OmemoVersion.legacy.namespace, OmemoVersion.omemo2.namespace,
         ]
         return !barred.contains(element.namespace)
+    }
+}
+
+/// Reads elements that each stand alone, one after the other in one stream: a parser costs more than an envelope.
+final class EnvelopeParser {
+    private var stream: StreamParser?
+
+    /// - Returns: Nil when the bytes are not exactly one well-formed element within the limits.
+    func element(_ bytes: [UInt8]) -> Element? {
+        guard let stream = stream ?? Self.makeStream() else { return nil }
+        // Given up, unless nothing of this element is left in it for the next one.
+        self.stream = nil
+        guard let events = try? stream.parse(bytes), events.count == 1,
+            case .element(let element) = events[0],
+            stream.isBetweenElements
+        else { return nil }
+        self.stream = stream
+        return element
+    }
+
+    private static func makeStream() -> StreamParser? {
+        guard let stream = try? StreamParser(),
+            (try? stream.parse(Serializer.streamHeader(to: nil, contentNamespace: ""))) != nil
+        else { return nil }
+        return stream
     }
 }

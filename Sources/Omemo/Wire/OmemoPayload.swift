@@ -112,27 +112,28 @@ enum OmemoPayload {
         return Array(try SignalCrypto.hmac(key, [ciphertext]).prefix(tagSize))
     }
 
-    private static let info = Array("OMEMO Payload".utf8)
+    /// The info "OMEMO Payload" with the number of each block behind it.
+    private static let infos = (UInt8(1)...3).map { Array("OMEMO Payload".utf8) + [$0] }
     private static let salt = [UInt8](repeating: 0, count: 32)
 
     /// HKDF with SHA-256, a salt of 32 zero bytes and the info "OMEMO Payload" (RFC 5869).
     static func derive(_ key: [UInt8]) throws(OmemoError) -> [UInt8] {
         var extracted = try SignalCrypto.hmac(salt, [key])
-        var blocks: [[UInt8]] = []
+        var (block, derived): ([UInt8], [UInt8]) = ([], [])
         defer {
             extracted.wipe()
-            for index in blocks.indices { blocks[index].wipe() }
+            block.wipe()
         }
-        let expanding = try SignalCrypto.HMAC(extracted)
-        for counter in UInt8(1)...3 {
-            blocks.append(try expanding.code(of: [blocks.last ?? [], info, [counter]]))
+        // All of it, so that nothing is left behind where it would have grown.
+        derived.reserveCapacity(infos.count * 32)
+        var expanding = try SignalCrypto.HMAC(extracted)
+        for info in infos {
+            let next = try expanding.code(of: [block, info])
+            block.wipe()
+            block = next
+            derived += block.prefix(derivedSize - derived.count)
         }
-        return [UInt8](unsafeUninitializedCapacity: derivedSize) { space, count in
-            for byte in blocks.joined().prefix(derivedSize) {
-                space[count] = byte
-                count += 1
-            }
-        }
+        return derived
     }
 
     private static func cbc(

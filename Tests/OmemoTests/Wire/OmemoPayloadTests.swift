@@ -145,6 +145,27 @@ import XMPPCore
             try OmemoEnvelope.open([0xFF, 0xFE], sender: juliet, recipient: romeo, isRoom: false)
         }
     }
+
+    @Test(
+        "O1 what one envelope leaves open is no part of the next one of the step",
+        arguments: [
+            "WHOLE<", "WHOLE<!--", "WHOLE</stream:stream>", "WHOLEWHOLE", "WHOLE x", "<envelope><content>",
+            "<envelope xmlns='urn:xmpp:sce:1'><content/><rpad/>", "<a b='", "<a/", "<a></b>", "<a>&b;</a>",
+            "</a>", "<!DOCTYPE a>", "", " ",
+        ])
+    func leftOpen(_ text: String) throws {
+        let (content, parser) = (OmemoContent(body: "Hi"), EnvelopeParser())
+        let whole = OmemoEnvelope.bytes(content, from: juliet, room: nil)
+        func open(_ bytes: [UInt8]) throws(OmemoError) -> OmemoContent {
+            try OmemoEnvelope.open(
+                bytes, sender: juliet, recipient: romeo, isRoom: false, with: parser)
+        }
+        #expect(try open(whole) == content)
+        let broken = text.replacing("WHOLE", with: String(decoding: whole, as: UTF8.self))
+        #expect(throws: OmemoError.self) { try open(Array(broken.utf8)) }
+        #expect(try open(whole + Array(" \n".utf8)) == content)
+        #expect(try open(whole) == content)
+    }
 }
 
 @Suite(.ownThread) struct OmemoEncryptedTests {
