@@ -53,6 +53,8 @@ struct SeenSenders {
         }
 
         fileprivate mutating func dropped(_ count: Int) { marks -= count }
+
+        fileprivate mutating func recounted(_ count: Int) { marks = count }
     }
 
     /// 16 bytes of SHA-256.
@@ -91,7 +93,7 @@ struct SeenSenders {
     func store(_ sender: Sender, limit: Int, in step: borrowing Step) throws(HandlerError) {
         guard sender.marks != sender.marksBefore else { return }
         var sender = sender
-        if sender.marks > limit + Self.piece { try drop(sender.marks - limit, of: &sender, in: step) }
+        if sender.marks - Self.piece > limit { try drop(sender.marks - limit, of: &sender, in: step) }
         try step.execute(
             "UPDATE seen_sender SET marks = ?, newest = ? WHERE id = ?", sender.marks, sender.newest,
             sender.id)
@@ -106,7 +108,7 @@ struct SeenSenders {
 
     /// Drops the oldest marks of a sender.
     ///
-    /// - Parameter count: How many, 1 or more; no more than there are.
+    /// - Parameter count: How many, 1 or more.
     private func drop(
         _ count: Int, of sender: inout Sender, in step: borrowing Step
     ) throws(HandlerError) {
@@ -115,7 +117,12 @@ struct SeenSenders {
             DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) <=
                 (SELECT at, mark FROM seen_mark WHERE sender = ?1 ORDER BY at, mark LIMIT 1 OFFSET ?2)
             """, sender.id, count - 1)
-        sender.dropped(dropped)
+        guard dropped == 0 else { return sender.dropped(dropped) }
+        // There are fewer than were counted, in a store that was altered.
+        let marks = try step.first("SELECT count(*) FROM seen_mark WHERE sender = ?", sender.id) {
+            (row) throws(HandlerError) in Int(row.quantity(0))
+        }
+        sender.recounted(marks ?? 0)
     }
 
     /// Drops the senders beyond the limit that were silent longest, except those that a module needs: what a quiet room sends

@@ -121,4 +121,16 @@ import XMPPCore
             }
         }
     }
+
+    @Test("X22 a stored number of marks that is too high is corrected, so that the bound holds again")
+    func tooHighCount() throws {
+        let folder = try TemporaryFolder()
+        let filled = try BoundedAccount(folder.path + "/store.db", [])
+        try filled.see((0..<20).lazy.map { ("peer@capulet.lit/x", "m\($0)") })
+        try filled.step { _ = try $0.execute("UPDATE seen_sender SET marks = 1000000") }
+        try filled.see((20..<21).lazy.map { ("peer@capulet.lit/x", "m\($0)") })
+        let counted = try filled.number("SELECT marks FROM seen_sender")
+        #expect(counted == 21)
+        #expect(try filled.number("SELECT count(*) FROM seen_mark") == counted)
+    }
 }
