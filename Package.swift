@@ -123,14 +123,16 @@ let package = Package(
                 "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
                 "XMPPModules",
             ]),
+        .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"]),
+        // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
-            name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"],
+            name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         .executableTarget(
             name: "pushwake",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
-                "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "XMPPModules", "TestServers", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
@@ -159,7 +161,9 @@ let package = Package(
             path: "Benchmarks/StreamClient"),
         .executableTarget(
             name: "benchmarks",
-            dependencies: ["BenchmarkHandlers", "CFloor", "Handlers", "XMPPCore", "XMPPTestKit"],
+            dependencies: [
+                "BenchmarkHandlers", "CFloor", "Handlers", "TestServers", "XMPPCore", "XMPPTestKit",
+            ],
             path: "Benchmarks/benchmarks"),
 
         .target(name: "ParserVerifier", dependencies: ["XMPPCore"], path: "Tests/ParserVerifier"),
@@ -167,7 +171,9 @@ let package = Package(
         // Real servers, accounts and independent clients on them, for the targets below that are tested there.
         .target(
             name: "TestSupport",
-            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport"],
+            dependencies: [
+                "Handlers", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
+            ],
             path: "Tests/TestSupport"),
         // Processes for the tests below to kill.
         .executableTarget(
@@ -175,7 +181,8 @@ let package = Package(
         .testTarget(
             name: "HandlersTests",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "TestThreads", "XMPPTestKit",
+                "Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "TestServers", "TestThreads",
+                "XMPPTestKit",
             ]),
         // A program that the kill tests of OMEMO kill.
         .executableTarget(
@@ -188,12 +195,13 @@ let package = Package(
         .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "TestThreads", "XMPPCore"]),
         .testTarget(
             name: "XMPPTransportTests",
-            dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+            dependencies: ["TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
-                "ParserVerifier", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit", "XMPPTransport",
+                "ParserVerifier", "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit",
+                "XMPPTransport",
                 "XMPPModules",
             ],
             resources: [
@@ -208,7 +216,8 @@ let package = Package(
         .testTarget(
             name: "PubSubTests",
             dependencies: [
-                "PubSub", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit", "pubsub-program",
+                "PubSub", "TestServers", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit",
+                "pubsub-program",
             ],
             resources: [
                 .embedInCode("Events/displayed_peer.py"), .embedInCode("Events/pep_peer.py"),
@@ -222,14 +231,16 @@ let package = Package(
         .testTarget(
             name: "UploadTests",
             dependencies: [
-                "IQTracker", "TestSupport", "TestThreads", "Upload", "XMPPTestKit", "XMPPTransport",
+                "IQTracker", "TestServers", "TestSupport", "TestThreads", "Upload", "XMPPTestKit",
+                "XMPPTransport",
                 "upload-program", "XMPPModules",
             ],
             resources: [.embedInCode("Support/upload_peer.py"), .embedInCode("Support/web_server.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "COmemo", "Omemo", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport",
+                "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",
             ],
@@ -238,9 +249,13 @@ let package = Package(
             name: "XMPPTestKitTests",
             dependencies: ["TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
         .testTarget(
+            name: "TestServersTests",
+            dependencies: ["TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+        .testTarget(
             name: "PushwakeTests",
             dependencies: [
-                "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
+                "TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport", "pushwake",
+                "pushwake-omemo",
                 "XMPPModules",
             ]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import TestThreads
 import Testing
-import XMPPTestKit
+import TestServers
 
 /// The sample of the README, as a reader runs it.
 @Suite(.ownThread) struct SnippetTests {

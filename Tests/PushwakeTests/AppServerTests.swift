@@ -8,6 +8,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
+import TestServers
 import XMPPTestKit
 
 @testable import pushwake

@@ -5,6 +5,7 @@ import TestSupport
 import XMPPAccount
 import XMPPCore
 import XMPPModules
+import TestServers
 import XMPPTestKit
 
 @testable import pushwake

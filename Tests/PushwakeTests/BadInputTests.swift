@@ -5,6 +5,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
+import TestServers
 import XMPPTestKit
 
 @testable import pushwake

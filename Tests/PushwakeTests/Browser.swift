@@ -1,6 +1,6 @@
 import Foundation
 import TestSupport
-import XMPPTestKit
+import TestServers
 
 /// Chromium without a window, as Debian's package `chromium` installs it.
 struct Browser {

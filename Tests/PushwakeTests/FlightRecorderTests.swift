@@ -2,7 +2,7 @@ import Handlers
 import TestSupport
 import TestThreads
 import Testing
-import XMPPTestKit
+import TestServers
 
 @testable import pushwake
 

@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 @testable import pushwake
 

@@ -3,7 +3,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 @testable import pushwake
 

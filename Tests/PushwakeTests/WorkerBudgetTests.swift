@@ -3,7 +3,7 @@ import Glibc
 import TestSupport
 import TestThreads
 import Testing
-import XMPPTestKit
+import TestServers
 
 @testable import pushwake
 

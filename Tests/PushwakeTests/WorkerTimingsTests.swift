@@ -3,6 +3,7 @@ import Glibc
 import TestSupport
 import TestThreads
 import Testing
+import TestServers
 import XMPPTestKit
 
 @testable import pushwake

@@ -1,3 +1,4 @@
+import Glibc
 package import Testing
 
 /// Looks at something that has no event of its own until it is as wanted, the less often the more a look costs.
@@ -29,4 +30,13 @@ package struct NotInTime: Error, CustomStringConvertible {
     let place: SourceLocation
 
     package var description: String { "not in time: \(what), awaited at \(place)" }
+}
+
+/// Waits for something that only the kernel can tell and that has no event of its own.
+package func becomesTrue(before deadline: ContinuousClock.Instant, _ condition: () -> Bool) -> Bool {
+    while !condition() {
+        if ContinuousClock.now >= deadline { return false }
+        usleep(1000)
+    }
+    return true
 }

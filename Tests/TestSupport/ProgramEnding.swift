@@ -1,4 +1,4 @@
-package import XMPPTestKit
+package import TestServers
 
 /// How a program ended and what it said until then.
 ///

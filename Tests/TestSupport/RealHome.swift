@@ -1,7 +1,7 @@
 package import Handlers
 package import XMPPAccount
 package import XMPPCore
-package import XMPPTestKit
+package import TestServers
 
 /// An account of its own on a real server, and the store that every process of that account opens.
 ///

@@ -1,6 +1,7 @@
 package import Handlers
 package import XMPPAccount
 package import XMPPCore
+package import TestServers
 package import XMPPTestKit
 
 /// Accounts of one test on a real server, of ours and of clients that share no code with us, and what is to be closed at

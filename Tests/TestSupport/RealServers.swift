@@ -1,5 +1,6 @@
 import Synchronization
 package import Testing
+package import TestServers
 package import XMPPTestKit
 
 /// One Prosody and one ejabberd for all tests of a suite, started when the first test wants them.

@@ -15,3 +15,13 @@ package final class TemporaryFolder: Sendable {
     /// Removes it now, whoever still holds it.
     package func remove() { try? FileManager.default.removeItem(atPath: path) }
 }
+
+extension TemporaryFolder {
+    package func text(of name: String) throws -> String {
+        try String(contentsOfFile: "\(path)/\(name)", encoding: .utf8)
+    }
+
+    package func write(_ text: String, to name: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(path)/\(name)"))
+    }
+}

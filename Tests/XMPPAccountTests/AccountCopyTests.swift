@@ -7,7 +7,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// Databases that were put back from a backup, or copied, while the server remembers how the session went on.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountCopyTests {

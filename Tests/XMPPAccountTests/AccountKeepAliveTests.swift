@@ -5,6 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// A stream that must show that it lives, on a clock that the tests turn.

@@ -4,6 +4,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 @testable import XMPPAccount

@@ -4,6 +4,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// Stream management: what is acknowledged, resent and counted.

@@ -5,6 +5,7 @@ import Testing
 @testable import XMPPAccount
 @testable import XMPPTransport
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// An account that finds its server by itself: DNS, several hosts, being sent elsewhere.

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Synchronization
 import TestThreads
+import TestSupport
 import Testing
 import XMPPAccount
 import XMPPTransport

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import TestServers
 import XMPPTestKit
 
 /// How often a process wakes in a minute while its account has an open stream on Prosody and nothing happens, beside two: one

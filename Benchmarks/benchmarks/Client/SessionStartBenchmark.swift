@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestServers
 import XMPPTestKit
 
 /// From the start of a process until it has a session on Prosody, beside a client on libstrophe.

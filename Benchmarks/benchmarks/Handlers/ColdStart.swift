@@ -1,6 +1,6 @@
 import BenchmarkHandlers
 import Glibc
-import XMPPTestKit
+import TestServers
 
 /// Runs the programs that start, end one handler and leave.
 enum ColdStart {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// How many requests a second go to ejabberd and back, beside clients that keep their callbacks in memory.

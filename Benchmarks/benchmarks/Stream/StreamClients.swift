@@ -1,5 +1,5 @@
 import FoundationEssentials
-import XMPPTestKit
+import TestServers
 
 /// The programs whose streams are measured, on one account of one server.
 struct StreamClients {

@@ -1,5 +1,6 @@
 import FoundationEssentials
 import Glibc
+import TestServers
 import XMPPTestKit
 
 /// How soon another process owns an account whose owner was killed, is frozen, or is asked for it.

@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestServers
 import XMPPTestKit
 
 /// One wake of one program, from before its exec until it was seen to have ended.

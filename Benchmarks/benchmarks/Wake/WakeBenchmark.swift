@@ -1,5 +1,5 @@
 import FoundationEssentials
-import XMPPTestKit
+import TestServers
 
 /// What a push costs: a worker from exec to exit on Prosody, where a message and an answered request wait for the session
 /// that a killed main program left; beside a program on slixmpp that finds the same, in turns.

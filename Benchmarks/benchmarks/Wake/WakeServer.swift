@@ -1,4 +1,5 @@
 import FoundationEssentials
+import TestServers
 import XMPPTestKit
 
 /// A Prosody of its own, with the accounts of those that are woken, and the peer that writes to them.

@@ -50,12 +50,3 @@ extension HandlerRunner {
         }
     }
 }
-
-/// An async handler that failed, and the store with it.
-struct Unsettled: Sendable {
-    let lease: Lease
-    /// What the handler threw.
-    let error: any Error
-    /// Why that could not be stored.
-    let failure: any Error
-}

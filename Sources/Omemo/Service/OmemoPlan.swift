@@ -27,9 +27,6 @@ struct OmemoPlan {
         let fetches: [OmemoFetchTable.Subject: OmemoFetchTable.State]
     }
 
-    /// How long after a failure a bundle is not asked for again, in milliseconds.
-    static let bundlePause: Int64 = 60 * 60 * 1000
-
     /// Adds a user.
     ///
     /// - Parameters:
@@ -94,7 +91,9 @@ struct OmemoPlan {
             }
             let subject = OmemoFetchTable.Subject(jid: user.jid, version: form.version, device: device)
             let state = user.fetches[subject]
-            if let state, !state.isRunning, let failedAt = state.failedAt, failedAt > now - Self.bundlePause {
+            if let state, !state.isRunning, let failedAt = state.failedAt,
+                failedAt > now - OmemoFetchTable.bundlePause
+            {
                 reason = state.failure ?? reason
                 continue
             }

@@ -6,6 +6,9 @@ import XMPPCore
 struct OmemoFetchTable {
     let account: Int64
 
+    /// How long after a failure a bundle is not asked for again, in milliseconds.
+    static let bundlePause: Int64 = 60 * 60 * 1000
+
     /// What is fetched: a bundle, or a list when there is no device.
     struct Subject: Hashable, Codable {
         let jid: JID
@@ -101,6 +104,6 @@ struct OmemoFetchTable {
             """
             DELETE FROM omemo_fetch WHERE account = ? AND is_running = 0
                 AND CASE device WHEN 0 THEN failed_session <> ? ELSE failed_at <= ? END
-            """, account, session, step.now - OmemoPlan.bundlePause)
+            """, account, session, step.now - Self.bundlePause)
     }
 }

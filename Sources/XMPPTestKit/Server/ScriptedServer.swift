@@ -106,13 +106,8 @@ public final class ScriptedServer: Sendable {
     /// - Throws: ``ScriptedServerError`` with `invalidAddress`, `password`, `logFile` or `port`.
     public init(_ configuration: Configuration) throws(ScriptedServerError) {
         core = try Core(configuration)
-        do throws(TestServerError) {
-            startTLS = try LoopbackPort()
-            directTLS = try LoopbackPort()
-        } catch {
-            throw ScriptedServerError(
-                .port, "No port of 127.0.0.1 is free; close other programs.", cause: error)
-        }
+        startTLS = try LoopbackPort()
+        directTLS = try LoopbackPort()
     }
 
     deinit { stop() }

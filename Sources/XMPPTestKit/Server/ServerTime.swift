@@ -1,4 +1,4 @@
-import Glibc
+package import Glibc
 
 /// What the clocks show during one turn of the server.
 package struct ServerTime: Hashable, Sendable {
@@ -13,14 +13,14 @@ package struct ServerTime: Hashable, Sendable {
     }
 
     /// What a clock shows now; nil for the machine's own.
-    static func now(_ clock: VirtualClock?) -> ServerTime {
+    package static func now(_ clock: VirtualClock?) -> ServerTime {
         if let clock {
             return ServerTime(wall: clock.wallMilliseconds(), monotonic: clock.monotonicMilliseconds())
         }
         return ServerTime(wall: milliseconds(CLOCK_REALTIME), monotonic: milliseconds(CLOCK_MONOTONIC))
     }
 
-    static func milliseconds(_ clock: clockid_t) -> Int64 { nanoseconds(clock) / 1_000_000 }
+    package static func milliseconds(_ clock: clockid_t) -> Int64 { nanoseconds(clock) / 1_000_000 }
 
     /// Nanoseconds that never go backwards, the same in all processes of a machine.
     package static var monotonicNanoseconds: Int64 { nanoseconds(CLOCK_MONOTONIC) }

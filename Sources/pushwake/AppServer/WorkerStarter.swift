@@ -1,7 +1,7 @@
 import Glibc
 import Handlers
 import Synchronization
-import XMPPTestKit
+import TestServers
 
 /// Starts a worker for each push, one at a time for each installation.
 ///

@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// `pushwake backlog`: a worker that finds much, in a store that is full, within a phone's limits.
 struct BacklogCommand {

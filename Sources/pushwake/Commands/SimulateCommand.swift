@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// `pushwake simulate`: the whole story on one machine, with proof.
 struct SimulateCommand {

@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// A real server behind a line that can fail, and a slixmpp client as the peer: neither shares code with us.

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 // Kills and freezes at places that a test chooses, with the same traffic, end and verdict as the random ones.
 extension Simulation {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 // What the moves of main's life are, done to real processes.
 extension Simulation {

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 // Workers: started, watched, killed, and waited for until the work is done.
 extension Simulation {

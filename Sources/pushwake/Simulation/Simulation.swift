@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 import HandlerMacrosSupport
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 /// Runs main and worker in turns, kills them at random moments, and lets the other one go on.
 final class Simulation {

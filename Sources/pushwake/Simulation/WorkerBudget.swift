@@ -1,7 +1,7 @@
 import Glibc
 import Handlers
 import Synchronization
-import XMPPTestKit
+import TestServers
 
 /// What a worker may use before it is killed, as a phone's platform does with an extension.
 struct WorkerLimits: Equatable, Sendable {

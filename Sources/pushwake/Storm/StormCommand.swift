@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// `pushwake storm`: a login after a long absence, killed on the way, with proof.
 struct StormCommand {

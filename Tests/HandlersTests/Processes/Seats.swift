@@ -2,7 +2,7 @@ import Foundation
 import Handlers
 import Synchronization
 import Testing
-import XMPPTestKit
+import TestServers
 
 /// A child process on a seat, driven by lines.
 final class SeatedChild {

@@ -3,7 +3,7 @@ import Glibc
 import Handlers
 import TestThreads
 import Testing
-import XMPPTestKit
+import TestServers
 
 /// Two processes, one store, and kills: whatever was created has ended or is still there, and what ended has had its
 /// effect once. The handlers stand in Tests/HandlersTestProgram/Work.swift.

@@ -1,7 +1,7 @@
 import Synchronization
 import TestThreads
 import Testing
-import XMPPTestKit
+import TestServers
 
 @testable import Handlers
 

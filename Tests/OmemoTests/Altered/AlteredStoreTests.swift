@@ -8,7 +8,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 @testable import Omemo
 

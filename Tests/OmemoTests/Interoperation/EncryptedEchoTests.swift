@@ -2,7 +2,7 @@ import Foundation
 import Handlers
 import TestSupport
 import Testing
-import XMPPTestKit
+import TestServers
 
 extension OmemoOnServersTests {
     /// The bot with encryption of docs/samples.md, as its readers start it.

@@ -7,7 +7,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// Accounts of one test on a real server, devices of ours in them, and peers in Python.
 final class Interoperation: TestResource {

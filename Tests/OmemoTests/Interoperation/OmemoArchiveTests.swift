@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension OmemoOnServersTests {
     /// Encrypted messages that come out of the server's archive, written by an independent client.

@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension OmemoOnServersTests {
     /// Several devices of each user, and rooms, with independent clients.

@@ -8,7 +8,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension OmemoOnServersTests {
     /// SIGKILL of our side in the middle of conversations with an independent client.

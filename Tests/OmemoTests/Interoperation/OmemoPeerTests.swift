@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension OmemoOnServersTests {
     /// One device of ours and one of an independent client.

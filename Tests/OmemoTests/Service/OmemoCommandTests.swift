@@ -5,7 +5,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// `pushwake omemo`, as a process of its own beside the program whose store it looks at.
 @Suite(.ownThread, .timeLimit(.minutes(3))) struct OmemoCommandTests {

@@ -7,7 +7,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// What is sent again is what was sent: no ratchet moves, and nobody could tell two ciphertexts of one message.
 @Suite(.ownThread) struct ResendTests {

@@ -9,7 +9,7 @@ import Testing
 @testable import XMPPAccount
 @testable import XMPPTransport
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// Where keys and what was said must not be found.
 @Suite(.ownThread, .serialized) struct SecretsTests {

@@ -3,7 +3,7 @@ import TestSupport
 import TestThreads
 import Testing
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 @testable import PubSub
 @testable import XMPPAccount

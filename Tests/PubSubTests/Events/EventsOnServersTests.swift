@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 /// Events with servers and a publisher that this project did not write.
 @Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(4))) struct EventsOnServersTests {

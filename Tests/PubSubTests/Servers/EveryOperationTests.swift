@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension OperationsOnServers {
     /// Each operation, awaited, with servers that this project did not write.

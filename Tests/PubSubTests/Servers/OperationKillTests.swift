@@ -7,7 +7,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension OperationsOnServers {
     /// SIGKILL of the program in the middle of what takes several requests.

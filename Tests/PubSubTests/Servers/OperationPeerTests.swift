@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension OperationsOnServers {
     /// Nodes shared with an independent client: what one side does, the other one sees.

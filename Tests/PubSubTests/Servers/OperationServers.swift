@@ -6,7 +6,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// Everything that is asked of Prosody and ejabberd; the suites are extensions.
 @Suite(

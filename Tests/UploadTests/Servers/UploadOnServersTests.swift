@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 @testable import Upload
 

@@ -2,6 +2,7 @@ import FoundationEssentials
 import TestSupport
 import XMPPAccount
 import XMPPTransport
+import TestServers
 import XMPPTestKit
 
 @testable import Upload

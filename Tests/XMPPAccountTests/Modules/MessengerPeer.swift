@@ -1,5 +1,5 @@
 import TestSupport
-import XMPPTestKit
+import TestServers
 
 /// An independent messenger; see messenger_peer.py.
 extension SlixmppPeer {

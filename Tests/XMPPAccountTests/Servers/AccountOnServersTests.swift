@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// What an account needs most, on each real server and over both kinds of TLS.

@@ -5,6 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPTransport
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 /// Somebody between client and server who has a certificate that the client trusts, reads everything, and changes what the

@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// An independent client that is a contact; see contacts_peer.py.
 extension SlixmppPeer {

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// Lines that die without an end, with intervals that a test can wait for.

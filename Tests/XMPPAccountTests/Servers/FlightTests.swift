@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// How many times the client must wait for the server: over a long line that is what connecting costs.

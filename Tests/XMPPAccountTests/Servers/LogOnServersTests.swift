@@ -1,7 +1,7 @@
 import TestSupport
 import Testing
 import XMPPAccount
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// What the log shows of sessions with real servers. That it shows no secret is checked for every account of every test

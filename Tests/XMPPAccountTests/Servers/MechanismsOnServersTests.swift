@@ -7,7 +7,7 @@ import Testing
 @testable import XMPPModules
 @testable import XMPPTransport
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// The ways to log in that a server must be set up for.

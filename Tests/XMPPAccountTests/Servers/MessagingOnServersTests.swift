@@ -3,7 +3,7 @@ import Handlers
 import TestSupport
 import Testing
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 @testable import XMPPAccount
 @testable import XMPPModules

@@ -6,6 +6,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
+import TestServers
 import XMPPTestKit
 
 /// Everything that is tested against Prosody and ejabberd; the suites are extensions.

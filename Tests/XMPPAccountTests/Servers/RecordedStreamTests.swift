@@ -2,7 +2,7 @@ import ParserVerifier
 import TestSupport
 import Testing
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// What real servers send, through the verifier of the parser: whole, byte by byte, glued, split everywhere.

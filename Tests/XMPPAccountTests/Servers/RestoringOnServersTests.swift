@@ -6,7 +6,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// A database that is put back from a backup while a real server, and an independent client, remember how it went on.

@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// Rooms on each real server, with an independent client in them.

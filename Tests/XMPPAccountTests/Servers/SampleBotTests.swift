@@ -3,7 +3,7 @@ import Handlers
 import TestSupport
 import Testing
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// The bot of docs/samples.md, as its readers start it.

@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPTransport
 import XMPPCore
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// Logging in with tokens, on each real server.

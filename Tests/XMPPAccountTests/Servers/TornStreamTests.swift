@@ -3,6 +3,7 @@ import TestSupport
 import Testing
 import XMPPAccount
 import XMPPCore
+import TestServers
 import XMPPTestKit
 
 extension RealServerTests {

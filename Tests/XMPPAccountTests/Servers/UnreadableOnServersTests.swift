@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// What strangers can send through real servers that the parser cannot read.

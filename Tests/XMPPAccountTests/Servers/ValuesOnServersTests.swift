@@ -4,7 +4,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 extension RealServerTests {
     /// What messages carry beside their text, through real servers, with the plugins of slixmpp; see values_peer.py.

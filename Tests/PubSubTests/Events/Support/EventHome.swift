@@ -5,7 +5,7 @@ import Testing
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// An account of ours on a real server and a contact of it, a client that shares no code with us; see pep_peer.py.
 final class EventHome: Sendable, TestResource {

@@ -2,7 +2,7 @@ import TestSupport
 import XMPPAccount
 import XMPPCore
 import XMPPModules
-import XMPPTestKit
+import TestServers
 
 /// An independent client in rooms; see rooms_peer.py.
 extension SlixmppPeer {

@@ -1,0 +1,86 @@
+import XMPPTestKit
+import Glibc
+import Synchronization
+
+/// One child from spawn to reaping.
+///
+/// A thread of its own spawns the child, sleeps until it ends and reaps it. It must be the same thread: the
+/// kernel's parent-death signal is sent when the *thread* that made the child ends, and a pool's thread may
+/// end at any time.
+final class ChildLife: Sendable {
+    let processID: Int32
+    private let state: SharedChildState
+    private let ended: FileDescriptor
+
+    init(_ request: SpawnRequest) throws(ChildProcessError) {
+        let running = try FileDescriptor.pipe()
+        let started = try FileDescriptor.pipe()
+        state = SharedChildState(running: running.writing)
+        ended = running.reading
+        let launch = ChildLaunch(request: request, state: state, started: started.writing)
+        let failure = Self.startThread(launch)
+        guard failure == 0 else {
+            throw ChildProcessError(.startFailed, "The system refused a thread: \(systemMessage(failure)).")
+        }
+        processID = try Self.awaitStart(of: request.command[0], started.reading)
+    }
+
+    deinit {
+        killGroup()
+        // A killed process is gone within microseconds unless a device holds it; nothing could then be done
+        // here.
+        _ = waitUntilExit(deadline: .now + .seconds(10))
+    }
+
+    var ending: ChildEnding? { state.current.withLock { $0.ending } }
+
+    func waitUntilExit(deadline: ContinuousClock.Instant) -> ChildEnding? {
+        _ = waitReadable(ended.number, deadline: deadline)
+        return ending
+    }
+
+    func send(_ signal: Int32) -> Bool {
+        // The child is reaped under this lock, so its id cannot belong to anybody else here.
+        state.current.withLock { $0.ending == nil && kill($0.processID, signal) == 0 }
+    }
+
+    func killGroup() {
+        state.current.withLock { if $0.ending == nil { kill(-$0.processID, SIGKILL) } }
+    }
+
+    // MARK: - The thread
+
+    private static func startThread(_ launch: ChildLaunch) -> Int32 {
+        var attributes = pthread_attr_t()
+        pthread_attr_init(&attributes)
+        defer { pthread_attr_destroy(&attributes) }
+        pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
+        var thread = pthread_t()
+        let argument = Unmanaged.passRetained(launch)
+        let failure = pthread_create(
+            &thread, &attributes,
+            { argument in
+                // pthread_create hands over the pointer that startThread retained; it is never nil.
+                Unmanaged<ChildLaunch>.fromOpaque(argument!).takeRetainedValue().run()
+                return nil
+            }, argument.toOpaque())
+        if failure != 0 { argument.release() }
+        return failure
+    }
+
+    /// Reads the process id, or minus the error number, that the thread writes once.
+    private static func awaitStart(
+        of program: String, _ started: borrowing FileDescriptor
+    ) throws(ChildProcessError) -> Int32 {
+        var answer: Int32 = 0
+        var count = -1
+        repeat {
+            count = read(started.number, &answer, MemoryLayout<Int32>.size)
+        } while count < 0 && errno == EINTR
+        guard count == MemoryLayout<Int32>.size, answer > 0 else {
+            throw ChildProcessError(
+                .startFailed, "\(program) could not be started: \(systemMessage(-answer)).")
+        }
+        return answer
+    }
+}

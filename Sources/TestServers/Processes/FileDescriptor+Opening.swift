@@ -1,0 +1,67 @@
+import Glibc
+import XMPPTestKit
+
+extension FileDescriptor {
+    /// Both ends of a pipe, neither of which a new program inherits.
+    static func pipe() throws(ChildProcessError) -> DescriptorPair {
+        var ends: [Int32] = [-1, -1]
+        guard Glibc.pipe(&ends) == 0 else { throw systemRefused("a pipe") }
+        // Between the two calls another thread may start a program; ours are started with all but 0, 1 and 2
+        // closed.
+        for end in ends { _ = fcntl(end, F_SETFD, FD_CLOEXEC) }
+        return DescriptorPair(reading: FileDescriptor(ends[0]), writing: FileDescriptor(ends[1]))
+    }
+
+    /// A connected pair: unlike a pipe, its ends can be written to without SIGPIPE.
+    static func socketPair() throws(ChildProcessError) -> DescriptorPair {
+        var ends: [Int32] = [-1, -1]
+        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
+        guard socketpair(AF_UNIX, kind, 0, &ends) == 0 else { throw systemRefused("a socket pair") }
+        return DescriptorPair(reading: FileDescriptor(ends[0]), writing: FileDescriptor(ends[1]))
+    }
+
+    static func file(_ path: String, flags: Int32) throws(ChildProcessError) -> FileDescriptor {
+        let number = open(path, flags | O_CLOEXEC, 0o600)
+        guard number >= 0 else { throw systemRefused("the file \(path)") }
+        return FileDescriptor(number)
+    }
+
+    static func copy(of number: Int32) throws(ChildProcessError) -> FileDescriptor {
+        let copy = fcntl(number, F_DUPFD_CLOEXEC, 3)
+        guard copy >= 0 else { throw systemRefused("a copy of descriptor \(number)") }
+        return FileDescriptor(copy)
+    }
+
+    private static func systemRefused(_ what: String) -> ChildProcessError {
+        ChildProcessError(.startFailed, "The system refused \(what): \(systemMessage(errno)).")
+    }
+}
+
+/// The two ends of a pipe or a socket pair.
+struct DescriptorPair: ~Copyable {
+    let reading: FileDescriptor
+    let writing: FileDescriptor
+}
+
+extension ContinuousClock.Instant {
+    /// What `poll` wants: whole milliseconds from now, at least 0, rounded up so that no call spins before
+    /// the end.
+    var pollTimeout: Int32 {
+        let left = ContinuousClock.now.duration(to: self)
+        guard left > .zero else { return 0 }
+        let (seconds, attoseconds) = left.components
+        guard seconds < 1_000_000 else { return Int32(1_000_000_000) }
+        return Int32(seconds * 1000 + (attoseconds + 999_999_999_999_999) / 1_000_000_000_000_000)
+    }
+}
+
+/// Waits until the descriptor is readable (or its other end is gone); false when the deadline passes first.
+func waitReadable(_ number: Int32, deadline: ContinuousClock.Instant) -> Bool {
+    var entry = pollfd(fd: number, events: Int16(POLLIN), revents: 0)
+    while true {
+        let count = poll(&entry, 1, deadline.pollTimeout)
+        if count > 0 { return true }
+        if count == 0, ContinuousClock.now >= deadline { return false }
+        if count < 0, errno != EINTR { return true }
+    }
+}

@@ -1,0 +1,253 @@
+import XMPPTestKit
+import FoundationEssentials
+import Glibc
+import Synchronization
+
+/// A real ejabberd as a child process: its own folder, its own loopback ports, no system service.
+///
+///     let server = try EjabberdServer(
+///         folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
+///     try server.addAccount("romeo", password: "secret")
+///     try server.start()
+///     defer { server.close() }
+///
+/// It runs in an Erlang node without a name, so nothing like epmd is started and no cookie is written. A few
+/// lines of Erlang read commands from standard input, which takes the place of `ejabberdctl`; when that input
+/// ends, the node stops. Starting takes about 3 s, so tests share one where they can.
+package final class EjabberdServer: TestServer {
+    package let domain: String
+    package let folder: String
+
+    private let options: EjabberdOptions
+    private let certificateFile: String
+    private let keyFile: String
+    private let ports:
+        (startTLS: LoopbackPort, directTLS: LoopbackPort, component: LoopbackPort, web: LoopbackPort)
+    private let process: ServerProcess
+    /// Accounts to be made at the next start.
+    private let accounts = Mutex<[String: String]>([:])
+
+    /// Reserves the ports and lays out the folder; starts nothing.
+    ///
+    /// - Parameters:
+    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - domain: The domain of the accounts.
+    ///   - certificateFile: PEM file with the certificate for `domain`, and any intermediate ones.
+    ///   - keyFile: PEM file with its private key.
+    /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.
+    package init(
+        folder: String, domain: String, certificateFile: String, keyFile: String,
+        options: EjabberdOptions = EjabberdOptions()
+    ) throws(TestServerError) {
+        self.folder = folder
+        self.domain = domain
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+        self.options = options
+        process = ServerProcess("ejabberd", folder: folder)
+        ports = (
+            try LoopbackPort.reserved(), try LoopbackPort.reserved(), try LoopbackPort.reserved(),
+            try LoopbackPort.reserved()
+        )
+        try ServerProcess.writing {
+            try FileManager.default.createDirectory(
+                atPath: "\(folder)/spool", withIntermediateDirectories: true)
+        }
+    }
+
+    package var startTLSPort: UInt16 { ports.startTLS.number }
+    package var directTLSPort: UInt16 { ports.directTLS.number }
+    /// The port for external components (XEP-0114), of which ``EjabberdOptions/components`` are accepted.
+    package var componentPort: UInt16 { ports.component.number }
+    package var webPort: UInt16 { ports.web.number }
+    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
+    package var processID: Int32? { process.processID }
+
+    private var configurationFile: String { "\(folder)/ejabberd.yml" }
+    private var logFile: String { "\(folder)/ejabberd.log" }
+
+    package var version: String {
+        let end = " is started in the node"
+        guard let line = log.split(separator: "\n").last(where: { $0.contains(end) }),
+            let start = line.ranges(of: "ejabberd ").first?.lowerBound
+        else { return "ejabberd" }
+        return String(line[start...].prefix { $0 != "-" && $0 != "~" })
+    }
+
+    // MARK: - Life
+
+    package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
+        try process.start { () throws(TestServerError) in
+            try writeConfiguration()
+            return try launch()
+        } wait: { child throws(TestServerError) in
+            try self.waitUntilReady(child, deadline: deadline)
+        }
+        for (user, password) in accounts.withLock({ $0 }) {
+            try addAccount(user, password: password)
+            accounts.withLock { _ = $0.removeValue(forKey: user) }
+        }
+    }
+
+    package func close(grace: Duration) { process.close(grace: grace) }
+    package func kill() { process.kill() }
+    package func freeze() { process.signal(SIGSTOP) }
+    package func thaw() { process.signal(SIGCONT) }
+
+    // MARK: - Accounts
+
+    package func addAccount(_ user: String, password: String) throws(TestServerError) {
+        let words = [user, domain, password].map { Data($0.utf8).base64EncodedString() }
+        let answer = try process.withChild { child throws(TestServerError) in
+            try self.ask("register \(words.joined(separator: " "))", child)
+        }
+        if let answer {
+            guard answer == "ok" else {
+                throw TestServerError(.wrongState, "ejabberd made no account \(user): \(answer)")
+            }
+        } else {
+            accounts.withLock { $0[user] = password }
+        }
+    }
+
+    package func befriend(_ user: String, _ other: String) throws(TestServerError) {
+        let words = [user, other, domain].map { Data($0.utf8).base64EncodedString() }
+        let answer = try process.withChild { child throws(TestServerError) in
+            try self.ask("befriend \(words.joined(separator: " "))", child)
+        }
+        guard answer == "ok" else {
+            throw TestServerError(
+                .wrongState,
+                "ejabberd made no contacts of \(user) and \(other): \(answer ?? "it does not run")")
+        }
+    }
+
+    /// One line to the lines of Erlang, one line back.
+    private func ask(_ command: String, _ child: ChildProcess) throws(TestServerError) -> String {
+        do throws(ChildProcessError) {
+            try child.write(command + "\n")
+            let line = try child.output?.readLine(deadline: .now + .seconds(20)) { $0.hasPrefix("> ") }
+            return String(line?.dropFirst(2) ?? "")
+        } catch {
+            throw TestServerError(.wrongState, "ejabberd does not answer: \(error.message)")
+        }
+    }
+
+    // MARK: - Streams
+
+    /// Waits until every connection over a line whose client has closed it is closed here, too, and every stream that has
+    /// lost its connection has dealt with all that came over it: its session is over, or waits to be resumed.
+    ///
+    /// It goes on with what a dead connection brought while the session is resumed over another one: what is then sent
+    /// again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
+    /// - Returns: False when the deadline came first.
+    package func waitUntilDepartedAreGone(
+        over line: LoopbackProxy, deadline: ContinuousClock.Instant
+    ) throws(TestServerError) -> Bool {
+        guard line.waitUntilDepartedAreClosed(deadline: deadline) else { return false }
+        repeat {
+            let busy = try process.withChild { child throws(TestServerError) in try self.ask("busy", child) }
+            if busy == nil || busy == "0" { return true }
+            usleep(2000)
+        } while ContinuousClock.now < deadline
+        return false
+    }
+
+    // MARK: - Parts
+
+    /// Starts ejabberd, says so, and then answers the lines that it reads until the input ends.
+    ///
+    /// A stream's process that has no connection any more is busy unless it waits for a message in the loop of its
+    /// behavior (p1_server), which keeps a queue of its own beside the mailbox.
+    private static let program = """
+        case application:ensure_all_started(ejabberd) of
+          {ok, _} -> io:format("> ready~n");
+          {error, Reason} -> io:format("> ~0p~n", [Reason]), erlang:halt(1)
+        end,
+        Loop = fun(Next) ->
+          case io:get_line("") of
+            "register " ++ Words ->
+              [User, Domain, Password] = [base64:decode(Word) || Word <- string:lexemes(Words, " \\n")],
+              Result = case ejabberd_auth:try_register(User, Domain, Password) of
+                {error, exists} -> ejabberd_auth:set_password(User, Domain, Password);
+                Other -> Other
+              end,
+              io:format("> ~0p~n", [Result]), Next(Next);
+            "befriend " ++ Words ->
+              [One, Two, Domain] = [base64:decode(Word) || Word <- string:lexemes(Words, " \\n")],
+              Results = [mod_admin_extra:add_rosteritem(User, Domain, Other, Domain, Other, <<>>, <<"both">>)
+                || {User, Other} <- [{One, Two}, {Two, One}]],
+              io:format("> ~0p~n", [case Results of [ok, ok] -> ok; _ -> Results end]), Next(Next);
+            "busy" ++ _ ->
+              Busy = [Pid || {_, Pid, _, _} <- supervisor:which_children(ejabberd_c2s_sup), is_pid(Pid),
+                case process_info(Pid, [links, message_queue_len, status, current_function]) of
+                  undefined -> false;
+                  [{links, Links}, {_, Waiting}, {_, Status}, {_, {Module, Function, _}}] ->
+                    not lists:any(fun erlang:is_port/1, Links) andalso
+                      not (Waiting == 0 andalso Status == waiting andalso
+                        lists:member({Module, Function}, [{p1_server, collect_messages}, {erlang, hibernate}]))
+                end],
+              io:format("> ~b~n", [length(Busy)]), Next(Next);
+            _ -> init:stop()
+          end
+        end,
+        Loop(Loop).
+        """
+
+    private func launch() throws(TestServerError) -> ChildProcess {
+        let environment = [
+            "ERL_LIBS": Self.libraries, "EJABBERD_CONFIG_PATH": configurationFile,
+            "EJABBERD_LOG_PATH": logFile, "EJABBERD_PID_PATH": "\(folder)/pid",
+            "ERL_CRASH_DUMP": "\(folder)/crash", "HOME": folder,
+        ]
+        guard !Self.libraries.isEmpty else {
+            throw TestServerError(.notInstalled, "ejabberd is not installed (make setup installs it).")
+        }
+        return try process.launch { () throws(ChildProcessError) in
+            // Few schedulers that never spin: the machine has others to run too.
+            try ChildProcess(
+                "erl",
+                [
+                    "-noshell", "+sbwt", "none", "+S", "2:2", "+A", "2", "-mnesia", "dir",
+                    "\"\(folder)/spool\"", "-eval", Self.program,
+                ], environment: .inheriting(environment), folder: folder, input: .pipe, output: .pipe,
+                errors: .file(process.console))
+        }
+    }
+
+    /// Where Debian keeps ejabberd and its libraries, as its own start script says; empty when there is none.
+    private static let libraries: String = {
+        for path in ["/usr/sbin/ejabberdctl", "/usr/bin/ejabberdctl"] {
+            guard let script = try? String(contentsOfFile: path, encoding: .utf8),
+                let line = script.split(separator: "\n").first(where: { $0.hasPrefix("ERL_LIBS=") })
+            else { continue }
+            return line.dropFirst("ERL_LIBS=".count).filter { $0 != "'" && $0 != "\"" }
+        }
+        return ""
+    }()
+
+    private func waitUntilReady(
+        _ child: ChildProcess, deadline: ContinuousClock.Instant
+    ) throws(TestServerError) {
+        let answer: String?
+        do throws(ChildProcessError) {
+            answer = try child.output?.readLine(deadline: deadline) { $0.hasPrefix("> ") }
+        } catch {
+            throw process.failure(error.message, log: log)
+        }
+        guard answer == "> ready" else {
+            throw process.failure("It says \(answer ?? "nothing")", log: log)
+        }
+        // It accepts connections some milliseconds after it says that it has started.
+        let awaited = [ports.startTLS, ports.directTLS] + (options.largestUpload == nil ? [] : [ports.web])
+        try process.waitUntilListening(awaited, child, deadline: deadline) { log }
+    }
+
+    private func writeConfiguration() throws(TestServerError) {
+        let text = options.configuration(
+            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
+            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
+            webPort: webPort)
+        try ServerProcess.write(text, to: configurationFile)
+    }
+}

@@ -1,0 +1,150 @@
+import XMPPTestKit
+import FoundationEssentials
+import Glibc
+
+/// A real Prosody as a child process: its own folder, its own loopback ports, no system service.
+///
+///     let server = try ProsodyServer(
+///         folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
+///     try server.addAccount("romeo", password: "secret")
+///     try server.start()
+///     defer { server.close() }
+///
+/// Data and ports stay the same over ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody dies
+/// with this process, and with the last reference to this object.
+package final class ProsodyServer: TestServer {
+    package let domain: String
+    package let folder: String
+
+    private let options: ProsodyOptions
+    private let certificateFile: String
+    private let keyFile: String
+    private let ports: (startTLS: LoopbackPort, directTLS: LoopbackPort)
+    private let componentPortReservation: LoopbackPort
+    private let webPortReservation: LoopbackPort
+    private let process: ServerProcess
+
+    /// Reserves the ports and lays out the folder; starts nothing.
+    ///
+    /// - Parameters:
+    ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.
+    ///   - domain: The domain of the accounts.
+    ///   - certificateFile: PEM file with the certificate for `domain`, and any intermediate ones.
+    ///   - keyFile: PEM file with its private key.
+    /// - Throws: ``TestServerError`` when there is no free port or the folder cannot be written.
+    package init(
+        folder: String, domain: String, certificateFile: String, keyFile: String,
+        options: ProsodyOptions = ProsodyOptions()
+    ) throws(TestServerError) {
+        self.folder = folder
+        self.domain = domain
+        self.certificateFile = certificateFile
+        self.keyFile = keyFile
+        self.options = options
+        process = ServerProcess("Prosody", folder: folder)
+        ports = (try LoopbackPort.reserved(), try LoopbackPort.reserved())
+        componentPortReservation = try LoopbackPort.reserved()
+        webPortReservation = try LoopbackPort.reserved()
+        try ServerProcess.writing {
+            // Prosody looks for further certificates in `certs` and complains when the folder is missing.
+            for part in ["data", "certs"] {
+                try FileManager.default.createDirectory(
+                    atPath: "\(folder)/\(part)", withIntermediateDirectories: true)
+            }
+        }
+    }
+
+    package var startTLSPort: UInt16 { ports.startTLS.number }
+    package var directTLSPort: UInt16 { ports.directTLS.number }
+    /// The port for external components (XEP-0114), of which ``ProsodyOptions/components`` are accepted.
+    package var componentPort: UInt16 { componentPortReservation.number }
+    package var webPort: UInt16 { webPortReservation.number }
+    /// The configuration file, for `prosodyctl --config`.
+    package var configurationFile: String { "\(folder)/prosody.cfg.lua" }
+    /// The log file.
+    package var logFile: String { "\(folder)/prosody.log" }
+    package var log: String { (try? String(contentsOfFile: logFile, encoding: .utf8)) ?? "" }
+    package var processID: Int32? { process.processID }
+
+    // MARK: - Life
+
+    package func start(deadline: ContinuousClock.Instant) throws(TestServerError) {
+        try process.start { () throws(TestServerError) in
+            try writeConfiguration()
+            return try launch()
+        } wait: { child throws(TestServerError) in
+            // Prosody has no signal for "ready".
+            try self.process.waitUntilListening(self.awaitedPorts, child, deadline: deadline) { self.log }
+        }
+    }
+
+    package func close(grace: Duration) { process.close(grace: grace) }
+    package func kill() { process.kill() }
+    package func freeze() { process.signal(SIGSTOP) }
+    package func thaw() { process.signal(SIGCONT) }
+
+    // MARK: - Accounts and version
+
+    /// The password is stored as it is; Prosody replaces it with salted hashes at the first login.
+    package func addAccount(_ user: String, password: String) throws(TestServerError) {
+        try store("[\"password\"] = \(ProsodyOptions.quoted(password));", in: "accounts", of: user)
+    }
+
+    package func befriend(_ user: String, _ other: String) throws(TestServerError) {
+        for (user, other) in [(user, other), (other, user)] {
+            let jid = ProsodyOptions.quoted("\(other)@\(domain)")
+            try store(
+                "[false] = { [\"version\"] = 1; [\"pending\"] = {}; }; [\(jid)] = { [\"subscription\"] = \"both\"; [\"groups\"] = {}; };",
+                in: "roster", of: user)
+        }
+    }
+
+    /// Writes what Prosody keeps of a user, as its internal storage does.
+    private func store(_ text: String, in kind: String, of user: String) throws(TestServerError) {
+        let folder = "\(folder)/data/\(Self.fileName(domain))/\(kind)"
+        try ServerProcess.writing {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try Data("return {\n\t\(text)\n};\n".utf8).write(
+                to: URL(filePath: "\(folder)/\(Self.fileName(user)).dat"), options: .atomic)
+        }
+    }
+
+    package var version: String {
+        let greeting = "Hello and welcome to Prosody version "
+        guard let range = log.ranges(of: greeting).last else { return "prosody" }
+        return "prosody " + log[range.upperBound...].prefix { !$0.isWhitespace }
+    }
+
+    // MARK: - Parts
+
+    private var awaitedPorts: [LoopbackPort] {
+        [ports.startTLS, ports.directTLS] + (options.components.isEmpty ? [] : [componentPortReservation])
+            + (options.largestUpload == nil ? [] : [webPortReservation])
+    }
+
+    private func launch() throws(TestServerError) -> ChildProcess {
+        try process.launch { () throws(ChildProcessError) in
+            try ChildProcess(
+                "prosody", ["-F", "--config", configurationFile], output: .file(process.console),
+                errors: .file(process.console))
+        }
+    }
+
+    private func writeConfiguration() throws(TestServerError) {
+        let text = options.configuration(
+            domain: domain, folder: folder, certificateFile: certificateFile, keyFile: keyFile,
+            startTLSPort: startTLSPort, directTLSPort: directTLSPort, componentPort: componentPort,
+            webPort: webPort)
+        try ServerProcess.write(text, to: configurationFile)
+    }
+
+    /// How Prosody's internal storage names a file: all but ASCII letters and digits as %xx.
+    private static func fileName(_ text: String) -> String {
+        text.utf8.map { byte in
+            let character = Character(UnicodeScalar(byte))
+            if byte < 0x80, character.isLetter || character.isNumber { return String(character) }
+            let digits = String(byte, radix: 16)
+            return "%" + (digits.count == 1 ? "0" : "") + digits
+        }.joined()
+    }
+}

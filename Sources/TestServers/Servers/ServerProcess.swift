@@ -1,0 +1,121 @@
+import XMPPTestKit
+import FoundationEssentials
+import Synchronization
+
+/// The child process of a ``TestServer``, while there is one.
+final class ServerProcess: Sendable {
+    private let name: String
+    private let folder: String
+    private let process = Mutex<ChildProcess?>(nil)
+
+    /// - Parameters:
+    ///   - name: The server's name, for sentences.
+    ///   - folder: The server's; what the child writes without having been asked is in the file ``console`` there.
+    init(_ name: String, folder: String) {
+        self.name = name
+        self.folder = folder
+    }
+
+    /// Where the child's standard error goes.
+    var console: String { "\(folder)/console" }
+
+    /// The process id while it runs.
+    var processID: Int32? { process.withLock { $0?.isRunning == true ? $0?.processID : nil } }
+
+    /// Starts it, and returns once it is ready.
+    ///
+    /// - Parameters:
+    ///   - launch: Starts the child.
+    ///   - wait: Waits until the child is ready, or says why it is not.
+    /// - Throws: ``TestServerError`` `wrongState` when it runs, or what the two throw; the child is then gone.
+    func start(
+        launch: () throws(TestServerError) -> ChildProcess,
+        wait: (ChildProcess) throws(TestServerError) -> Void
+    ) throws(TestServerError) {
+        try process.withLock { process throws(TestServerError) in
+            if let process, process.isRunning { throw TestServerError(.wrongState, "\(name) runs already.") }
+            let child = try launch()
+            process = child
+            do throws(TestServerError) {
+                try wait(child)
+            } catch {
+                process = nil
+                _ = child.killAndWait()
+                throw error
+            }
+        }
+    }
+
+    /// Lends the child while it runs.
+    func withChild<Result>(
+        _ body: (ChildProcess) throws(TestServerError) -> Result
+    ) throws(TestServerError) -> Result? {
+        let child = process.withLock { $0 }
+        guard let child, child.isRunning else { return nil }
+        return try body(child)
+    }
+
+    func close(grace: Duration) {
+        process.withLock { process in
+            _ = process.take()?.terminate(grace: grace)
+        }
+    }
+
+    func kill() {
+        process.withLock { process in
+            _ = process.take()?.killAndWait()
+        }
+    }
+
+    func signal(_ signal: Int32) {
+        process.withLock { process in
+            _ = process?.signal(signal)
+        }
+    }
+
+    // MARK: What servers have in common
+
+    /// Starts the child.
+    func launch(_ body: () throws(ChildProcessError) -> ChildProcess) throws(TestServerError) -> ChildProcess
+    {
+        do { return try body() } catch {
+            let code: TestServerError.Code = error.code == .programNotFound ? .notInstalled : .startFailed
+            throw TestServerError(
+                code, "\(name) could not be started (make setup installs it): \(error.message)")
+        }
+    }
+
+    /// Waits until the child accepts connections.
+    ///
+    /// - Parameter log: What the server has logged so far.
+    func waitUntilListening(
+        _ ports: [LoopbackPort], _ child: ChildProcess, deadline: ContinuousClock.Instant,
+        log: () -> String
+    ) throws(TestServerError) {
+        while !ports.allSatisfy(\.isListening) {
+            // There is no event for it; the wait for the child's end is the pause between two looks.
+            let ending = try? child.waitUntilExit(deadline: min(deadline, .now + .milliseconds(10)))
+            if let ending { throw failure("It \(ending)", log: log()) }
+            if ContinuousClock.now >= deadline {
+                throw failure("It does not listen yet at the deadline", log: log())
+            }
+        }
+    }
+
+    /// Why it could not be made ready, with what it last said.
+    func failure(_ what: String, log: String) -> TestServerError {
+        let words = (try? String(contentsOfFile: console, encoding: .utf8)) ?? ""
+        let lines = (words + log).split(separator: "\n").suffix(12).joined(separator: "\n")
+        return TestServerError(.startFailed, "\(name) did not start. \(what). Its last words:\n\(lines)")
+    }
+
+    static func write(_ text: String, to file: String) throws(TestServerError) {
+        try writing { try Data(text.utf8).write(to: URL(filePath: file), options: .atomic) }
+    }
+
+    static func writing(_ body: () throws -> Void) throws(TestServerError) {
+        do { try body() } catch {
+            throw TestServerError(.startFailed, "The server's folder cannot be written: \(error)")
+        }
+    }
+}

@@ -1,0 +1,15 @@
+import Glibc
+
+/// Owns one file descriptor and closes it.
+package struct FileDescriptor: ~Copyable, Sendable {
+    package let number: Int32
+
+    package init(_ number: Int32) { self.number = number }
+
+    deinit { close(number) }
+}
+
+/// The system's words for an error number.
+package func systemMessage(_ code: Int32) -> String {
+    String(cString: strerror(code))
+}
