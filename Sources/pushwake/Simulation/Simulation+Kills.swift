@@ -261,14 +261,20 @@ extension Simulation {
     }
 
     /// The place is outside of transactions, but another thread of main may be inside one at that moment: then main is
-    /// killed, as the platform does, and the next one is frozen.
+    /// killed, as the platform does, and the next one is frozen. So is a main that has no stream yet, as happens on a busy
+    /// machine: it loses nothing, and thawed it connects as the next owner.
     private func startFrozenOutsideTransaction(at place: Failpoint) throws -> ChildProcess {
-        for _ in 0..<Self.attempts {
-            let process = try startFrozen(at: place)
-            if try !isLocked() { return process }
+        for attempt in 0..<Self.attempts {
+            let process = try startFrozen(at: place, nth: 7 + attempt)
+            if try !isLocked(), hasConnected(process) { return process }
             process.killAndWait()
         }
-        throw CommandFailure("main was frozen inside a transaction each time")
+        throw CommandFailure("main was frozen inside a transaction, or before it had the stream, each time")
+    }
+
+    /// Whether a stopped main has said that it is connected.
+    private func hasConnected(_ main: ChildProcess) -> Bool {
+        (try? main.output?.readLine(deadline: .now) { $0 == "connected" }) != nil
     }
 
     private func isLocked() throws -> Bool {
