@@ -265,7 +265,7 @@ extension Simulation {
     /// machine: it loses nothing, and thawed it connects as the next owner.
     private func startFrozenOutsideTransaction(at place: Failpoint) throws -> ChildProcess {
         for attempt in 0..<Self.attempts {
-            let process = try startFrozen(at: place, nth: 7 + attempt)
+            let process = try startFrozen(at: place, nth: 7 + 6 * attempt)
             if try !isLocked(), hasConnected(process) { return process }
             process.killAndWait()
         }
