@@ -12,7 +12,7 @@ extension AccountLoop {
     }
 
     /// After how long it is tried again when it could not be done, in milliseconds.
-    private static let forgettingDelay: Int64 = 600_000
+    static let forgettingDelay: Int64 = 600_000
 
     /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
     var forgettingDue: Int64? {
@@ -26,12 +26,9 @@ extension AccountLoop {
     func forgetCopies() {
         guard let due = forgettingDue, due <= now else { return }
         do {
-            forgetting = try fenced { step in try forgetMore(in: step) }
-        } catch let error as AccountError where error.code == .ownershipLost {
-            loseOwnership(error)
+            forgetting = try owner.run { step in try forgetMore(in: step) }
         } catch {
-            // A store that is full or busy: what is not forgotten does no harm meanwhile.
-            forgetting = .waiting(until: now + Self.forgettingDelay)
+            meet(error, .forgetting)
         }
     }
 

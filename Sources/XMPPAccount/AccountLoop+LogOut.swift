@@ -9,7 +9,7 @@ extension AccountLoop {
         try claimSession()
         endSession()
         // What an invalidation sends in answer to this belongs to the next login.
-        let newest = try fenced { step in
+        let newest = try owner.run { step in
             try account.sessions.lose(in: step)
             try forgetDeliveries(in: step)
             try account.logins.forgetToken(in: step)
@@ -17,7 +17,7 @@ extension AccountLoop {
             return try account.outbox.newest(in: step)
         }
         var last = HandlerID(rawValue: 0)
-        while try fenced({ step in
+        while try owner.run({ step in
             try abandonRequests(after: &last, upTo: newest.handler, in: step)
                 + abandonStanzas(upTo: newest.seq, in: step)
         }) > 0 {}
@@ -29,9 +29,9 @@ extension AccountLoop {
         do {
             if isFenced { throw fencedError }
             try takeOwnership()
-            try fenced { _ in }
-        } catch let error as AccountError where error.code == .ownershipLost {
-            if !isFenced { loseOwnership(error) }
+            try owner.check()
+        } catch {
+            if !isFenced, let error = AccountError.ownershipLost(in: error) { loseOwnership(error) }
             throw error
         }
     }

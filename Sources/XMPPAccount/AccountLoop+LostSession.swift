@@ -9,7 +9,7 @@ extension AccountLoop {
     /// Ends what belonged to a session that cannot be resumed, in short steps: a kill in between leaves the rest for
     /// the next process, which finds the same rows.
     func settleLostSession(_ failed: StreamOpener.FailedResumption?) throws {
-        let state = try fenced { step in
+        let state = try owner.run { step in
             let state = try account.sessions.load(in: step)
             if let count = failed?.count, state.resumptionID != nil {
                 try creditFailed(count, state, in: step)
@@ -22,7 +22,7 @@ extension AccountLoop {
         var hasLostAnything = state.resumptionID != nil
         var settling = Settling(session: state.number, reason: reason)
         while !settling.isDone {
-            settling = try fenced { step in try settle(settling, in: step) }
+            settling = try owner.run { step in try settle(settling, in: step) }
             if !settling.isDone { hasLostAnything = true }
             try Failpoint.afterSessionLost.hit()
             // There may be more than a short-lived process has time for; the next one goes on with it.

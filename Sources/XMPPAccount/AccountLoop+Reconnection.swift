@@ -33,17 +33,14 @@ extension AccountLoop {
 
     /// The session is of no use any more: the next stream begins a new one.
     func giveUpSession() {
-        try? account.store.step { step in
-            if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
-            try account.sessions.lose(in: step)
-        }
+        try? owner.run { step in try account.sessions.lose(in: step) }
     }
 
     /// A stream that ends behind a large stanza may have ended because of it.
     private func countRefusal(_ error: AccountError, on stream: LiveStream) {
         let weight = StanzaLimit.mayBeMeant(by: error) ? StanzaLimit.streamErrorWeight : 1
         // Not counting is the safe side.
-        try? fenced { step in
+        try? owner.run { step in
             try account.outbox.countRefusal(
                 session: stream.session, upTo: stream.flushMark, weight: weight, in: step)
         }
@@ -59,7 +56,7 @@ extension AccountLoop {
 
     func failed(_ error: any Error) {
         phase = .idle
-        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
+        if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error) }
         if !connecting.isEmpty {
             guard isEstablished else {
                 releaseOwnership()

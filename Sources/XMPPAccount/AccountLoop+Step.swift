@@ -62,18 +62,22 @@ extension AccountLoop {
     ) -> Int? {
         do {
             if Mutation.splitCommit.isOn { try countApart(events) }
-            let aftermath = try account.store.step { step in
-                try work(uncounted, events, commands, in: step)
-            }
+            let aftermath = try ownedOrNot { step in try work(uncounted, events, commands, in: step) }
             stepRetry = nil
             for (command, result) in zip(commands, aftermath.results) { command.finish(result) }
             follow(aftermath)
             return aftermath.taken
         } catch {
             for command in commands { command.finish(.failure(error)) }
-            giveUp(error, hasArrivals: !events.isEmpty || !uncounted.isEmpty)
+            meet(error, .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
             return nil
         }
+    }
+
+    /// Without a stream a program's steps need no owner: what they send waits in the outbox for one.
+    private func ownedOrNot<R>(_ body: (borrowing Step) throws -> R) throws -> R {
+        guard let ownership else { return try account.store.step(body) }
+        return try ownership.step.run(body)
     }
 
     /// The step itself; the numbers are those of the path at the top of Account.swift.
@@ -82,8 +86,6 @@ extension AccountLoop {
         _ commands: [StepCommand], in step: borrowing Step
     ) throws -> Aftermath {
         var aftermath = Aftermath()
-        // 0. Fence.
-        if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
         if case .live(let stream) = phase {
             var inbound = inboundStep(stream)
             try inbound.findDeferred(now: now, in: step)
@@ -200,7 +202,7 @@ extension AccountLoop {
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
-            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+            meet(error, .telling)
         }
     }
 
@@ -236,7 +238,7 @@ extension AccountLoop {
     /// Without stream management nobody will acknowledge: that the socket took it is all that can be known.
     func forget(_ stream: LiveStream) throws {
         guard stream.flushMark > stream.forgottenMark else { return }
-        let handlers = try fenced { step in
+        let handlers = try owner.run { step in
             let handlers = try account.outbox.forget(
                 session: stream.session, upTo: stream.flushMark, in: step)
             for handler in handlers {
@@ -273,14 +275,10 @@ extension AccountLoop {
         guard stream.management.isAcknowledgementDue(now: now) else { return }
         do {
             // Outside of a step nothing else says whether this process may still speak for the account.
-            try fenced { _ in }
+            try owner.check()
             try acknowledge(stream)
-        } catch let error as AccountError where error.code == .ownershipLost {
-            loseOwnership(error)
-        } catch is HandlerError {
-            // Told with the next step.
         } catch {
-            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+            meet(error, .telling)
         }
     }
 
@@ -296,7 +294,7 @@ extension AccountLoop {
         case .acknowledge:
             // Another process may have marked deferred stanzas.
             if stream.management.hasDeferred { runStep([], []) }
-            try fenced { _ in }
+            try owner.check()
             try acknowledge(stream)
         }
     }
@@ -329,22 +327,6 @@ extension AccountLoop {
         let error = StreamError(.undefinedCondition, applicationCondition: condition)
         connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
         _ = try? connection.flush()
-    }
-
-    /// How long the loop waits before it tries a step again that could not be committed, in milliseconds.
-    private static let stepRetryDelay: Int64 = 500
-
-    /// The step could not be committed: if anything had arrived in it, the server must send that again.
-    private func giveUp(_ error: any Error, hasArrivals: Bool) {
-        if let error = error as? AccountError, error.code == .ownershipLost { return loseOwnership(error) }
-        guard hasArrivals else {
-            stepRetry = now + Self.stepRetryDelay
-            return
-        }
-        drop(
-            AccountError(
-                .connectionFailed,
-                "what arrived could not be stored: \(error); the server will send it again", cause: error))
     }
 
     // MARK: A fault built in on purpose

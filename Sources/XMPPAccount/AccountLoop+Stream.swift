@@ -63,7 +63,7 @@ extension AccountLoop {
             phase = .opening(attempt: attempt, interrupt: interrupt)
             let opener = StreamOpener(
                 configuration: account.configuration,
-                login: StoredLogin(account: account, epoch: ownership?.epoch), memory: loginMemory,
+                login: StoredLogin(account: account, owner: try owner), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
             let mailbox = account.mailbox
             openers[attempt] = try WorkerThread("account opening") {
@@ -156,7 +156,7 @@ extension AccountLoop {
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
     private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> SessionTable.State {
-        let state = try fenced { step in
+        let state = try owner.run { step in
             try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
             var inbound = InboundStep(
@@ -186,7 +186,7 @@ extension AccountLoop {
         _ session: BoundSession, failed: StreamOpener.FailedResumption?, learned: LearnedLogin
     ) throws -> SessionTable.State {
         try settleLostSession(failed)
-        let state = try fenced { step in
+        let state = try owner.run { step in
             try account.logins.learn(learned, in: step)
             try account.sessions.begin(session, in: step)
             let state = try account.sessions.load(in: step)
@@ -211,6 +211,7 @@ extension AccountLoop {
     /// Ends the connection as a broken line would.
     ///
     /// - Returns: The session's live time, to be committed.
+    @discardableResult
     private func leave(_ stream: LiveStream) -> Int64 {
         stream.connection.closeDirty()
         catchingUp += stream.takeBarriers()
@@ -224,12 +225,9 @@ extension AccountLoop {
     func close(_ stream: LiveStream) {
         let liveTime = leave(stream)
         do {
-            try fenced { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
-        } catch let error as AccountError where error.code == .ownershipLost {
-            loseOwnership(error)
+            try owner.run { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
         } catch {
-            // The session row then says "live" although nothing is: new stanzas count as possibly written, which a
-            // resumption settles.
+            meet(error, .closing)
         }
     }
 
@@ -251,9 +249,8 @@ extension AccountLoop {
         }
         phase = .idle
         failWaiting(error)
-        guard let liveTime, let epoch = ownership?.epoch else { return releaseOwnership() }
+        guard let liveTime else { return releaseOwnership() }
         let result = releaseOwnership { step in
-            try account.ownerships.check(epoch: epoch, in: step)
             try account.sessions.suspend(liveTime: liveTime, in: step)
         }
         if case .failure(let error as AccountError) = result, error.code == .ownershipLost {
@@ -273,23 +270,18 @@ extension AccountLoop {
 
     @discardableResult
     func releaseOwnership(
-        _ last: (borrowing Step) throws -> Void = { _ in }
+        _ last: ((borrowing Step) throws -> Void)? = nil
     ) -> Result<Void, any Error> {
         guard let ownership else { return .success(()) }
         self.ownership = nil
         defer { account.configuration.onMilestone?(.released) }
-        return Result { try ownership.release(account.ownerships, store: account.store, last) }
+        return Result { try ownership.release(last) }
     }
 
     /// Another process owns the account: nothing more may leave this one, not even the end of the stream, which would
     /// end the session for the new owner too.
     func loseOwnership(_ error: AccountError) {
-        if case .live(let stream) = phase {
-            stream.connection.closeDirty()
-            catchingUp += stream.takeBarriers()
-            account.liveClock.stop()
-            try? account.runner.stopLiveTime(of: account.scope)
-        }
+        if case .live(let stream) = phase { leave(stream) }
         phase = .idle
         isFenced = true
         ownership?.abandon()
@@ -304,12 +296,13 @@ extension AccountLoop {
         AccountError(.ownershipLost, "another process took this account over; connect again to ask for it")
     }
 
-    /// A step of the owner's: refused when another process took over.
-    func fenced<R>(_ body: (borrowing Step) throws -> R) throws -> R {
-        if isFenced { throw fencedError }
-        return try account.store.step { step in
-            if let ownership { try account.ownerships.check(epoch: ownership.epoch, in: step) }
-            return try body(step)
+    /// What is committed for the stream goes through this.
+    ///
+    /// - Throws: ``AccountError`` `ownershipLost` when this process does not own the account.
+    var owner: OwnerStep {
+        get throws {
+            guard let ownership else { throw fencedError }
+            return ownership.step
         }
     }
 }

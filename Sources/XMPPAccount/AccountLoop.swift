@@ -298,12 +298,8 @@ final class AccountLoop {
         do {
             let isFlushed = try stream.connection.flush()
             if isFlushed && !stream.isManaged { try forget(stream) }
-        } catch let error as AccountError where error.code == .ownershipLost {
-            loseOwnership(error)
-        } catch is HandlerError {
-            // The rows stay until a later turn.
         } catch {
-            drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+            meet(error, .telling)
         }
     }
 }

@@ -6,8 +6,8 @@ import Handlers
 /// Taking over: lock free, the owner is dead or has let go: take it. Lock held and the owner answers: it decides. Lock
 /// held and the owner is silent: it is frozen; raise the epoch without the lock.
 final class Ownership {
-    /// The epoch that every step of this process must still find in the database.
-    let epoch: Int64
+    /// What this process commits for the stream.
+    let step: OwnerStep
     private let lock: OwnerLock
     /// What the server was told.
     private var told: ToldMark
@@ -19,11 +19,11 @@ final class Ownership {
     private let thread: WorkerThread
 
     private init(
-        epoch: Int64, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal, thread: WorkerThread
+        step: OwnerStep, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal, thread: WorkerThread
     ) {
-        self.epoch = epoch
+        self.step = step
         self.narrowedFile = narrowedFile
-        told = ToldMark(epoch: epoch)
+        told = ToldMark(epoch: step.epoch)
         self.lock = lock
         self.stop = stop
         self.thread = thread
@@ -71,7 +71,7 @@ final class Ownership {
             return .releasing
         }
         return Ownership(
-            epoch: epoch, lock: lock, narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
+            step: OwnerStep(store: store, table: table, epoch: epoch), lock: lock, narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
     }
 
     /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.
@@ -130,14 +130,16 @@ final class Ownership {
 
     /// Gives the account back: the next one finds the lock free.
     ///
-    /// - Parameter last: What is committed together with that; whoever waits for the account waits for one commit.
-    func release(
-        _ table: OwnershipTable, store: HandlerStore, _ last: (borrowing Step) throws -> Void = { _ in }
-    ) throws {
+    /// - Parameter last: What is committed together with that, as the owner; whoever waits for the account waits for one
+    ///   commit.
+    /// - Throws: ``AccountError`` `ownershipLost`, when there is something to commit; ``/Handlers/HandlerError``.
+    func release(_ last: ((borrowing Step) throws -> Void)? = nil) throws {
         try Failpoint.beforeRelease.hit()
         answerNobody()
         defer { lock.release() }
-        try store.step { step in
+        let (table, epoch) = (step.table, step.epoch)
+        guard let last else { return try step.store.step { try table.release(epoch: epoch, in: $0) } }
+        try step.run { step in
             try last(step)
             try table.release(epoch: epoch, in: step)
         }
