@@ -33,7 +33,8 @@ extension AccountLoop {
             drop(
                 AccountError(
                     .connectionFailed,
-                    "what arrived could not be stored: \(error); the server will send it again", cause: error))
+                    "what arrived could not be stored: \(error); the server will send it again", cause: error)
+            )
         case .storing(hasArrivals: false): stepRetry = now + Self.stepRetryDelay
         case .telling where error is HandlerError: break
         case .telling: drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))

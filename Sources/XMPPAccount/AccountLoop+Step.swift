@@ -18,6 +18,10 @@ extension AccountLoop {
         var nextDeadline: Int64?
         var hasOpenRequests = false
         var storedLiveTime: Int64?
+
+        mutating func note(_ progress: InboundStep.Progress) {
+            if case .end(let fault) = progress { self.fault = fault }
+        }
     }
 
     /// How long a step may take things in before it commits them, in milliseconds: what one slow handler took must not wait
@@ -90,15 +94,12 @@ extension AccountLoop {
             var inbound = inboundStep(stream)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 4, for each element.
-            for event in uncounted { try inbound.process(event, isCounted: false, in: step) }
+            for event in uncounted where aftermath.fault == nil {
+                aftermath.note(try inbound.process(event, isCounted: false, in: step))
+            }
             let begin = now
             for event in events where aftermath.fault == nil {
-                do {
-                    try inbound.process(event, in: step)
-                } catch let fault as StreamFault {
-                    // What was taken in before the fault stands and is committed.
-                    aftermath.fault = fault
-                }
+                aftermath.note(try inbound.process(event, in: step))
                 aftermath.taken += 1
                 if now - begin >= Self.longStep { break }
             }

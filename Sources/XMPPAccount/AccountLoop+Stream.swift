@@ -85,8 +85,7 @@ extension AccountLoop {
         do {
             let opened = try result.get()
             do {
-                try begin(opened)
-            } catch let fault as StreamFault {
+                guard let fault = try begin(opened) else { return }
                 // The session is given up; without it the next attempt binds a new one.
                 complain(fault, on: opened.connection)
                 opened.connection.closeDirty()
@@ -101,13 +100,16 @@ extension AccountLoop {
     }
 
     /// Commits the outcome of opening a stream; only then may anything be sent on it.
-    private func begin(_ opened: OpenedStream) throws {
-        let state =
+    ///
+    /// - Returns: Why the session that was resumed is of no use; it is given up then.
+    private func begin(_ opened: OpenedStream) throws -> StreamFault? {
+        let begun =
             switch opened.outcome {
             case .resumed(let handled): try resume(handled, learned: opened.learned)
-            case .bound(let session, let failed):
-                try bind(session, failed: failed, learned: opened.learned)
+            case .bound(let session, let failed): try bind(session, failed: failed, learned: opened.learned)
             }
+        if let fault = begun.fault { return fault }
+        let state = begun.state
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is begun")
         }
@@ -116,9 +118,9 @@ extension AccountLoop {
         try? account.runner.startLiveTime(of: account.scope)
         reconnection.trusted()
         isHinted = false
-        let hasClientState = try account.store.step { try account.logins.hasClientState(in: $0) }
         let stream = LiveStream(
-            opened, state: state, own: own, policy: account.acknowledgements, hasClientState: hasClientState,
+            opened, state: state, own: own, policy: account.acknowledgements,
+            hasClientState: begun.hasClientState,
             keepAlive: KeepAlive(
                 interval: keepAliveInterval, timeout: account.configuration.acknowledgementTimeout,
                 openedAt: now),
@@ -137,6 +139,16 @@ extension AccountLoop {
         behind.forEach(catchUp)
         stepRetry = nil
         runStep(opened.early, [], uncounted: opened.uncounted)
+        return nil
+    }
+
+    /// A session as it was committed when its stream was opened.
+    private struct Begun {
+        var state: SessionTable.State
+        /// Whether the server wants to know if the client is looked at.
+        var hasClientState = false
+        /// Why the session is of no use; nothing else holds then.
+        var fault: StreamFault?
     }
 
     private func announce(_ outcome: StreamOpener.Outcome, _ own: JID) {
@@ -155,20 +167,18 @@ extension AccountLoop {
     }
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
-    private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> SessionTable.State {
-        let state = try owner.run { step in
+    private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> Begun {
+        let begun = try owner.run { step in
             try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
             var inbound = InboundStep(
                 account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
                 isManaged: true, flushMark: .max, now: now,
                 management: state.management(account.acknowledgements))
-            do {
-                try inbound.acknowledge(handled, in: step)
-            } catch let fault as StreamFault {
+            if let fault = try inbound.acknowledge(handled, in: step) {
                 // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
                 try account.sessions.lose(in: step)
-                return Result<SessionTable.State, any Error>.failure(fault)
+                return Begun(state: state, fault: fault)
             }
             // What the server has not counted it has not taken, so the counts are none the less right without it.
             let refused = try account.takeOutRefused(in: step)
@@ -176,28 +186,34 @@ extension AccountLoop {
             try adopt(session: state.number, in: step)
             try account.beginModules(.stream, in: step)
             arrivals = inbound.events + refused
-            return .success(try account.sessions.load(in: step))
-        }.get()
-        try Failpoint.afterResumed.hit()
-        return state
+            return try loaded(in: step)
+        }
+        if begun.fault == nil { try Failpoint.afterResumed.hit() }
+        return begun
     }
 
     private func bind(
         _ session: BoundSession, failed: StreamOpener.FailedResumption?, learned: LearnedLogin
-    ) throws -> SessionTable.State {
+    ) throws -> Begun {
         try settleLostSession(failed)
-        let state = try owner.run { step in
+        let begun = try owner.run { step in
             try account.logins.learn(learned, in: step)
             try account.sessions.begin(session, in: step)
-            let state = try account.sessions.load(in: step)
+            let begun = try loaded(in: step)
             arrivals = try account.takeOutRefused(in: step)
-            try adopt(session: state.number, in: step)
+            try adopt(session: begun.state.number, in: step)
             if let features = session.features { try account.showModules(features, in: step) }
             try account.beginModules(.session, in: step)
-            return state
+            return begun
         }
         try Failpoint.afterBound.hit()
-        return state
+        return begun
+    }
+
+    private func loaded(in step: borrowing Step) throws -> Begun {
+        Begun(
+            state: try account.sessions.load(in: step),
+            hasClientState: try account.logins.hasClientState(in: step))
     }
 
     /// Stanzas that no session has carried go with this one, behind what it carries already.

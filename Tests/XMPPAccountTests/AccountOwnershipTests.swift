@@ -48,16 +48,16 @@ import XMPPTestKit
                 try Ownership.take(table, store: account.store, role: .main, owner: "test", silence: 60_000) {
                 }
             }
-            for _ in 1...3 { try take().release(table, store: account.store) }
+            for _ in 1...3 { try take().release() }
             // As the backup knows it; the lock file stays.
             try account.store.change("UPDATE ownership SET epoch = 1")
             let ownership = try take()
             defer { ownership.abandon() }
-            #expect(ownership.epoch == 4)
+            #expect(ownership.step.epoch == 4)
             // A frozen process of any earlier epoch can commit nothing when it thaws.
             for epoch in Int64(1)...3 {
                 let error = #expect(throws: AccountError.self) {
-                    try account.store.step { try table.check(epoch: epoch, in: $0) }
+                    try OwnerStep(store: account.store, table: table, epoch: epoch).check()
                 }
                 #expect(error?.code == .ownershipLost)
             }

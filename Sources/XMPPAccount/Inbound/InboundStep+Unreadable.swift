@@ -6,16 +6,26 @@ extension InboundStep {
     /// Counts, answers and reports an element that the parser left out.
     mutating func process(
         _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
-    ) throws {
-        // The stanza itself follows, and is counted then.
-        guard refused.list == nil else { return report(refused) }
-        guard Stanza.isStanza(refused.root) else {
-            report(refused)
-            // RFC 6120 section 4.9.1: a stream error ends the stream, whatever it says.
-            guard refused.root.has(name: "error", namespace: Namespaces.stream) else { return }
-            throw StreamFault(
-                AccountError(.streamError, "the server ended the stream with an error that cannot be read"))
+    ) throws -> Progress {
+        let isStanza = Stanza.isStanza(refused.root)
+        // A stanza whose list could not be read whole follows, and is counted then.
+        if refused.list == nil, isStanza {
+            try pass(refused, isCounted: isCounted, in: step)
+            return .continue
         }
+        report(refused)
+        // RFC 6120 section 4.9.1: a stream error ends the stream, whatever it says.
+        guard refused.list == nil, refused.root.has(name: "error", namespace: Namespaces.stream) else {
+            return .continue
+        }
+        return .end(
+            StreamFault(
+                AccountError(.streamError, "the server ended the stream with an error that cannot be read")))
+    }
+
+    private mutating func pass(
+        _ refused: RefusedElement, isCounted: Bool, in step: borrowing Step
+    ) throws {
         // 1. Count.
         guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
         report(refused)

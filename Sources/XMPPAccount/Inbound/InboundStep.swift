@@ -30,30 +30,39 @@ struct InboundStep {
     /// Takes one element in.
     ///
     /// - Parameter isCounted: False for what came before stream management began (XEP-0198 section 4).
-    /// - Throws: ``StreamFault`` when the stream must end here (what was taken in before stands); other errors when
-    ///   the whole step must be given up.
+    /// - Throws: When the whole step must be given up, as when the store fails.
     mutating func process(
         _ event: StreamParser.Event, isCounted: Bool = true, in step: borrowing Step
-    ) throws {
+    ) throws -> Progress {
         switch event {
-        case .element(let element): try process(element, isCounted: isCounted, in: step)
-        case .refused(let refused): try process(refused, isCounted: isCounted, in: step)
+        case .element(let element): return try process(element, isCounted: isCounted, in: step)
+        case .refused(let refused): return try process(refused, isCounted: isCounted, in: step)
         case .opened, .closed:
-            throw StreamFault(AccountError(.connectionFailed, "the server closed the stream"))
+            return .end(StreamFault(AccountError(.connectionFailed, "the server closed the stream")))
         }
     }
 
-    private mutating func process(_ element: Element, isCounted: Bool, in step: borrowing Step) throws {
+    /// What becomes of the stream after an element. What was taken in before it ends stands, and is committed.
+    enum Progress {
+        case `continue`
+        case end(StreamFault)
+    }
+
+    private mutating func process(
+        _ element: Element, isCounted: Bool, in step: borrowing Step
+    ) throws -> Progress {
         if Stanza.isStanza(element) {
             // 1. Count.
-            guard let arrival = try arrive(isCounted: isCounted, in: step) else { return }
+            guard let arrival = try arrive(isCounted: isCounted, in: step) else { return .continue }
             try processStanza(element, arrival, in: step)
         } else if element.namespace == Namespaces.sm {
-            try processManagement(element, in: step)
+            return try processManagement(element, in: step)
         } else if let error = StreamError(element) {
-            throw StreamFault(
-                AccountError(.streamError, "the server ended the stream: \(error)", cause: error))
+            return .end(
+                StreamFault(
+                    AccountError(.streamError, "the server ended the stream: \(error)", cause: error)))
         }
+        return .continue
     }
 
     /// 1. Count: every stanza, whatever becomes of it, in the same commit (XEP-0198 section 4).
@@ -324,30 +333,34 @@ struct InboundStep {
 
     // MARK: Stream management
 
-    private mutating func processManagement(_ element: Element, in step: borrowing Step) throws {
+    private mutating func processManagement(_ element: Element, in step: borrowing Step) throws -> Progress {
         switch element.name {
         case "r": management.receiveRequest(now: now)
         case "a":
             guard let claimed = HandledCount(element["h"]) else {
-                throw StreamFault(AccountError(.protocolViolation, "the server acknowledged without a count"))
+                return .end(
+                    StreamFault(AccountError(.protocolViolation, "the server acknowledged without a count")))
             }
-            try acknowledge(claimed, in: step)
+            if let fault = try acknowledge(claimed, in: step) { return .end(fault) }
             acknowledgementsReceived += 1
         default: break
         }
+        return .continue
     }
 
     /// Removes what the server took responsibility for and calls the handlers that wait for that.
-    mutating func acknowledge(_ claimed: HandledCount, in step: borrowing Step) throws {
+    ///
+    /// - Returns: What is wrong with the count, if anything; nothing is changed then.
+    mutating func acknowledge(_ claimed: HandledCount, in step: borrowing Step) throws -> StreamFault? {
         let rows: [Outbox.Removed]
         do {
             rows = try account.outbox.acknowledge(
                 claimed, session: session, upTo: flushMark, &management, in: step)
         } catch let error as HandledCountError {
-            throw StreamFault(
+            return StreamFault(
                 AccountError(.protocolViolation, error.description, cause: error), endsSession: true)
         }
-        guard !rows.isEmpty else { return }
+        guard !rows.isEmpty else { return nil }
         try account.sessions.setAcknowledged(claimed, in: step)
         for row in rows {
             guard let handler = row.handler, try step.waits(handler) else { continue }
@@ -358,6 +371,7 @@ struct InboundStep {
         }
         let stanzas = rows.map(\.stanza).filter { $0.id != nil || $0.storedKey != nil }
         if !stanzas.isEmpty { events.append(.acknowledged(stanzas)) }
+        return nil
     }
 }
 
@@ -367,7 +381,7 @@ extension Step {
 }
 
 /// Why a stream must end.
-struct StreamFault: Error {
+struct StreamFault {
     let error: AccountError
     /// Whether the session is of no use any more.
     var endsSession: Bool

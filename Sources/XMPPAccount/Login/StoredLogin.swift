@@ -15,7 +15,9 @@ struct StoredLogin: LoginKeeping {
         }
     }
 
-    func spendToken() throws -> SpentToken? { try owner.run { step in try account.logins.spendToken(in: step) } }
+    func spendToken() throws -> SpentToken? {
+        try owner.run { step in try account.logins.spendToken(in: step) }
+    }
 
     func discard(_ token: SpentToken) throws {
         try owner.run { step in try account.logins.discard(token, in: step) }

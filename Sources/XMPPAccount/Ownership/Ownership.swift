@@ -71,7 +71,8 @@ final class Ownership {
             return .releasing
         }
         return Ownership(
-            step: OwnerStep(store: store, table: table, epoch: epoch), lock: lock, narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
+            step: OwnerStep(store: store, table: table, epoch: epoch), lock: lock,
+            narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
     }
 
     /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.

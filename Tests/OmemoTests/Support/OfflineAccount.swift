@@ -48,7 +48,7 @@ final class OfflineAccount {
             var inbound = InboundStep(
                 account: account, own: try JID("alice@example.test/phone"), session: 1, isManaged: true,
                 flushMark: 0, now: 0, management: StreamManagement())
-            try inbound.process(.element(element), in: step)
+            _ = try inbound.process(.element(element), in: step)
         }
     }
 

@@ -212,7 +212,7 @@ final class World {
             var inbound = InboundStep(
                 account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
                 now: 0, management: StreamManagement())
-            try inbound.process(.element(element), in: step)
+            _ = try inbound.process(.element(element), in: step)
             var refusal: String?
             for event in inbound.events {
                 guard isRefused, case .ignored(_, let reason) = event else {

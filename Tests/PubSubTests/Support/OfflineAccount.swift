@@ -60,7 +60,7 @@ final class OfflineAccount {
         var inbound = InboundStep(
             account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
             flushMark: 0, now: 0, management: StreamManagement())
-        try inbound.process(.element(element), in: step)
+        _ = try inbound.process(.element(element), in: step)
         return inbound.events
     }
 

@@ -78,7 +78,7 @@ final class OfflineHome: Sendable, TestResource {
                 account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
                 flushMark: 0, now: 0,
                 management: StreamManagement())
-            try inbound.process(.element(element), in: step)
+            _ = try inbound.process(.element(element), in: step)
         }
     }
 

@@ -67,7 +67,7 @@ struct BoundedAccount {
                     }
                     bytes += xml.utf8.count
                     let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-                    try inbound.process(.element(element), in: step)
+                    _ = try inbound.process(.element(element), in: step)
                 }
                 return inbound.events
             }

@@ -61,7 +61,7 @@ final class EventAccount {
                 var inbound = InboundStep(
                     account: account, own: try JID(Self.jid + "/orchard"), session: 1, isManaged: true,
                     flushMark: 0, now: 0, management: StreamManagement())
-                try inbound.process(.element(stanza), in: step)
+                _ = try inbound.process(.element(stanza), in: step)
                 if !isCommitted { throw Killed() }
                 return inbound.events
             }
