@@ -1,10 +1,17 @@
 // XMPPAccount: one account's stream, and the one path that everything takes.
 //
-//     bytes ──TLS──▶ StreamParser ──▶ Element ──▶ InboundStep
-//                                                   │ one Step = one SQLite transaction
-//                       0 fence  1 count  2 match  3 invoke  4 append
-//                                                   │ COMMIT
-//     bytes ◀──TLS── Serializer ◀── outbox rows after the flush mark; <a h/> from the committed count only
+//     bytes ──TLS──▶ StreamParser ──▶ Element
+//                                       │ one Step = one SQLite transaction (AccountLoop+Step)
+//           0 fence                     the epoch of this process is still the account's         OwnerStep
+//           1 count                     every stanza, whatever becomes of it                     InboundStep
+//           2 unwrap and recognize      carbons, archives, duplicates, own messages
+//           3 match                     an answer to its request
+//           4 invoke                    the handler, modules, listeners
+//           5 append                    stanzas they send to the outbox, new requests
+//           6 expire                    requests whose time is over                              AccountLoop+Step
+//           7 read the outbox           rows after the flush mark
+//                                       │ COMMIT
+//     bytes ◀──TLS── Serializer ◀───────┘ rows of 7; <a h/> from the committed count only
 
 public import Handlers
 import IQTracker

@@ -1,34 +1,34 @@
 import Handlers
 
-// What an error means for the stream: the one table of it.
+// The consequences of an error for the stream, in one table.
 extension AccountLoop {
-    /// What the loop was doing when it met an error.
-    enum Place {
-        /// A step with what arrived and was asked.
+    /// The work during which an error occurred.
+    enum Work {
+        /// A step with arrived stanzas and commands of the program.
         case storing(hasArrivals: Bool)
-        /// Writing to the connection what is committed.
-        case telling
-        /// Noting that a stream is closed.
+        /// Writing committed stanzas and acks to the connection.
+        case sending
+        /// Storing that a stream was closed.
         case closing
-        /// Removing old marks of messages.
+        /// Removing old marks of handled messages.
         case forgetting
     }
 
-    /// How long the loop waits before it tries a step again that could not be committed, in milliseconds.
+    /// Delay before a failed step is tried again, in milliseconds.
     private static let stepRetryDelay: Int64 = 500
 
-    /// Does what follows from an error.
+    /// Reacts to an error.
     ///
-    /// | | another process owns the account | the store failed | anything else |
+    /// | Work | `ownershipLost` | the store failed | other errors |
     /// |---|---|---|---|
-    /// | storing what arrived | let go of the account | the stream ends, the server sends again | the same |
-    /// | storing what was asked | let go | tried again after half a second | the same |
-    /// | telling | let go | told with a later step | the stream ends |
-    /// | closing | let go | the row says "live": what is sent then counts as possibly written | the same |
-    /// | forgetting | let go | tried again in ten minutes | the same |
-    func meet(_ error: any Error, _ place: Place) {
+    /// | storing arrived stanzas | the account is given up | the stream ends; the server sends the stanzas again | the same |
+    /// | storing commands only | the account is given up | the step is tried again after half a second | the same |
+    /// | sending | the account is given up | a later step sends the rest | the stream ends |
+    /// | closing | the account is given up | the session row stays "live", so new stanzas count as possibly written until a resumption | the same |
+    /// | forgetting | the account is given up | tried again after ten minutes | the same |
+    func react(to error: any Error, while work: Work) {
         if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error) }
-        switch place {
+        switch work {
         case .storing(hasArrivals: true):
             drop(
                 AccountError(
@@ -36,8 +36,8 @@ extension AccountLoop {
                     "what arrived could not be stored: \(error); the server will send it again", cause: error)
             )
         case .storing(hasArrivals: false): stepRetry = now + Self.stepRetryDelay
-        case .telling where error is HandlerError: break
-        case .telling: drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        case .sending where error is HandlerError: break
+        case .sending: drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         case .closing: break
         case .forgetting: forgetting = .waiting(until: now + Self.forgettingDelay)
         }
@@ -45,7 +45,7 @@ extension AccountLoop {
 }
 
 extension AccountError {
-    /// The error that says that another process owns the account; nil for every other one.
+    /// `error` if its code is `ownershipLost`, otherwise nil.
     static func ownershipLost(in error: any Error) -> AccountError? {
         (error as? AccountError).flatMap { $0.code == .ownershipLost ? $0 : nil }
     }

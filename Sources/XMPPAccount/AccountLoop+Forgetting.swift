@@ -28,7 +28,7 @@ extension AccountLoop {
         do {
             forgetting = try owner.run { step in try forgetMore(in: step) }
         } catch {
-            meet(error, .forgetting)
+            react(to: error, while: .forgetting)
         }
     }
 

@@ -73,7 +73,7 @@ extension AccountLoop {
             return aftermath.taken
         } catch {
             for command in commands { command.finish(.failure(error)) }
-            meet(error, .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
+            react(to: error, while: .storing(hasArrivals: !events.isEmpty || !uncounted.isEmpty))
             return nil
         }
     }
@@ -93,7 +93,7 @@ extension AccountLoop {
         if case .live(let stream) = phase {
             var inbound = inboundStep(stream)
             try inbound.findDeferred(now: now, in: step)
-            // 1 to 4, for each element.
+            // 1 to 5, for each element.
             for event in uncounted where aftermath.fault == nil {
                 aftermath.note(try inbound.process(event, isCounted: false, in: step))
             }
@@ -135,6 +135,7 @@ extension AccountLoop {
     /// Timeouts, the count, and what goes to the socket next: the end of every step of a live stream.
     private func finish(_ aftermath: inout Aftermath, _ stream: LiveStream, in step: borrowing Step) throws {
         let liveTime = account.liveClock.milliseconds ?? 0
+        // 6. Expire.
         try expire(liveTime: liveTime, in: step)
         var openDeadline: Int64?
         if stream.hasOpenRequests || aftermath.inbound?.opensRequests == true {
@@ -147,6 +148,7 @@ extension AccountLoop {
             try account.sessions.advance(received: received, liveTime: liveTime, in: step)
             aftermath.storedLiveTime = liveTime
         }
+        // 7. Read the outbox.
         if stream.connection.canTakeMore {
             aftermath.stanzas = try account.outbox.next(
                 session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
@@ -203,7 +205,7 @@ extension AccountLoop {
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
-            meet(error, .telling)
+            react(to: error, while: .sending)
         }
     }
 
@@ -279,7 +281,7 @@ extension AccountLoop {
             try owner.check()
             try acknowledge(stream)
         } catch {
-            meet(error, .telling)
+            react(to: error, while: .sending)
         }
     }
 

@@ -243,7 +243,7 @@ extension AccountLoop {
         do {
             try owner.run { step in try account.sessions.suspend(liveTime: liveTime, in: step) }
         } catch {
-            meet(error, .closing)
+            react(to: error, while: .closing)
         }
     }
 

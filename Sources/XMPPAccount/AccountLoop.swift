@@ -299,7 +299,7 @@ final class AccountLoop {
             let isFlushed = try stream.connection.flush()
             if isFlushed && !stream.isManaged { try forget(stream) }
         } catch {
-            meet(error, .telling)
+            react(to: error, while: .sending)
         }
     }
 }

@@ -35,7 +35,7 @@ extension InboundStep {
             return false
         }
         if let reply = refused.reply {
-            // 4. RFC 6120 section 8.2.3: every request is answered.
+            // 5. RFC 6120 section 8.2.3: every request is answered.
             try account.reply(reply, in: step)
         } else if refused.unreadable.isEmpty {
             try endRequest(refused.root, refused.description, arrival, in: step)
@@ -46,7 +46,7 @@ extension InboundStep {
         events.append(.ignored(refused.root, reason: refused.description))
     }
 
-    /// 2. Match an answer that cannot be understood to its request, 3. invoke the handler with an error of our own making:
+    /// 3. Match an answer that cannot be understood to its request, 4. invoke the handler with an error of our own making:
     /// no other answer will come.
     mutating func endRequest(
         _ answer: Element, _ reason: String, _ arrival: Arrival, in step: borrowing Step

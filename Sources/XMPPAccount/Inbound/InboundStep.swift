@@ -2,7 +2,7 @@ package import Handlers
 import IQTracker
 import XMPPCore
 
-/// What arrived, taken into one step: the numbered part of the path at the top of Account.swift.
+/// Numbers 1 to 5 of the path at the top of Account.swift, for one stanza after the other.
 ///
 /// A value: it works on copies of the counters, and the loop takes them over only once the step is committed.
 struct InboundStep {
@@ -123,7 +123,7 @@ struct InboundStep {
             stanza = try Stanza(element)
         } catch {
             events.append(.ignored(element, reason: error.description))
-            // 4. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
+            // 5. RFC 6120 section 8.2.3: every request is answered. One whose sender cannot be read, cannot be.
             guard error.code != .malformedAddress else { return }
             if let reply = error.reply(to: element) { return try account.reply(reply, in: step) }
             return try endRequest(element, error.description, arrival, in: step)
@@ -142,7 +142,7 @@ struct InboundStep {
         }
     }
 
-    /// 2. Match an answer to its request, 3. invoke the handler. An answer that matches nothing is never answered.
+    /// 3. Match an answer to its request, 4. invoke the handler. An answer that matches nothing is never answered.
     mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
         let match = try account.requests.take(
             answer: iq, number: arrival.repeatedNumber, own: own, in: step)
@@ -159,7 +159,7 @@ struct InboundStep {
         try account.requests.hold(request, session: session, outcome: outcome, in: step)
     }
 
-    /// 3. Invoke the listeners to presence, behind the modules. What comes again, they know, and what came behind it.
+    /// 4. Invoke the listeners to presence, after the modules. What comes again, they know, and what came behind it.
     private mutating func deliver(_ presence: Presence, _ arrival: Arrival, in step: borrowing Step) throws {
         if !arrival.isRepeated {
             try account.showModules(in: step) { module in
@@ -176,7 +176,7 @@ struct InboundStep {
         _ = try postponed(arrival, in: step)
     }
 
-    /// 3. Invoke the listeners, unless the message is a copy.
+    /// 2. Unwrap and recognize a message, 4. invoke modules and listeners unless it is a duplicate.
     private mutating func deliver(
         _ message: Message, _ arrival: Arrival, in step: borrowing Step
     ) throws {
@@ -252,7 +252,7 @@ struct InboundStep {
         return try account.isOwn(message, originID: hasOrigin ? id : nil, in: step) ?? hasOrigin
     }
 
-    /// 4. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
+    /// 5. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
     /// answered with service-unavailable), unless a handler answers.
     private mutating func answer(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
         if let answer = try answerOfModule(iq, in: step) {

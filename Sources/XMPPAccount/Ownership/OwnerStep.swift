@@ -1,19 +1,19 @@
 import Handlers
 
-/// The only way to commit something that speaks for an account's stream.
+/// The only step that may change what belongs to an account's stream.
 ///
-/// It is refused as soon as another process has taken the account over. Since nothing is told, counted or sent before it is
-/// committed, a process that was frozen meanwhile can do none of that.
+/// It throws once another process has taken the account over. Acknowledging and sending follow a commit, so a process that
+/// was frozen during the takeover can do neither.
 struct OwnerStep: Sendable {
     let store: HandlerStore
     let table: OwnershipTable
-    /// The epoch that this process raised when it took the account over.
+    /// The epoch of this process's takeover.
     let epoch: Int64
 
-    /// Runs `body` in a transaction, behind the fence.
+    /// Checks the epoch, then runs `body`, in one transaction.
     ///
-    /// - Throws: ``AccountError`` `ownershipLost`, and `body` does not run; ``/Handlers/HandlerError`` when the store fails;
-    ///   what `body` throws.
+    /// - Throws: ``AccountError`` `ownershipLost` before `body` runs; ``/Handlers/HandlerError`` when the store fails; errors of
+    ///   `body`.
     func run<R>(_ body: (borrowing Step) throws -> R) throws -> R {
         try store.step { step in
             // 0. Fence.
@@ -22,6 +22,6 @@ struct OwnerStep: Sendable {
         }
     }
 
-    /// Fails when another process has taken the account over.
+    /// Throws ``AccountError`` `ownershipLost` if another process has taken the account over.
     func check() throws { try run { _ in } }
 }
