@@ -18,6 +18,8 @@ struct SetAside {
     let deaths: Int
     /// Whether it is invalidated next, because it failed for good.
     private(set) var runsOrElse = false
+    /// Whether it was not run because a runner must run it.
+    private let isQueued: Bool
     private(set) var reason: String
     /// The call and what it was made with; nil when that cannot be kept, and then somebody else must call again.
     var call: [UInt8]?
@@ -31,12 +33,12 @@ struct SetAside {
         _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
         isKept: Bool, retry: RetryPolicy?, now: Int64
     ) {
-        let isPostponed = error is Postponed
+        isQueued = error is Postponed
         runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
         deaths = stored.deaths
         attempts = runs
         reason =
-            isPostponed
+            isQueued
             ? "waits for a runner"
             // What is wrong may be worded by a peer.
             : String(decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
@@ -136,7 +138,7 @@ struct SetAside {
         switch state {
         case .parked: .parked(reason: reason)
         case .pending where runsOrElse: .failed(reason: reason)
-        case .pending where reason == "waits for a runner": .queued
+        case .pending where isQueued: .queued
         case .pending: .retrying(at: due ?? 0, reason: reason)
         case .quarantined, .leased: .quarantined(reason: reason)
         }
