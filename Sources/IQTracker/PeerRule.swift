@@ -1,8 +1,10 @@
-// IQTracker: which handler an IQ answer belongs to.
+// IQTracker: pending IQ requests of both directions.
 //
-//     IQ (result, error) ──PeerRule──▶ row "request" (account, id, peer) ──▶ HandlerID, to be ended in the same step
-//                                        └─ deadline in live time ──▶ expired
-//                                        └─ session lost          ──▶ abandoned
+//     IQ (result, error) ──PeerRule──▶ row "request" (account, id, peer) ──▶ HandlerID, ended in the same step
+//                                        ├─ deadline in connected time ──▶ expire
+//                                        ├─ session lost, log-out      ──▶ abandon, abandonAll
+//                                        └─ program                    ──▶ cancel
+//     IQ (get, set) ──▶ row "inbound_request" (account, peer, id) ──▶ one answer, or an error after the deadline
 
 public import XMPPCore
 

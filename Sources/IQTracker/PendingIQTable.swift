@@ -55,17 +55,9 @@ public struct PendingIQTable: Sendable {
         /// The handler that its answer calls.
         public let handler: HandlerID
         /// What becomes of the handler when the time is over.
-        public var timeoutPolicy = TimeoutPolicy.call
+        public var timeoutPolicy = RequestTimeoutPolicy.call
         /// The place of an answer that is to be handled later among all that arrived in the session; nil without one.
         package var number: UInt32?
-    }
-
-    /// What becomes of a handler whose request is not answered in time.
-    public enum TimeoutPolicy: Int64, Hashable, Sendable {
-        /// It is called with an error `remote-server-timeout` of our own making.
-        case call = 0
-        /// It is invalidated with reason `timed-out`.
-        case invalidate = 1
     }
 
     /// What an answer belongs to.
@@ -99,7 +91,7 @@ public struct PendingIQTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     public func insert(
         stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
-        timeoutPolicy: TimeoutPolicy = .call, in step: borrowing Step
+        timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -322,7 +314,7 @@ public struct PendingIQTable: Sendable {
         }
         return Request(
             stanzaID: row.foreignText(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
-            timeoutPolicy: TimeoutPolicy(rawValue: row.integer(3)) ?? .call,
+            timeoutPolicy: RequestTimeoutPolicy(rawValue: row.integer(3)) ?? .call,
             number: row.optionalInteger(4).map { UInt32(truncatingIfNeeded: $0) })
     }
 }

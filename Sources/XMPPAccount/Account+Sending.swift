@@ -25,7 +25,7 @@ extension Account {
     ///   the store fails.
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
-        timeoutPolicy: PendingIQTable.TimeoutPolicy = .call
+        timeoutPolicy: RequestTimeoutPolicy = .call
     ) async throws {
         try await perform { step in
             _ = try self.send(
@@ -49,7 +49,7 @@ extension Account {
     @discardableResult
     public func send(
         _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
-        timeoutPolicy: PendingIQTable.TimeoutPolicy = .call, in step: borrowing Step
+        timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws -> HandlerID {
         guard iq.type.isRequest else {
             throw AccountError(
@@ -161,10 +161,10 @@ extension Account {
     public func cancelRequest(
         id: some TextConvertible, overriding overrides: Record = Record(), in step: borrowing Step
     ) throws -> Bool {
-        guard let request = try requests.take(id: id.foreignText, in: step) else { return false }
-        try outbox.withdraw(requestID: request.stanzaID, in: step)
-        try step.invalidate(
-            request.handler, reason: .cancelled, overriding: overrides, environment: self)
+        let canceled = try requests.cancel(
+            id: id.foreignText, overriding: overrides, environment: self, in: step)
+        guard let canceled else { return false }
+        try outbox.withdraw(requestID: canceled.stanzaID, in: step)
         return true
     }
 

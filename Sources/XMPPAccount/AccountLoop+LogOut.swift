@@ -18,7 +18,8 @@ extension AccountLoop {
         }
         var last = HandlerID(rawValue: 0)
         while try owner.run({ step in
-            try abandonRequests(after: &last, upTo: newest.handler, in: step)
+            try account.requests.abandonAll(
+                after: &last, upTo: newest.handler, limit: Self.settleLimit, environment: account, in: step)
                 + abandonStanzas(upTo: newest.seq, in: step)
         }) > 0 {}
         try suspend().get()
@@ -42,19 +43,6 @@ extension AccountLoop {
         stream.connection.write(Serializer.streamEnd)
         stream.connection.closeClean()
         close(stream)
-    }
-
-    /// - Returns: How many there were.
-    private func abandonRequests(
-        after last: inout HandlerID, upTo newest: HandlerID, in step: borrowing Step
-    ) throws -> Int {
-        let requests = try account.requests.takeAny(
-            boundAfter: last, upTo: newest, limit: Self.settleLimit, in: step)
-        last = requests.last?.handler ?? last
-        for request in requests where try step.waits(request.handler) {
-            try step.invalidate(request.handler, reason: .logout, environment: account)
-        }
-        return requests.count
     }
 
     /// - Returns: How many there were.

@@ -45,11 +45,9 @@ extension AccountLoop {
 
     private func settle(_ settling: Settling, in step: borrowing Step) throws -> Settling {
         var settling = settling
-        let requests = try account.requests.takeLost(
-            session: settling.session, limit: Self.settleLimit, in: step)
-        for request in requests where try step.waits(request.handler) {
-            try step.invalidate(request.handler, reason: settling.reason, environment: account)
-        }
+        let requests = try account.requests.abandon(
+            session: settling.session, reason: settling.reason, limit: Self.settleLimit, environment: account,
+            in: step)
         let rows = try account.outbox.takeVoid(after: settling.void, limit: Self.settleLimit, in: step)
         for handler in rows.compactMap(\.handler) where try step.waits(handler) {
             try step.invalidate(handler, reason: settling.reason, environment: account)
@@ -58,7 +56,7 @@ extension AccountLoop {
             after: settling.messages, limit: Self.settleLimit, in: step)
         settling.void = rows.last?.seq ?? settling.void
         settling.messages = last ?? settling.messages
-        settling.isDone = requests.isEmpty && rows.isEmpty && last == nil
+        settling.isDone = requests == 0 && rows.isEmpty && last == nil
         return settling
     }
 

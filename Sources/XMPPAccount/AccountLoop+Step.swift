@@ -170,20 +170,15 @@ extension AccountLoop {
         return try account.inboundRequests.nextDeadline(in: step)
     }
 
-    /// Ends requests whose time ran out with an error of our own making, from the address that was asked.
+    /// Ends requests whose time is over with an error made here, from the address that was asked.
     private func expire(liveTime: Int64, in step: borrowing Step) throws {
-        for request in try account.requests.takeExpired(liveTime: liveTime, limit: Self.batchLimit, in: step)
-        where try step.waits(request.handler) {
-            try Failpoint.beforeTimeout.hit()
-            guard request.timeoutPolicy == .call else {
-                try step.invalidate(request.handler, reason: .timedOut, environment: account)
-                continue
-            }
+        try account.requests.expire(
+            connectedTime: liveTime, limit: Self.batchLimit, environment: account, in: step
+        ) { request in
             let peer = request.peer ?? account.configuration.jid
             let error = StanzaError(.remoteServerTimeout)
             let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
-            let context = IQReply(account: account, iq: iq, outcome: .timeout)
-            try step.end(request.handler, .timeout, with: context)
+            return IQReply(account: account, iq: iq, outcome: .timeout)
         }
     }
 

@@ -298,3 +298,8 @@ extension Disposition {
         }
     }
 }
+
+extension Step {
+    /// Whether the handler has not ended; a handler that ran earlier in this step may have ended it.
+    package func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
+}

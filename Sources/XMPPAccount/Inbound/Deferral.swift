@@ -72,7 +72,7 @@ extension IQRequest {
     ///   delivered just now, or the server has no stream management; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func deferHandled(in step: borrowing Step) throws -> DeferredStanza {
-        try account.inboundRequests.checkOpen(iq, in: step)
+        try checkOpen(in: step)
         return try account.deferHandled(delivery, in: step)
     }
 }

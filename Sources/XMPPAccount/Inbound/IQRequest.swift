@@ -1,4 +1,5 @@
 public import Handlers
+import IQTracker
 public import XMPPCore
 
 /// The context of a standing handler that answers requests of others; see ``Account/answer(_:in:with:)-swift.method``.
@@ -39,9 +40,41 @@ public struct IQRequest: Sendable {
     }
 
     private func close(with answer: IQ, in step: borrowing Step) throws {
-        guard try account.closeRequest(iq, in: step) else { throw InboundRequestTable.alreadyAnswered(iq) }
+        guard try account.closeRequest(iq, in: step) else { throw alreadyAnswered }
         try account.reply(answer.element, in: step)
         account.wakeAfterCommit(step)
+    }
+}
+
+extension IQRequest {
+    /// Throws `alreadyAnswered` unless the request still needs an answer.
+    func checkOpen(in step: borrowing Step) throws {
+        guard try account.inboundRequests.isOpen(iq, in: step) else { throw alreadyAnswered }
+    }
+
+    private var alreadyAnswered: AccountError {
+        AccountError(
+            .alreadyAnswered,
+            "the request '\(iq.id)' was answered before, its time is over or its session is lost; answer each request once"
+        )
+    }
+}
+
+extension Account {
+    /// Ends a request of somebody else's, which is handled with that; whoever does that answers in the same step.
+    ///
+    /// - Returns: False when it was answered before.
+    func closeRequest(_ iq: IQ, in step: borrowing Step) throws -> Bool {
+        guard let closed = try inboundRequests.close(iq, in: step) else { return false }
+        try markHandled(closed, in: step)
+        return true
+    }
+
+    /// Counts the request as handled, if that was left for later.
+    func markHandled(_ request: InboundRequestTable.Closed, in step: borrowing Step) throws {
+        guard let number = request.number else { return }
+        let session = try sessionNumber(in: step)
+        try markHandled(DeferredStanza(session: session, number: number), in: step)
     }
 }
 

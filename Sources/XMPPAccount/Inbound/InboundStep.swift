@@ -375,11 +375,6 @@ struct InboundStep {
     }
 }
 
-extension Step {
-    /// Whether a handler has not ended yet: one that ran before it in the same step may have ended it.
-    package func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
-}
-
 /// Why a stream must end.
 struct StreamFault {
     let error: AccountError
