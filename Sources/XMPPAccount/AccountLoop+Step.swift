@@ -1,4 +1,5 @@
 import Handlers
+import IQTracker
 import XMPPCore
 import XMPPTransport
 

@@ -266,7 +266,7 @@ extension AccountLoop {
         phase = .idle
         failWaiting(error)
         guard let liveTime else { return releaseOwnership() }
-        let result = releaseOwnership { step in
+        let result = releaseOwnership { [account] step in
             try account.sessions.suspend(liveTime: liveTime, in: step)
         }
         if case .failure(let error as AccountError) = result, error.code == .ownershipLost {

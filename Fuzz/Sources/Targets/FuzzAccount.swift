@@ -106,7 +106,7 @@ final class FuzzAccount: @unchecked Sendable {
         let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
         try store.step { step in
             var inbound = try begin(in: step)
-            try inbound.process(.element(element), in: step)
+            _ = try inbound.process(.element(element), in: step)
             try end(inbound, in: step)
         }
     }

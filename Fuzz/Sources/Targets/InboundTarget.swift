@@ -38,13 +38,15 @@ extension FuzzTarget {
         var inbound = try world.begin(in: step)
         for event in events {
             let before = inbound.management.received
+            let progress: InboundStep.Progress
             do {
-                try inbound.process(event, in: step)
-            } catch let fault as StreamFault {
-                try require(!event.isStanza, "a stanza ends the stream: \(fault.error)")
-                break
+                progress = try inbound.process(event, in: step)
             } catch {
                 throw Finding("\(event) makes the step fail: \(error)")
+            }
+            if case .end(let fault) = progress {
+                try require(!event.isStanza, "a stanza ends the stream: \(fault.error)")
+                break
             }
             let counted = inbound.management.received.distance(from: before)
             try require(counted == (event.isStanza ? 1 : 0), "\(event) was counted \(counted) times")

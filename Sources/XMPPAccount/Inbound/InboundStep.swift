@@ -1,4 +1,4 @@
-package import Handlers
+import Handlers
 import IQTracker
 import XMPPCore
 

@@ -1,5 +1,6 @@
 import Handlers
 @testable import XMPPAccount
+import IQTracker
 import XMPPCore
 @testable import XMPPModules
 

@@ -36,7 +36,7 @@ extension RealServerTests {
             /// - Returns: The flights up to the session, and whether it was resumed.
             func open() async throws -> (flights: Int, isResumed: Bool) {
                 let opener = StreamOpener(
-                    configuration: account.configuration, login: StoredLogin(account: account, epoch: nil),
+                    configuration: account.configuration, login: try StoredLogin(account),
                     memory: memory, resource: "flight.\(StanzaID.random())")
                 let stop = try WakeSignal()
                 let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }

@@ -175,7 +175,7 @@ extension RealServerTests {
                     }
                     let opener = StreamOpener(
                         configuration: account.configuration,
-                        login: StoredLogin(account: account, epoch: nil),
+                        login: try StoredLogin(account),
                         memory: memory, resource: "keys")
                     let stop = try WakeSignal()
                     let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }

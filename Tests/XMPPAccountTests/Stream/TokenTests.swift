@@ -112,7 +112,7 @@ import XMPPTestKit
             try await account.suspend()
             // A process that is killed between the answer and its commit: the server has given token-3 away.
             let opener = StreamOpener(
-                configuration: account.configuration, login: StoredLogin(account: account, epoch: nil),
+                configuration: account.configuration, login: try StoredLogin(account),
                 memory: LoginMemory(), resource: "lost")
             let stop = try WakeSignal()
             let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }

@@ -1,5 +1,3 @@
-package import XMPPCore
-
 /// The greatest sizes of stored texts that others choose, in bytes of UTF-8. docs/bounds.md lists the tables and their rows.
 package enum ForeignBounds {
     /// Words for people: a status, a reason, a name. The rest is cut off.
