@@ -42,28 +42,6 @@ struct OwnershipTable {
     /// What can be counted to, by ones.
     static let epochs: Range<Int64> = 0..<(1 << 62)
 
-    /// A copy of the database does not know how its session went on: what the server has sent since is gone from it, and
-    /// what the server counts is not what is in the outbox. So the session is lost, with all that follows: messages are sent
-    /// again, archives are asked for what is missing.
-    ///
-    /// To be called before anything is sent, by whatever process: what a live owner has told is always in the database.
-    ///
-    /// - Parameter path: The lock file.
-    func giveUpCopied(lockFile path: String, in step: borrowing Step) throws(HandlerError) {
-        let isOlder = try ToldMark(file: path)?.isAhead(of: self, in: step) ?? false
-        let known = try step.first("SELECT copies FROM account WHERE id = ?", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        }
-        // Once: the number of the file, or another account of the database, may have shown it.
-        if isOlder, try step.copies == known { try step.noteCopy() }
-        let copies = try step.copies
-        // A live owner's session was begun, or found to be right, in this very database.
-        guard copies != known, isOlder || !OwnerLock.isHeld(path) else { return }
-        try step.execute("UPDATE account SET copies = ? WHERE id = ?", copies, account)
-        try SessionTable(account: account).lose(in: step)
-        try LoginTable(account: account).forgetInstallation(in: step)
-    }
-
     /// Refuses a step of a process that no longer owns the account.
     func check(epoch: Int64, in step: borrowing Step) throws {
         if Mutation.noFence.isOn { return }
