@@ -102,7 +102,7 @@ public struct PendingIQTable: Sendable {
 
     /// Finds and removes the request that an IQ of type `result` or `error` answers.
     ///
-    /// A request whose answer is to be handled later (``hold(_:session:outcome:in:)``) has been answered: for any other
+    /// A request whose answer is to be handled later (`hold`) has been answered: for any other
     /// answer it is unknown.
     ///
     /// - Parameters:

@@ -21,7 +21,7 @@ extension PubSubService {
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
     ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
-    /// - Returns: The request's id, which ``/XMPPAccount/Account/cancelRequest(id:in:)`` takes. With `configuring` it
+    /// - Returns: The request's id, which `Account.cancelRequest` takes. With `configuring` it
     ///   reaches whichever step is under way.
     /// - Throws: ``/XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
     ///   `outboxFull`; ``/Handlers/HandlerError`` `unknownHandler` when ``handlers`` are not registered, or when the

@@ -31,7 +31,7 @@ public struct Uploads: Sendable {
     /// ```
     ///
     /// The link is the message's text, and beside it as an attachment (XEP-0066). To a room that the account is in, it goes
-    /// as a message to everybody; with ``XMPPAccount/ChatModule`` its delivery is watched.
+    /// as a message to everybody; with ``/XMPPModules/ChatModule`` its delivery is watched.
     ///
     /// - Parameters:
     ///   - file: What to upload, as it is now.

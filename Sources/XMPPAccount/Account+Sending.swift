@@ -16,7 +16,7 @@ extension Account {
     /// ```
     ///
     /// - Parameters:
-    ///   - iq: An IQ of type `get` or `set`; ``StanzaID/random()`` makes a good id.
+    ///   - iq: An IQ of type `get` or `set`; ``/XMPPCore/StanzaID/random()`` makes a good id.
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.

@@ -66,7 +66,7 @@ public final class Account: Sendable {
     ///
     /// - Parameters:
     ///   - configuration: Address, password and where to connect.
-    ///   - store: A store opened with ``schemas``.
+    ///   - store: A store opened with `Account.schemas`.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails; ``AccountError`` `invalidConfiguration`.
     public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
         try configuration.validate()

@@ -20,7 +20,7 @@ extension Step {
 
     /// Ends a handler without running anything, not even its invalidation: for a row that nothing can repair.
     ///
-    /// Use ``invalidate(_:reason:overriding:environment:)`` with the reason `discarded` where its invalidation can
+    /// Use `invalidate` with the reason `discarded` where its invalidation can
     /// still run. Its tombstone says the same.
     ///
     /// - Parameter id: The handler's row.

@@ -43,7 +43,7 @@ extension Step {
     ///   - period: How long it waits from one call to the next, at least a millisecond; nil for a timer that fires
     ///     once. Times that passed while no process ran are counted in ``TimerFired/missed`` and not made up for.
     ///   - scope: Whose environment the call gets; nil for the program as a whole.
-    /// - Returns: The handler's row; ``invalidate(_:reason:overriding:environment:)`` cancels it.
+    /// - Returns: The handler's row; `invalidate` cancels it.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func schedule(

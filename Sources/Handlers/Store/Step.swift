@@ -119,7 +119,7 @@ public struct Step: ~Copyable {
     ///
     /// - Parameters:
     ///   - id: The handler's row.
-    ///   - outcome: How it ends; `invalidated` belongs to ``invalidate(_:reason:overriding:environment:)``.
+    ///   - outcome: How it ends; `invalidated` belongs to `invalidate`.
     ///   - context: What the handler is called with; its type must be the handler's `Context`. To be called again
     ///     later it must be a ``RestorableContext``; else a failure leads to quarantine at once.
     ///   - overrides: Call-time arguments, which win over bound ones by name.

@@ -13,7 +13,7 @@ import XMPPCore
 import XMPPModules
 
 /// Takes the events of nodes and calls the standing handlers that
-/// ``PubSubService/listen(to:of:as:_:)-(String,_,_,_)`` has stored.
+/// `PubSubService.listen` has stored.
 ///
 /// ```swift
 /// configuration.modules = .standard + [PubSubEvents()]

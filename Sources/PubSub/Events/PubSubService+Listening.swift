@@ -41,7 +41,7 @@ extension PubSubService {
     ///   - key: Names this listener among those of the node and the publisher.
     ///   - handler: Called with each event.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// - Throws: As `listen`.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent>,
@@ -51,14 +51,14 @@ extension PubSubService {
             node.foreignText, of: publisher, key: key, to: handler, in: step)
     }
 
-    /// Ends what ``listen(to:of:as:_:)-(String,_,_,_)`` began. What was set aside for the handler stays.
+    /// Ends what `listen` began. What was set aside for the handler stays.
     ///
     /// - Parameters:
     ///   - node: The node's name.
     ///   - publisher: The publisher that was named; nil for none.
     ///   - key: The listener's name.
     /// - Returns: False when nobody listened so.
-    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// - Throws: As `listen`.
     @discardableResult
     public func stopListening(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String
@@ -68,7 +68,7 @@ extension PubSubService {
         }
     }
 
-    /// Ends what ``listen(to:of:as:_:)-(String,_,_,_)`` began, from inside a step.
+    /// Ends what `listen` began, from inside a step.
     ///
     /// - Parameters:
     ///   - node: The node's name.
@@ -76,7 +76,7 @@ extension PubSubService {
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
     /// - Returns: False when nobody listened so.
-    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// - Throws: As `listen`.
     @discardableResult
     public func stopListening(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String, in step: borrowing Step

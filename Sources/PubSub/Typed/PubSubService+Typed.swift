@@ -163,14 +163,14 @@ extension PubSubService {
     // MARK: Listening
 
     /// Lets a stored handler receive the values that are published on a node; see
-    /// ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// `listen`.
     ///
     /// - Parameters:
     ///   - type: The values' type, which names the node.
     ///   - publisher: Whose node; nil for the account itself and its contacts.
     ///   - key: Names this listener among those of the node and the publisher; the same key replaces it.
     ///   - handler: Called with each event.
-    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// - Throws: As `listen`.
     public func listen<Payload: PubSubPayload>(
         to type: Payload.Type, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent.Of<Payload>>
@@ -188,7 +188,7 @@ extension PubSubService {
     ///   - key: Names this listener among those of the node and the publisher.
     ///   - handler: Called with each event.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``listen(to:of:as:_:)-(String,_,_,_)``.
+    /// - Throws: As `listen`.
     public func listen<Payload: PubSubPayload>(
         to type: Payload.Type, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent.Of<Payload>>, in step: borrowing Step

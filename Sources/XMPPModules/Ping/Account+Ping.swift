@@ -10,7 +10,7 @@ extension Account {
     /// - Returns: How long it took from this call to the answer, waiting for a stream included.
     /// - Throws: `StanzaError` when the answer is an error: with `serviceUnavailable` or `featureNotImplemented` somebody
     ///   is there and does not know this question, or a server answers for a client that is gone; otherwise what
-    ///   ``request(_:timeout:)`` throws.
+    ///   `Account.request` throws.
     ///
     /// Source: XEP-0199.
     public func ping(_ jid: JID?, timeout: Int64? = nil) async throws -> Duration {
