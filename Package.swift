@@ -64,6 +64,7 @@ let package = Package(
     products: [
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
+        .library(name: "HandlersTestKit", targets: ["HandlersTestKit"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
         .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPModules", "XMPPTransport"]),
         .library(name: "PubSub", targets: ["PubSub"]),
@@ -100,6 +101,7 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
+        .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         .target(name: "XMPPCore", dependencies: ["CXML2"]),
         .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "XMPPCore"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
@@ -123,7 +125,9 @@ let package = Package(
                 "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
                 "XMPPModules",
             ]),
-        .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"]),
+        .target(
+            name: "XMPPTestKit",
+            dependencies: ["COpenSSL", "HandlersTestKit", "XMPPCore", "XMPPTransport"]),
         // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
@@ -181,9 +185,12 @@ let package = Package(
         .testTarget(
             name: "HandlersTests",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "TestServers", "TestThreads",
-                "XMPPTestKit",
+                "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
+                "TestThreads",
             ]),
+        .testTarget(
+            name: "HandlersTestKitTests",
+            dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),
         // A program that the kill tests of OMEMO kill.
         .executableTarget(
             name: "omemo-device",

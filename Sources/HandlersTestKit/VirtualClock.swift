@@ -5,10 +5,15 @@ import Synchronization
 ///
 /// ```swift
 /// let clock = VirtualClock()
-/// var configuration = AccountConfiguration(jid: jid, password: password)
-/// configuration.time = clock.timeSource
-/// clock.advance(by: .seconds(61))      // a request with a limit of 60 s is over now
+/// let store = try HandlerStore(path: path, registry: registry, time: clock.timeSource)
+/// let runner = try HandlerRunner(store)
+/// let id = try store.step { try $0.schedule(Remind(customer: "Ada").durable, after: .seconds(3600)) }
+/// clock.advance(by: .seconds(3600))
+/// try runner.runDue()      // calls the handler
 /// ```
+///
+/// ``withTestStore(registry:schemas:role:clock:configuration:isolation:_:)`` makes all three. An account takes the clock as
+/// `AccountConfiguration.time`.
 ///
 /// It has two hands, as a machine has: the monotonic one, which ``advance(by:)`` alone moves, and the wall, which
 /// ``setWall(milliseconds:)`` may also set back, as a user or a time server does.
