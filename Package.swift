@@ -64,6 +64,7 @@ let package = Package(
     products: [
         .library(name: "Handlers", targets: ["Handlers"]),
         .library(name: "HandlerMacrosSupport", targets: ["HandlerMacrosSupport"]),
+        .library(name: "HandlersTestKit", targets: ["HandlersTestKit"]),
         .library(name: "XMPPCore", targets: ["XMPPCore"]),
         .library(name: "XMPPAccount", targets: ["IQTracker", "XMPPAccount", "XMPPModules", "XMPPTransport"]),
         .library(name: "PubSub", targets: ["PubSub"]),
@@ -100,6 +101,7 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
+        .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         .target(name: "XMPPCore", dependencies: ["CXML2"]),
         .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "XMPPCore"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
@@ -123,24 +125,40 @@ let package = Package(
                 "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
                 "XMPPModules",
             ]),
-        .target(name: "XMPPTestKit", dependencies: ["COpenSSL", "Handlers", "XMPPCore", "XMPPTransport"]),
+        .target(
+            name: "XMPPTestKit",
+            dependencies: ["COpenSSL", "HandlersTestKit", "XMPPCore", "XMPPTransport"]),
         // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
-        .executableTarget(
-            name: "pushwake",
+        // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
+        .target(
+            name: "Simulation",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "IQTracker", "PubSub", "XMPPAccount", "XMPPCore",
-                "XMPPModules", "TestServers", "XMPPTestKit", "XMPPTransport",
+                "Handlers", "HandlerMacrosSupport", "PubSub", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "TestServers", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Resources/report.html"), .embedInCode("Resources/report.css"),
                 .embedInCode("Resources/report.js"),
-            ],
-            // A megabyte of relocations less to be read, in processes whose memory is limited.
+            ]),
+        // All of pushwake but its entry, for tests and fuzz targets: commands, help, a client, looking into stores.
+        .target(
+            name: "PushwakeCommands",
+            dependencies: [
+                "Handlers", "HandlerMacrosSupport", "PubSub", "Simulation", "XMPPAccount", "XMPPCore",
+                "XMPPModules", "TestServers", "XMPPTestKit", "XMPPTransport",
+            ]),
+        .executableTarget(
+            name: "pushwake", dependencies: ["PushwakeCommands"],
+            // A megabyte of relocations less to be read, and one of exported names, which would keep unused code besides: in
+            // processes whose memory is limited.
             linkerSettings: [
-                .unsafeFlags(["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs"])
+                .unsafeFlags([
+                    "-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs", "-Xlinker",
+                    "--no-export-dynamic",
+                ])
             ]),
 
         // What `pushwake omemo` runs. Apart from pushwake, which must build without libomemo-c.
@@ -181,9 +199,12 @@ let package = Package(
         .testTarget(
             name: "HandlersTests",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "HandlersTestProgram", "TestServers", "TestThreads",
-                "XMPPTestKit",
+                "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
+                "TestThreads",
             ]),
+        .testTarget(
+            name: "HandlersTestKitTests",
+            dependencies: ["Handlers", "HandlersTestKit", "TestServers", "TestThreads"]),
         // A program that the kill tests of OMEMO kill.
         .executableTarget(
             name: "omemo-device",
@@ -254,15 +275,15 @@ let package = Package(
         .testTarget(
             name: "PushwakeTests",
             dependencies: [
-                "TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport", "pushwake",
-                "pushwake-omemo",
-                "XMPPModules",
+                "PushwakeCommands", "Simulation", "TestServers", "TestSupport", "TestThreads", "XMPPModules",
+                "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
             ]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
             dependencies: [
-                "CSQLite", "Handlers", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPModules", "pushwake",
+                "CSQLite", "Handlers", "Omemo", "PubSub", "PushwakeCommands", "Simulation", "Upload",
+                "XMPPAccount", "XMPPModules",
             ]),
     ],
     swiftLanguageModes: [.v6]
@@ -287,9 +308,8 @@ if environment["OMEMO_BENCHMARKS"] != nil {
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
 let fuzzed: [Target.Dependency] = [
-    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "Upload", "XMPPAccount", "XMPPCore",
-    "XMPPModules",
-    "XMPPTransport", "pushwake",
+    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "PushwakeCommands", "Simulation",
+    "Upload", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
 ]
 if environment["FUZZING"] == nil {
     package.targets.append(
@@ -297,18 +317,19 @@ if environment["FUZZING"] == nil {
             name: "FuzzTests", dependencies: fuzzed + ["TestThreads"], path: "Fuzz/Sources",
             sources: ["Targets", "Replay"]))
 } else {
-    // No program can be linked with another one: as much of pushwake as is fuzzed is a library here.
+    // No program can be linked with another one: of pushwake stays what is fuzzed, with little around it.
     package.products.removeAll { $0.name.hasPrefix("pushwake") }
-    package.targets.removeAll { $0.type == .test || $0.name.hasPrefix("pushwake") }
+    let cut = ["PushwakeCommands", "Simulation", "pushwake", "pushwake-omemo"]
+    package.targets.removeAll { $0.type == .test || cut.contains($0.name) }
     package.targets += [
         .target(
-            name: "pushwake",
-            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport"],
-            exclude: ["Inspect/StoreRepair.swift"],
+            name: "Simulation", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPTransport"],
             sources: [
-                "AppServer/ComponentStream.swift", "AppServer/PushDesk.swift", "Arguments.swift", "Help",
-                "Inspect", "Terminal.swift",
+                "AppServer/ComponentStream.swift", "AppServer/PushDesk.swift", "SimulationError.swift",
             ]),
+        .target(
+            name: "PushwakeCommands", dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules"],
+            exclude: ["Inspect/StoreRepair.swift"], sources: ["Inspect", "Terminal.swift"]),
         .systemLibrary(name: "CLibFuzzer", path: "Fuzz/CLibFuzzer"),
         .executableTarget(
             name: "fuzz", dependencies: fuzzed + ["CLibFuzzer"], path: "Fuzz/Sources",

@@ -3,7 +3,7 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-modules=(Handlers HandlerMacrosSupport XMPPCore XMPPTransport IQTracker XMPPAccount XMPPModules PubSub Upload Omemo XMPPTestKit)
+modules=(Handlers HandlerMacrosSupport HandlersTestKit XMPPCore XMPPTransport IQTracker XMPPAccount XMPPModules PubSub Upload Omemo XMPPTestKit)
 
 docc=$(command -v docc) || docc=$(dirname "$(readlink -f "$(command -v swift)")")/docc
 [ -x "$docc" ] || {

@@ -2,12 +2,12 @@ import Foundation
 import Handlers
 import Omemo
 import PubSub
+import PushwakeCommands
+import Simulation
 import Testing
 import Upload
 import XMPPAccount
 import XMPPModules
-
-@testable import pushwake
 
 /// Every handler of this package that users' databases hold, and the lock file of their signatures.
 @Suite struct HandlersLockTests {

@@ -3,12 +3,11 @@ import Foundation
 import Handlers
 import Omemo
 import PubSub
+import PushwakeCommands
 import Testing
 import Upload
 import XMPPAccount
 import XMPPModules
-
-@testable import pushwake
 
 /// How SQLite runs each statement that the modules hold, read from their sources.
 ///
@@ -20,7 +19,8 @@ import XMPPModules
         ]
     /// What people run by hand, and tests, may read all there is.
     private static let folders = [
-        "Handlers", "IQTracker", "XMPPAccount", "XMPPModules", "PubSub", "Omemo", "Upload", "pushwake/Client",
+        "Handlers", "IQTracker", "XMPPAccount", "XMPPModules", "PubSub", "Omemo", "Upload",
+        "PushwakeCommands/Client",
     ]
 
     @Test(

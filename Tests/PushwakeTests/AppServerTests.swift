@@ -1,6 +1,8 @@
 import Foundation
 import Glibc
 import Handlers
+import PushwakeCommands
+import Simulation
 import Synchronization
 import TestSupport
 import TestThreads
@@ -10,8 +12,6 @@ import XMPPCore
 import XMPPModules
 import TestServers
 import XMPPTestKit
-
-@testable import pushwake
 
 /// A server that wakes a worker as a phone's platform does, with real servers and processes.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))
@@ -85,9 +85,9 @@ struct AppServerTests {
     func simulation(kind: ServerKind) throws {
         let world = try RealServerWorld(kind, folder: home.folder.path, hasPush: true)
         defer { world.close() }
-        let simulation = Simulation(
+        let simulation = SimulationRun(
             .init(rounds: 4, kills: 10, seed: 21), world: world, folder: home.folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
         let verdict = try simulation.run { _, _ in }
         #expect(verdict.isGood, "\(verdict)")
         // The last worker of each round, unless the peer was made to pause: nothing is pushed then.

@@ -1,14 +1,14 @@
 import Foundation
 import Glibc
 import Handlers
+import PushwakeCommands
+import Simulation
 import TestSupport
 import XMPPAccount
 import XMPPCore
 import XMPPModules
 import TestServers
 import XMPPTestKit
-
-@testable import pushwake
 
 /// An account whose program is woken as a worker, and a server that sends it whatever a test wants.
 final class AttackedWorker {
@@ -54,7 +54,7 @@ final class AttackedWorker {
         while let line = try main.output?.readLine(deadline: .now + .seconds(60)), line != "connected" {}
         try main.write("quit\n")
         let ending = try main.waitUntilExit(deadline: .now + .seconds(60))
-        guard ending.succeeded else { throw CommandFailure("main failed: \(ending)") }
+        guard ending.succeeded else { throw SimulationError("main failed: \(ending)") }
     }
 
     private func arguments(_ command: String) -> [String] {

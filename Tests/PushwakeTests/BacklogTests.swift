@@ -1,13 +1,12 @@
 import Foundation
 import Handlers
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPModules
 import TestServers
-
-@testable import pushwake
 
 /// A worker that finds much, small enough for every day; `pushwake backlog` is the whole one.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(5)))
@@ -16,10 +15,10 @@ struct BacklogTests {
 
     init() throws { folder = try TemporaryFolder() }
 
-    private func simulation(_ world: any SimulationWorld, limits: WorkerLimits) throws -> Simulation {
-        Simulation(
+    private func simulation(_ world: any SimulationWorld, limits: WorkerLimits) throws -> SimulationRun {
+        SimulationRun(
             .init(rounds: 1, kills: 0, seed: 31, limits: limits), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
     }
 
     /// A debug build may take a third more than the 24 MiB to which `make torture` holds the release build.

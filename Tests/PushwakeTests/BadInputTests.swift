@@ -1,14 +1,14 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import PushwakeCommands
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import TestServers
 import XMPPTestKit
-
-@testable import pushwake
 
 /// Bad input ends a command with a sentence on standard error that says what to do, status 1, and nothing lost.
 @Suite(.ownThread, .timeLimit(.minutes(3)))

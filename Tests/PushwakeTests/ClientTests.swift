@@ -1,6 +1,7 @@
 import FoundationEssentials
 import Glibc
 import Handlers
+import PushwakeCommands
 import TestSupport
 import TestThreads
 import Testing
@@ -9,8 +10,6 @@ import XMPPCore
 import XMPPModules
 import TestServers
 import XMPPTestKit
-
-@testable import pushwake
 
 /// The commands for people, each a process of its own, against a Prosody.
 @Suite(.ownThread, .timeLimit(.minutes(3)))

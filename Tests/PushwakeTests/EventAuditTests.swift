@@ -1,6 +1,5 @@
+import Simulation
 import Testing
-
-@testable import pushwake
 
 /// Which of the published items count as lost.
 @Suite struct EventAuditTests {

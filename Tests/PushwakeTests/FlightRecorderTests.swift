@@ -1,10 +1,9 @@
 import Handlers
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import TestServers
-
-@testable import pushwake
 
 /// What a run writes down for its report.
 @Suite(.ownThread, .timeLimit(.minutes(3)))

@@ -1,11 +1,10 @@
 import Foundation
+import PushwakeCommands
 import TestSupport
 import TestThreads
 import Testing
 import XMPPCore
 import TestServers
-
-@testable import pushwake
 
 /// What the command says about itself.
 @Suite(.ownThread, .timeLimit(.minutes(3)))

@@ -1,7 +1,6 @@
 import Glibc
+import PushwakeCommands
 import Testing
-
-@testable import pushwake
 
 @Suite struct InputLinesTests {
     /// What is read of `bytes` from a pipe.

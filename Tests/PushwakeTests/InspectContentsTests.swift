@@ -1,13 +1,13 @@
 import Foundation
 import Handlers
+import PushwakeCommands
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPModules
 import TestServers
-
-@testable import pushwake
 
 /// What a person sees of a store, whoever has it open.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
@@ -174,9 +174,9 @@ struct InspectContentsTests {
     func frozen() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let simulation = Simulation(
+        let simulation = SimulationRun(
             .init(rounds: 1, kills: 0, seed: 1), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
         // By then it owns the account and sends; on a busy machine it may not yet, and the next one is frozen.
         var main = try simulation.startFrozen(at: .beforeCommit, nth: 40)
         defer { main.killAndWait() }

@@ -1,11 +1,10 @@
 import Handlers
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import TestServers
-
-@testable import pushwake
 
 /// Real processes, real kills, and a peer with a log of its own as the oracle.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(30)))
@@ -17,10 +16,10 @@ struct KillTests {
     private func simulation(
         _ world: any SimulationWorld, rounds: Int = 1, kills: Int = 0, seed: UInt64,
         variables: [String: String] = [:]
-    ) throws -> Simulation {
-        Simulation(
+    ) throws -> SimulationRun {
+        SimulationRun(
             .init(rounds: rounds, kills: kills, seed: seed), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"), environment: variables)
+            program: try BuiltProduct.path("pushwake"), environment: variables, complain: { print($0) })
     }
 
     private func expectGood(_ verdict: Verdict, sourceLocation: SourceLocation = #_sourceLocation) {
@@ -44,7 +43,7 @@ struct KillTests {
             sourceLocation: sourceLocation)
     }
 
-    static func targets(_ role: AccountRole) -> [Simulation.Target] {
+    static func targets(_ role: AccountRole) -> [SimulationRun.Target] {
         // Nobody repairs handlers here; the tests of the runtime kill a program that does.
         Failpoint.allCases.filter { $0 != .beforeRequeue }.map { .init(role: role, failpoint: $0) }
     }
@@ -138,9 +137,9 @@ struct KillTests {
     func faults() throws {
         let world = try RealServerWorld(.prosody, folder: folder.path, hibernation: .seconds(2))
         defer { world.close() }
-        let simulation = Simulation(
+        let simulation = SimulationRun(
             .init(rounds: 20, kills: 35, seed: 10, hasFaults: true), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
         let verdict = try simulation.run { _, _ in }
         #expect(verdict.kills.main + verdict.kills.worker >= 35)
         let faults = verdict.faults
@@ -207,7 +206,7 @@ struct KillTests {
 
     /// What is committed and not acknowledged when a session expires comes again in the next one.
     static let beforeAcknowledging = Array(
-        repeating: Simulation.Target(role: .main, failpoint: .beforeAcknowledge), count: 6)
+        repeating: SimulationRun.Target(role: .main, failpoint: .beforeAcknowledge), count: 6)
 
     @Test("W6 the harness can fail: with copies taken for new messages it reports repeats")
     func forgottenCopiesAreCaught() throws {
@@ -256,9 +255,9 @@ struct SystemCallKillTests {
         let folder = try TemporaryFolder()
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let simulation = Simulation(
+        let simulation = SimulationRun(
             .init(rounds: 1, kills: 0, seed: 8), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
         let (verdict, calls, killed) = try simulation.runKillingBeforeSystemCalls(part: part, of: Self.parts)
         #expect(verdict.isGood, "\(verdict)")
         #expect(calls > 100, "a worker makes more system calls than that; was it traced at all?")

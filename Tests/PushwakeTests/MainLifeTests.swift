@@ -1,7 +1,6 @@
 import Foundation
+import Simulation
 import Testing
-
-@testable import pushwake
 
 /// The order in which main's states follow each other, without processes.
 @Suite struct MainLifeTests {

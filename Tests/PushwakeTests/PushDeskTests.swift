@@ -1,9 +1,8 @@
 import Foundation
+import Simulation
 import TestThreads
 import Testing
 import XMPPCore
-
-@testable import pushwake
 
 /// Whom a publication wakes, and what a stranger is told.
 @Suite struct PushDeskTests {

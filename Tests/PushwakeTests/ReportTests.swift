@@ -1,11 +1,10 @@
 import Foundation
 import Handlers
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPTestKit
-
-@testable import pushwake
 
 /// The page of a run, in a browser.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(10)))

@@ -1,13 +1,12 @@
 import Foundation
 import Handlers
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPModules
 import TestServers
-
-@testable import pushwake
 
 /// A login after a long absence, small enough for every day; `pushwake storm` is the whole one.
 @Suite(.ownThread, .timeLimit(.minutes(5)))

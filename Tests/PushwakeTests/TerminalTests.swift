@@ -1,5 +1,7 @@
 import Foundation
 import Handlers
+import PushwakeCommands
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
@@ -10,7 +12,6 @@ import XMPPTestKit
 @testable import XMPPAccount
 @testable import XMPPModules
 @testable import XMPPTransport
-@testable import pushwake
 
 /// Everything that can reach a terminal, a log or a report, with every character that could steer it.
 @Suite(.ownThread, .timeLimit(.minutes(2)))
@@ -180,10 +181,14 @@ struct TerminalTests {
             .deletingLastPathComponent().appending(path: "Sources")
         let places =
             #/\b(debugPrint|print|dump|fputs|puts|putchar|vprintf|printf|perror|fwrite|fprintf|NSLog)\(|FileHandle\.standard|TextOutputStream|/dev/(stdout|stderr)|\bwrite\(\s*(STD|1,|2,|terminal)|\bstd(out|err)\b/#
-        for (program, exempt) in [("pushwake", "Terminal.swift"), ("pushwake-omemo", "Output.swift")] {
+        let targets = [
+            ("pushwake", nil), ("PushwakeCommands", "Terminal.swift"), ("Simulation", nil),
+            ("pushwake-omemo", "Output.swift"),
+        ]
+        for (target, exempt) in targets {
             let files = try #require(
                 FileManager.default.enumerator(
-                    at: sources.appending(path: program), includingPropertiesForKeys: nil))
+                    at: sources.appending(path: target), includingPropertiesForKeys: nil))
             var count = 0
             for case let file as URL in files
             where file.pathExtension == "swift" && file.lastPathComponent != exempt {

@@ -1,8 +1,7 @@
+import Simulation
 import TestSupport
 import XMPPCore
 import XMPPTestKit
-
-@testable import pushwake
 
 /// What attackers can send to an account: all that X18, X19 and X20 are about.
 struct WorkerAttack: Sendable {

@@ -4,8 +4,6 @@ import TestThreads
 import Testing
 import XMPPTestKit
 
-@testable import pushwake
-
 /// A worker that is woken and finds what attackers have sent.
 @Suite(.ownThread, .timeLimit(.minutes(10)))
 struct WorkerAttackTests {

@@ -1,11 +1,10 @@
 import Foundation
 import Glibc
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import TestServers
-
-@testable import pushwake
 
 /// A worker is killed when it goes beyond its limits, and what it leaves undone is done by the next.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
@@ -106,10 +105,10 @@ struct WorkerBudgetTests {
         #expect(MemoryGroup.find(groups: "", mounts: "").isEmpty)
     }
 
-    private func simulation(_ limits: WorkerLimits, _ world: any SimulationWorld) throws -> Simulation {
-        Simulation(
+    private func simulation(_ limits: WorkerLimits, _ world: any SimulationWorld) throws -> SimulationRun {
+        SimulationRun(
             .init(rounds: 3, kills: 3, seed: 17, limits: limits), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
     }
 
     @Test("W3 W6 in a simulation with limits that are kept no worker is killed for them")

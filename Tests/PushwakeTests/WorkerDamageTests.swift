@@ -6,8 +6,6 @@ import Testing
 import XMPPCore
 import XMPPTestKit
 
-@testable import pushwake
-
 /// What a stream ended with is stored, so that whoever comes next passes it over: also when that is after SIGKILL.
 @Suite(.ownThread, .timeLimit(.minutes(10)))
 struct WorkerDamageTests {

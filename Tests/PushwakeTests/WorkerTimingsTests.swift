@@ -1,12 +1,11 @@
 import FoundationEssentials
 import Glibc
+import Simulation
 import TestSupport
 import TestThreads
 import Testing
 import TestServers
 import XMPPTestKit
-
-@testable import pushwake
 
 /// A worker says when it got how far.
 @Suite(.ownThread, .timeLimit(.minutes(5)))
@@ -26,9 +25,9 @@ struct WorkerTimingsTests {
     func order() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
-        let simulation = Simulation(
+        let simulation = SimulationRun(
             .init(rounds: 1, kills: 1, seed: 1), world: world, folder: folder.path,
-            program: try BuiltProduct.path("pushwake"))
+            program: try BuiltProduct.path("pushwake"), complain: { print($0) })
         try simulation.startMain(untilConnected: true)
         try simulation.killMain()
         // Sent while nobody is there, so that something waits; and only so much that a slow machine comes to an end.

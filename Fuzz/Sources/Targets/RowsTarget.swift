@@ -4,9 +4,9 @@ import Glibc
 @testable import Handlers
 @testable import Omemo
 @testable import XMPPAccount
+import PushwakeCommands
 import XMPPCore
 @testable import XMPPModules
-@testable import pushwake
 
 extension FuzzTarget {
     /// A store in which somebody changed cells: it is shown, or opened by an account that takes stanzas in and begins a new

@@ -1,10 +1,10 @@
 import Glibc
 @testable import Handlers
+import Simulation
 import Synchronization
 @testable import XMPPAccount
 @testable import XMPPTransport
 import XMPPCore
-@testable import pushwake
 
 extension FuzzTarget {
     /// Both ends of the socket on which an owner answers. Whatever anybody says to it, the owner gives the next one who asks

@@ -41,6 +41,24 @@ extension HandlerRunner {
         }
     }
 
+    /// Calls everything that is due now, without a thread, and what the async handlers among it make due.
+    ///
+    /// - Parameter time: How long at most, by the machine's clock.
+    /// - Returns: How many milliseconds it may rest until something is due; nil when nothing is.
+    /// - Throws: ``HandlerError`` when the store fails or the runner was closed; `CancellationError` also when the time is over.
+    package func finishDue(within time: Duration) async throws -> Int64? {
+        try await wait(atMost: time) { [self] in
+            while true {
+                let (seen, ended) = (passes.count, state.withLock { $0.leasesEnded })
+                let rest = try runDue()
+                // One that ended during the pass may have left something due that the pass did not see.
+                let isIdle = state.withLock { $0.leases.isEmpty && $0.leasesEnded == ended }
+                if isIdle { return rest }
+                try await passes.wait(beyond: seen)
+            }
+        }
+    }
+
     /// Waits for `body`, but not longer than `time` and not beyond the cancellation of the caller.
     ///
     /// - Throws: What `body` throws; `CancellationError` when it was canceled.

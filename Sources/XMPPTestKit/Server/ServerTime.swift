@@ -1,3 +1,5 @@
+// The virtual clock, which the scripted server reads as well.
+@_exported public import HandlersTestKit
 package import Glibc
 
 /// What the clocks show during one turn of the server.

@@ -1,8 +1,8 @@
 import Foundation
+import HandlersTestKit
 import Synchronization
 import TestThreads
 import Testing
-import XMPPTestKit
 
 @testable import Handlers
 

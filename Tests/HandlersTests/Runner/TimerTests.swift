@@ -1,9 +1,9 @@
 import Foundation
 import Handlers
+import HandlersTestKit
 import Synchronization
 import TestThreads
 import Testing
-import XMPPTestKit
 
 private struct Chime: Handler {
     static let id = "timer.chime"

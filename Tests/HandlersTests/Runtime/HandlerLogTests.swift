@@ -1,8 +1,8 @@
 import Handlers
+import HandlersTestKit
 import Synchronization
 import TestThreads
 import Testing
-import XMPPTestKit
 
 /// What a store and its handlers tell.
 @Suite(.serialized, .ownThread) struct HandlerLogTests {

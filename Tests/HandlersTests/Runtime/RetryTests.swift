@@ -1,7 +1,7 @@
 import Handlers
+import HandlersTestKit
 import TestThreads
 import Testing
-import XMPPTestKit
 
 @Suite(.serialized, .ownThread) struct RetryTests {
     @Test("H13 a failing handler is tried again when its time comes, with input, arguments and overrides")

@@ -1,9 +1,9 @@
 import Foundation
 import Glibc
 import Handlers
+import HandlersTestKit
 import TestThreads
 import Testing
-import XMPPTestKit
 
 /// Notes what it was given to tell one piece of work from another.
 private struct Keyed: AsyncHandler {

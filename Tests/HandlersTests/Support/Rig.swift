@@ -1,7 +1,7 @@
 import Handlers
+import HandlersTestKit
 import Synchronization
 import Testing
-import XMPPTestKit
 
 /// A store with a runner that does something only when it is told to, on a clock that a test turns.
 struct Rig {

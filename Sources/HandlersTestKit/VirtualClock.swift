@@ -1,0 +1,90 @@
+public import Handlers
+import Synchronization
+
+/// A clock that stands still until a test turns it.
+///
+/// ```swift
+/// let clock = VirtualClock()
+/// let store = try HandlerStore(path: path, registry: registry, time: clock.timeSource)
+/// let runner = try HandlerRunner(store)
+/// let id = try store.step { try $0.schedule(Remind(customer: "Ada").durable, after: .seconds(3600)) }
+/// clock.advance(by: .seconds(3600))
+/// try runner.runDue()      // calls the handler
+/// ```
+///
+/// ``withTestStore(registry:schemas:role:clock:configuration:isolation:_:)`` makes all three. An account takes the clock as
+/// `AccountConfiguration.time`.
+///
+/// It has two hands, as a machine has: the monotonic one, which ``advance(by:)`` alone moves, and the wall, which
+/// ``setWall(milliseconds:)`` may also set back, as a user or a time server does.
+public final class VirtualClock: Sendable {
+    private struct State {
+        var wall: Int64
+        var monotonic: Int64 = 0
+        var observers: [@Sendable () -> Void] = []
+    }
+
+    private let state: Mutex<State>
+
+    /// Makes a clock.
+    ///
+    /// - Parameter wallMilliseconds: What the wall shows at first, in milliseconds since 1970, UTC. The monotonic hand
+    ///   begins at 0.
+    public init(wallMilliseconds: Int64 = 1_750_000_000_000) {
+        state = Mutex(State(wall: wallMilliseconds))
+    }
+
+    /// The wall's time in milliseconds since 1970, UTC.
+    public var wallMilliseconds: @Sendable () -> Int64 {
+        { self.state.withLock { $0.wall } }
+    }
+
+    /// Milliseconds that never go backwards.
+    public var monotonicMilliseconds: @Sendable () -> Int64 {
+        { self.state.withLock { $0.monotonic } }
+    }
+
+    /// Both hands in the form that a store and an account take.
+    public var timeSource: TimeSource {
+        TimeSource(
+            milliseconds: monotonicMilliseconds, wallMilliseconds: wallMilliseconds,
+            onTurn: { self.onTurn($0) })
+    }
+
+    /// Moves both hands forward, then calls the observers in the order in which they were registered.
+    ///
+    /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
+    public func advance(by duration: Duration) {
+        let (seconds, attoseconds) = duration.components
+        let milliseconds = max(0, seconds * 1000 + attoseconds / 1_000_000_000_000_000)
+        turn {
+            $0.wall += milliseconds
+            $0.monotonic += milliseconds
+        }
+    }
+
+    /// Sets the wall alone, forwards or backwards.
+    ///
+    /// - Parameter milliseconds: What it shows then, in milliseconds since 1970, UTC.
+    public func setWall(milliseconds: Int64) {
+        turn { $0.wall = milliseconds }
+    }
+
+    /// Registers something to run after every turn, on the thread that turns the clock.
+    ///
+    /// It stays registered as long as the clock lives, so it should hold what it wakes weakly.
+    ///
+    /// - Parameter action: Runs on that thread, and should return soon.
+    public func onTurn(_ action: @escaping @Sendable () -> Void) {
+        state.withLock { $0.observers.append(action) }
+    }
+
+    private func turn(_ change: (inout sending State) -> Void) {
+        let observers = state.withLock { state in
+            change(&state)
+            return state.observers
+        }
+        // Outside the lock: an observer may read the clock.
+        for observer in observers { observer() }
+    }
+}

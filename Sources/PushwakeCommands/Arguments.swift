@@ -1,0 +1,119 @@
+/// The options of a command line: `--name value`, `--name=value` and flags, in any order.
+///
+/// Small on purpose and shaped so that a package for argument parsing can take its place.
+package struct Arguments {
+    private var values: [String: String] = [:]
+    private var flags: Set<String> = []
+    /// The words that belong to no option, in order.
+    private(set) var words: [String] = []
+
+    /// - Parameters:
+    ///   - words: The words after the command's name; behind a lone `--` stand no options.
+    ///   - options: Names that take a value.
+    ///   - flags: Names that take none.
+    ///   - wordCount: How many words may stand by themselves.
+    /// - Throws: ``UsageError`` for more words than that, a name that is not listed or stands twice, or a missing value.
+    init(
+        _ words: [String], options: Set<String>, flags allowedFlags: Set<String>, wordCount: Int = 0
+    ) throws(UsageError) {
+        var rest = words[...]
+        while let word = rest.popFirst() {
+            if word == "--" {
+                for word in rest { try add(word, wordCount) }
+                return
+            }
+            guard word.hasPrefix("--") else {
+                try add(word, wordCount)
+                continue
+            }
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let (name, written) = (String(parts[0]), parts.count == 2 ? String(parts[1]) : nil)
+            if allowedFlags.contains(name) {
+                guard written == nil else { throw UsageError("\(name) takes no value") }
+                flags.insert(name)
+            } else if options.contains(name) {
+                guard values[name] == nil else { throw UsageError("\(name) is given twice") }
+                values[name] = try Self.value(name, written, &rest)
+            } else {
+                throw Self.unknown(name, options)
+            }
+        }
+    }
+
+    private mutating func add(_ word: String, _ wordCount: Int) throws(UsageError) {
+        guard wordCount > 0 else { throw UsageError("'\(word)' is no option") }
+        guard words.count < wordCount else {
+            throw UsageError("'\(word)' is one word too many; put what has spaces in quotes")
+        }
+        words.append(word)
+    }
+
+    /// - Parameters:
+    ///   - written: What stands behind `=`; nil for no such thing.
+    ///   - rest: The words behind the option. One that looks like an option is not its value: that was forgotten.
+    private static func value(
+        _ name: String, _ written: String?, _ rest: inout ArraySlice<String>
+    ) throws(UsageError) -> String {
+        guard let value = written ?? rest.popFirst(), !value.isEmpty else {
+            throw UsageError("\(name) needs a value")
+        }
+        guard written != nil || !value.hasPrefix("--") else {
+            throw UsageError("\(name) needs a value; one that begins with -- is written \(name)=\(value)")
+        }
+        return value
+    }
+
+    private static func unknown(_ name: String, _ options: Set<String>) -> UsageError {
+        name == "--password" && options.contains("--password-file")
+            ? UsageError(
+                "there is no option --password, which others could read; set PUSHWAKE_PASSWORD, or name a file with --password-file"
+            ) : UsageError("there is no option \(name)")
+    }
+
+    /// The options of a command as its page of help lists them, so that none is accepted and not explained.
+    ///
+    /// - Parameter command: A command that has a page.
+    package init(_ words: [String], of command: String, wordCount: Int = 0) throws(UsageError) {
+        guard let page = CommandPage.named(command) else {
+            throw UsageError("there is no command '\(command)'")
+        }
+        try self.init(words, options: page.valueNames, flags: page.flagNames, wordCount: wordCount)
+    }
+
+    func has(_ flag: String) -> Bool { flags.contains(flag) }
+
+    func value(_ name: String) -> String? { values[name] }
+
+    func required(_ name: String) throws(UsageError) -> String {
+        guard let value = values[name] else { throw UsageError("\(name) is missing") }
+        return value
+    }
+
+    /// A whole number in a range.
+    func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(UsageError) -> Int {
+        try number(name, in: range) ?? fallback
+    }
+
+    /// A whole number in a range; nil when it was not given.
+    func number(_ name: String, in range: ClosedRange<Int>) throws(UsageError) -> Int? {
+        guard let text = values[name] else { return nil }
+        guard let number = Int(text), range.contains(number) else {
+            throw UsageError(
+                "\(name) must be a whole number from \(range.lowerBound) to \(range.upperBound), not '\(text)'"
+            )
+        }
+        return number
+    }
+}
+
+/// A command line that cannot be understood.
+package struct UsageError: Error, CustomStringConvertible {
+    package let description: String
+    package init(_ description: String) { self.description = description }
+}
+
+/// A failure with a sentence for the person at the terminal.
+struct CommandFailure: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}

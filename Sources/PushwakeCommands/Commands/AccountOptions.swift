@@ -1,0 +1,133 @@
+import FoundationEssentials
+import Glibc
+import HandlerMacrosSupport
+import Handlers
+import PubSub
+import Simulation
+package import XMPPAccount
+import XMPPCore
+import XMPPModules
+
+/// Which account and which server, for every command that connects.
+package struct ConnectionOptions {
+
+    let configuration: AccountConfiguration
+
+    package init(_ arguments: Arguments, role: AccountRole) throws {
+        let server = try Self.server(arguments)
+        let jid = try Self.address(try arguments.required("--jid"), "--jid")
+        guard jid.local != nil else {
+            throw UsageError("--jid '\(jid)' names a server and no user of it; write USER@DOMAIN")
+        }
+        var configuration = AccountConfiguration(jid: jid, password: try Self.password(arguments, jid))
+        if let server { configuration.server = server }
+        if let file = arguments.value("--ca") { configuration.trust = .file(path: file) }
+        configuration.role = role
+        configuration.resourcePrefix = "pushwake"
+        if arguments.has("--log-xml") { configuration.log = Self.xmlLog() }
+        self.configuration = configuration
+    }
+
+    /// The server, where DNS is not to be asked for it.
+    private static func server(_ arguments: Arguments) throws -> AccountConfiguration.Server? {
+        let isDirect = arguments.has("--direct-tls")
+        let port = try arguments.number("--port", in: 1...65535, default: isDirect ? 5223 : 5222)
+        guard let host = arguments.value("--host") else {
+            guard !isDirect, arguments.value("--port") == nil else {
+                throw UsageError(
+                    "--port and --direct-tls are about the server that --host names: add --host, or leave them out and DNS tells"
+                )
+            }
+            return nil
+        }
+        return .init(host: host, port: UInt16(port), security: isDirect ? .directTLS : .startTLS)
+    }
+
+    /// From the environment, a file, or the person at the terminal. Never from the command line, which others can read.
+    private static func password(_ arguments: Arguments, _ jid: JID) throws -> String {
+        if let file = arguments.value("--password-file") {
+            guard let text = try? String(contentsOfFile: file, encoding: .utf8) else {
+                throw CommandFailure("the password file \(file) cannot be read")
+            }
+            return String(text.prefix { $0 != "\n" && $0 != "\r\n" })
+        }
+        if let password = getenv("PUSHWAKE_PASSWORD") { return String(cString: password) }
+        guard isatty(STDIN_FILENO) == 1, let typed = TypedSecret.read("Password of \(jid.bare): ")
+        else {
+            throw UsageError(
+                "set the environment variable PUSHWAKE_PASSWORD to the account's password, or name a file that holds it with --password-file"
+            )
+        }
+        return typed
+    }
+
+    /// Everything the account decides and the XML in both directions, secrets masked, on standard error.
+    private static func xmlLog() -> AccountLog {
+        let log = AccountLog { Terminal.writeError("\($0)\n") }
+        log.showsSentXML = true
+        log.showsReceivedXML = true
+        return log
+    }
+
+    /// Says so where an address names no user, which is seldom meant.
+    static func doubt(_ jid: JID) {
+        guard jid.local == nil, jid.resource == nil else { return }
+        Terminal.complain("\(jid) names a server and no user of it; if somebody was meant, write USER@DOMAIN")
+    }
+
+    /// - Parameter name: What the address is, for the complaint.
+    static func address(_ text: String, _ name: String) throws -> JID {
+        do {
+            return try JID(text)
+        } catch {
+            throw UsageError("\(name) '\(text)' is no XMPP address: \(error)")
+        }
+    }
+}
+
+/// The options that `main` and `worker` share: which store, which account, which server.
+struct AccountOptions {
+
+    let store: String
+    let peer: JID
+    var configuration: AccountConfiguration
+    /// The app server by which the account wants to be woken; nil for none.
+    let push: PushRegistration?
+
+    init(_ arguments: Arguments, role: AccountRole) throws {
+        push = try Self.push(arguments)
+        store = try arguments.required("--store")
+        peer = try ConnectionOptions.address(try arguments.required("--peer"), "--peer")
+        var configuration = try ConnectionOptions(arguments, role: role).configuration
+        // All that a messenger has: what its modules do must stand the same kills.
+        configuration.modules = .standard + [PubSubEvents()]
+        self.configuration = configuration
+    }
+
+    private static func push(_ arguments: Arguments) throws -> PushRegistration? {
+        guard let service = arguments.value("--push-service") else { return nil }
+        guard let secret = getenv("PUSHWAKE_PUSH_SECRET") else {
+            throw UsageError(
+                "set the environment variable PUSHWAKE_PUSH_SECRET to what the app server expects beside the node"
+            )
+        }
+        return PushRegistration(
+            service: try ConnectionOptions.address(service, "--push-service"),
+            node: try arguments.required("--push-node"),
+            options: [.init("secret", String(cString: secret))])
+    }
+
+    /// How long a worker waits for another process's transaction, in milliseconds: it may have to do so twice in the little
+    /// time that it has left for ending.
+    private static let patienceOfWorker = 2000
+
+    func openStore() throws -> HandlerStore {
+        let store = try HandlerStore(
+            path: store, registry: .discovered(and: SimulationApp.handlers),
+            schemas: Account.schemas + PubSubEvents.schemas + [SimulationApp.schema],
+            role: configuration.role == .worker ? .worker : .main,
+            busyTimeout: configuration.role == .worker ? Self.patienceOfWorker : 5000)
+        if Witness.isWanted() { try Witness.install(in: store) }
+        return store
+    }
+}

@@ -1,0 +1,73 @@
+import FoundationEssentials
+import Glibc
+import Simulation
+import XMPPCore
+import TestServers
+
+/// `pushwake backlog`: a worker that finds much, in a store that is full, within a phone's limits.
+struct BacklogCommand {
+    private let backlog: SimulationRun.Backlog
+    private let plan: SimulationRun.Plan
+    private let server: String
+    private let isJSON: Bool
+    private let folder: String?
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "backlog")
+        backlog = SimulationRun.Backlog(
+            messages: try arguments.number("--messages", in: 1...1_000_000, default: 10_000),
+            answers: try arguments.number("--answers", in: 1...50_000, default: 1000),
+            pending: try arguments.number("--pending", in: 0...100_000_000, default: 1_000_000),
+            losesSession: arguments.has("--lose-session"))
+        let limits = WorkerLimits(
+            mebibytes: try arguments.number("--worker-memory", in: 1...1_000_000, default: 24),
+            time: .seconds(try arguments.number("--worker-time", in: 1...30, default: 30)))
+        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
+        plan = SimulationRun.Plan(rounds: 1, kills: 0, seed: UInt64(seed), limits: limits)
+        server = arguments.value("--server") ?? "embedded"
+        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
+            throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
+        }
+        guard !backlog.losesSession || server == "embedded" else {
+            throw UsageError(
+                "--lose-session needs the embedded server, which can be told to forget a session")
+        }
+        isJSON = arguments.has("--json")
+        folder = arguments.value("--keep")
+    }
+
+    func run() throws -> Int32 {
+        let workFolder =
+            folder ?? FileManager.default.temporaryDirectory.path
+            + "/pushwake-backlog-\(getpid())-\(plan.seed)"
+        try FileManager.default.createDirectory(
+            atPath: workFolder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        guard !FileManager.default.fileExists(atPath: workFolder + "/store.db") else {
+            throw CommandFailure(
+                "the folder \(workFolder) holds an earlier run; name an empty one with --keep")
+        }
+        var isGood = false
+        defer {
+            if !isGood {
+                Terminal.complain("the database and all logs of this run are in \(workFolder)")
+            } else if folder == nil {
+                try? FileManager.default.removeItem(atPath: workFolder)
+            }
+        }
+        let verdict = try measure(in: workFolder)
+        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
+        isGood = verdict.isGood
+        return isGood ? 0 : 1
+    }
+
+    private func measure(in folder: String) throws -> BacklogVerdict {
+        let world: any SimulationWorld =
+            try ServerKind(rawValue: server).map { try RealServerWorld($0, folder: folder) }
+            ?? EmbeddedWorld(folder: folder)
+        defer { world.close() }
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let simulation = SimulationRun(
+            plan, world: world, folder: folder, program: program, complain: Terminal.complain)
+        return try simulation.run(backlog) { if !isJSON { Terminal.writeError("\($0)\n") } }
+    }
+}

@@ -1,0 +1,91 @@
+import FoundationEssentials
+import Handlers
+import XMPPAccount
+package import XMPPCore
+import XMPPModules
+
+/// `pushwake inspect`: what a store holds, and the repair of handlers that were set aside.
+///
+/// Looking only reads, beside running and frozen programs or on a copy. Repairing writes; the program's runner calls
+/// what was requeued.
+package struct InspectCommand {
+    private let store: String
+    private let isJSON: Bool
+    private let limit: Int
+    private let repairs: [StoreRepair]
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "inspect")
+        store = try arguments.required("--store")
+        isJSON = arguments.has("--json")
+        limit = try arguments.number("--limit", in: 1...10_000_000, default: isJSON ? 1000 : 20)
+        repairs = try [
+            arguments.value("--requeue").map {
+                $0 == "all" ? .requeueAll : .requeue(try Self.row($0, of: "--requeue", or: " or all"))
+            },
+            arguments.value("--discard").map { .discard(try Self.row($0, of: "--discard")) },
+            arguments.value("--invalidate").map { .invalidate(try Self.row($0, of: "--invalidate")) },
+        ].compactMap { $0 }
+    }
+
+    private static func row(_ text: String, of option: String, or other: String = "") throws -> HandlerID {
+        guard let row = Int64(text), row > 0 else {
+            throw UsageError(
+                "\(option) takes the number of a handler as inspect shows it\(other), not '\(text)'")
+        }
+        return HandlerID(rawValue: row)
+    }
+
+    func run() throws -> Int32 {
+        let reader = StoreReader(path: store, schemas: Account.schemas)
+        // Reads first in any case: a file that is no store must not become one.
+        var report = Report(contents: try StoreContents(reader, limit: limit))
+        if !repairs.isEmpty {
+            report.repairs = try StoreRepair.perform(repairs, path: store)
+            report.contents = try StoreContents(reader, limit: limit)
+        }
+        Terminal.say(isJSON ? VisibleText(json: try report.json()) : report.text(.current()))
+        return 0
+    }
+
+    /// What the command says.
+    package struct Report {
+        package var contents: StoreContents
+        /// Nil when none was asked for.
+        package var repairs: [StoreRepair.Done]?
+
+        package init(contents: StoreContents, repairs: [StoreRepair.Done]? = nil) {
+            self.contents = contents
+            self.repairs = repairs
+        }
+
+        /// The contents; or what was done, when something was.
+        package func text(_ style: TerminalStyle) -> VisibleText {
+            guard let repairs else { return contents.text(style) }
+            guard !repairs.isEmpty else { return "nothing was set aside, so nothing was requeued" }
+            return VisibleText(joining: repairs.map { "\($0.text)" })
+        }
+
+        package func json() throws -> String {
+            let encoder = JSONEncoder()
+            encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+            encoder.keyEncodingStrategy = .convertToSnakeCase
+            return String(
+                decoding: try encoder.encode(Whole(repairs: repairs, contents: contents)), as: UTF8.self)
+        }
+
+        /// The contents with what was done beside them.
+        private struct Whole: Encodable {
+            package var repairs: [StoreRepair.Done]?
+            package var contents: StoreContents
+
+            private enum CodingKeys: CodingKey { case repairs }
+
+            func encode(to encoder: any Encoder) throws {
+                try contents.encode(to: encoder)
+                var container = encoder.container(keyedBy: CodingKeys.self)
+                try container.encodeIfPresent(repairs, forKey: .repairs)
+            }
+        }
+    }
+}

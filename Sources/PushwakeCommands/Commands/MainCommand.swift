@@ -1,0 +1,265 @@
+import Glibc
+import Handlers
+import PubSub
+import Simulation
+import Synchronization
+import XMPPAccount
+import XMPPCore
+import XMPPModules
+
+/// `pushwake main`: the main program of the simulation.
+///
+/// It connects, listens, and sends a numbered message and a numbered request every few milliseconds. Lines on standard
+/// input steer it; see ``Steering``. The end of the input means that whoever started it is gone, and ends it too.
+struct MainCommand {
+    private let options: AccountOptions
+    private let interval: Duration
+    /// Whether it goes on without the stream when another process took it over.
+    private let stays: Bool
+    /// Whether it sends nothing unless it is asked to.
+    private let isQuiet: Bool
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "main")
+        options = try AccountOptions(arguments, role: .main)
+        interval = .milliseconds(try arguments.number("--interval", in: 1...60_000, default: 5))
+        stays = arguments.has("--stay")
+        isQuiet = arguments.has("--quiet")
+    }
+
+    func run() async throws -> Int32 {
+        let store = try options.openStore()
+        try Self.checkNames(store)
+        let account = try Account(options.configuration, store: store)
+        try await account.listen(as: "simulation", SimulationApp.received())
+        try await account.pubsub.listen(
+            to: SimulationApp.News.self, of: options.peer.bare, as: "simulation", SimulationApp.news())
+        let steering = Steering(isQuiet ? .idle : .sending)
+        let events = account.events
+        let watcher = Task { for await event in events { report(event, steering) } }
+        defer { watcher.cancel() }
+        try await connect(account)
+        try steering.readInput()
+        while steering.mode != .quit {
+            try await mindingOwnership { try await obey(steering, account) }
+            try await Task.sleep(for: interval)
+        }
+        await account.close()
+        return 0
+    }
+
+    /// Does what was asked for last, a little of it.
+    private func obey(_ steering: Steering, _ account: Account) async throws {
+        if steering.takeFreeze() { return try freezeInTransaction(account.store) }
+        if steering.takeQuestion() { return try await tell(account) }
+        let questions = steering.takeQuestions()
+        if questions > 0 { return try await ask(questions, account) }
+        switch steering.mode {
+        case .sending where steering.isAway, .settling where steering.isAway:
+            steering.isAway = false
+            try await connect(account)
+        case .sending: try await account.perform { try sendNext(account, in: $0) }
+        case .settling where !steering.isSettled:
+            try await settle(account, while: { steering.mode == .settling })
+            steering.isSettled = true
+            Terminal.say("settled")
+        case .background where !steering.isAway:
+            steering.isAway = true
+            try await account.suspend()
+            Terminal.say("left")
+        case .idle, .background, .settling, .quit: break
+        }
+    }
+
+    private func sendNext(_ account: Account, in step: borrowing Step) throws {
+        try SimulationApp.sendNext(to: options.peer, from: account, in: step)
+    }
+
+    /// Takes the stream, from a worker if need be.
+    private func connect(_ account: Account) async throws {
+        try await mindingOwnership {
+            try await account.connect()
+            if let push = options.push { try await Self.enable(push, account) }
+            Terminal.say("connected")
+        }
+    }
+
+    /// Another process took the stream over: `report` says so, and this one stays without it, if it is to.
+    private func mindingOwnership(_ body: () async throws -> Void) async throws {
+        do {
+            try await body()
+        } catch let error as AccountError where error.code == .ownershipLost && stays {
+            // Told as an event too, which decides what comes next.
+        }
+    }
+
+    /// Asks the peer so many things that it answers later.
+    private func ask(_ count: Int, _ account: Account) async throws {
+        for first in stride(from: 0, to: count, by: 100) {
+            try await account.perform { step in
+                for _ in first..<min(count, first + 100) {
+                    try SimulationApp.askForLater(of: options.peer, from: account, in: step)
+                }
+            }
+        }
+        Terminal.say("asked")
+    }
+
+    /// Says whether the stream is here; where it was lost, the event says so.
+    private func tell(_ account: Account) async throws {
+        try await account.perform { _ in }
+        Terminal.say("here")
+    }
+
+    /// Stands still in the middle of a transaction, with something written.
+    private func freezeInTransaction(_ store: HandlerStore) throws {
+        try store.step { step in
+            try SimulationApp.setTimer(1, in: step)
+            // Only the thread that gets it is stopped for certain before it goes on; the others follow.
+            raise(SIGSTOP)
+        }
+    }
+
+    /// Rows under a name that this program lacks would wait for ever: better to say so at the start.
+    private static func checkNames(_ store: HandlerStore) throws {
+        let unknown = try store.verify()
+        guard unknown.isEmpty else {
+            throw CommandFailure(
+                "the store \(store.path) holds handlers that this program does not know (\(unknown.joined(separator: ", "))); start the program that bound them, or add them to this one. Nothing was changed"
+            )
+        }
+    }
+
+    /// Returns once the server wakes this account's worker through the service.
+    private static func enable(_ push: PushRegistration, _ account: Account) async throws {
+        try await account.push.enable(push)
+        while true {
+            let state = try await account.perform {
+                try account.push.state(of: push.service, node: push.node, in: $0)
+            }
+            switch state {
+            case .enabled: return
+            case .refused(let error):
+                throw CommandFailure("the server does not push to \(push.service): \(error)")
+            case .pending, nil: try await Task.sleep(for: .milliseconds(5))
+            }
+        }
+    }
+
+    private func settle(_ account: Account, while isWanted: () -> Bool) async throws {
+        while try await account.perform({ try SimulationApp.waiting(in: $0) }) > 0, isWanted() {
+            try await Task.sleep(for: .milliseconds(20))
+        }
+        try await account.caughtUp()
+    }
+
+    private func report(_ event: AccountEvent, _ steering: Steering) {
+        switch event {
+        case .bound(let jid): Terminal.say("bound \(jid)")
+        case .resumed(let jid): Terminal.say("resumed \(jid)")
+        case .suspended(let error): Terminal.say("suspended \(error)")
+        case .sessionLost: Terminal.say("session-lost")
+        case .setAside(let handler, let call, let reason):
+            Terminal.say("set-aside \(handler), called with \(call): \(reason)")
+        case .stopped(let error) where error.code == .ownershipLost && stays:
+            steering.lostStream()
+            Terminal.say("overtaken")
+        case .stopped(let error):
+            Terminal.complain("\(error)")
+            if error.code == .ownershipLost { exit(3) }
+        case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .streamManagementAnswered,
+            .acknowledgementRequested,
+            .acknowledged, .refused, .moduleFailed, .module:
+            break
+        }
+    }
+
+}
+
+/// What the lines on standard input have asked for last: `go on` (or `foreground`), `background`, `settle`, `quit`;
+/// `freeze` asks for a stop in the middle of a transaction, `tell` whether the stream is here, `ask N`
+/// for requests that the peer answers later.
+private final class Steering: Sendable {
+    enum Mode {
+        case idle, sending, background, settling, quit
+    }
+
+    private struct State {
+        var mode: Mode
+        var questions = 0
+        var isFreezing = false
+        var isAsked = false
+        var isSettled = false
+        var isAway = false
+    }
+
+    private let state: Mutex<State>
+
+    init(_ mode: Mode) { state = Mutex(State(mode: mode)) }
+
+    var mode: Mode { state.withLock { $0.mode } }
+
+    /// Whether everything was settled since that was asked for.
+    var isSettled: Bool {
+        get { state.withLock { $0.isSettled } }
+        set { state.withLock { $0.isSettled = newValue } }
+    }
+
+    /// Whether the stream was given up, or lost to another process.
+    var isAway: Bool {
+        get { state.withLock { $0.isAway } }
+        set { state.withLock { $0.isAway = newValue } }
+    }
+
+    func takeFreeze() -> Bool {
+        state.withLock { state in
+            defer { state.isFreezing = false }
+            return state.isFreezing
+        }
+    }
+
+    func takeQuestion() -> Bool {
+        state.withLock { state in
+            defer { state.isAsked = false }
+            return state.isAsked
+        }
+    }
+
+    /// How many requests are to be sent whose answer comes later.
+    func takeQuestions() -> Int {
+        state.withLock { state in
+            defer { state.questions = 0 }
+            return state.questions
+        }
+    }
+
+    /// Another process has the stream: it is left there until somebody asks for it.
+    func lostStream() {
+        state.withLock { state in
+            state.isAway = true
+            if state.mode != .quit { state.mode = .background }
+        }
+    }
+
+    private func take(_ line: String) {
+        state.withLock { state in
+            switch line {
+            case "settle": (state.mode, state.isSettled) = (.settling, false)
+            case "go on", "foreground": state.mode = .sending
+            case "background": state.mode = .background
+            case "freeze": state.isFreezing = true
+            case "tell": state.isAsked = true
+            case let line where line.hasPrefix("ask "): state.questions += Int(line.dropFirst(4)) ?? 0
+            default: state.mode = .quit
+            }
+        }
+    }
+
+    /// Reads on a thread of its own, because reading blocks.
+    func readInput() throws {
+        _ = try WorkerThread("steering") { [self] in
+            for line in InputLines() { take(line) }
+            take("quit")
+        }
+    }
+}

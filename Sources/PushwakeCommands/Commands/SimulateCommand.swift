@@ -1,0 +1,218 @@
+import FoundationEssentials
+import Glibc
+import Simulation
+import XMPPCore
+import TestServers
+
+/// `pushwake simulate`: the whole story on one machine, with proof.
+struct SimulateCommand {
+    private let plan: SimulationRun.Plan
+    private let server: String
+    private let hasPush: Bool
+    private let isJSON: Bool
+    private let folder: String?
+    /// Where the page about the run is written.
+    private let report: String?
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "simulate")
+        let rounds = try arguments.number("--rounds", in: 1...1_000_000, default: 20)
+        let kills = try arguments.number("--kills", in: 0...10_000_000, default: rounds)
+        let seed = try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999))
+        report = arguments.value("--report")
+        plan = SimulationRun.Plan(
+            rounds: rounds, kills: kills, seed: UInt64(seed), hasFaults: arguments.has("--faults"),
+            isRecorded: report != nil, limits: try Self.limits(arguments))
+        server = arguments.value("--server") ?? "embedded"
+        guard server == "embedded" || ServerKind(rawValue: server) != nil else {
+            throw UsageError("--server must be embedded, prosody or ejabberd, not '\(server)'")
+        }
+        guard !plan.hasFaults || server != "ejabberd" else {
+            throw UsageError(
+                "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/servers.md says when. Leave it out, or choose prosody or embedded"
+            )
+        }
+        hasPush = arguments.has("--push")
+        guard !hasPush || server != "embedded" else {
+            throw UsageError("--push needs a server that pushes: add --server prosody or --server ejabberd")
+        }
+        isJSON = arguments.has("--json")
+        folder = arguments.value("--keep")
+    }
+
+    private static func limits(_ arguments: Arguments) throws -> WorkerLimits? {
+        let memory = try arguments.number("--worker-memory", in: 1...1_000_000)
+        let time = try arguments.number("--worker-time", in: 1...30)
+        guard memory != nil || time != nil else { return nil }
+        return WorkerLimits(mebibytes: memory, time: time.map { .seconds($0) })
+    }
+
+    func run() async throws -> Int32 {
+        try checkReport()
+        let workFolder = try makeFolder()
+        var isGood = false
+        defer {
+            if !isGood {
+                Terminal.complain("the database and all logs of this run are in \(workFolder)")
+            } else if folder == nil {
+                try? FileManager.default.removeItem(atPath: workFolder)
+            }
+        }
+        isGood = try simulate(in: workFolder).isGood
+        return isGood ? 0 : 1
+    }
+
+    private func simulate(in workFolder: String) throws -> Verdict {
+        let world = try makeWorld(workFolder)
+        defer { world.close() }
+        if !isJSON {
+            Terminal.writeError(
+                "\(world.name), seed \(plan.seed): \(Terminal.count(plan.rounds, "round")), \(Terminal.count(plan.kills, "kill"))\n"
+            )
+        }
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let simulation = SimulationRun(
+            plan, world: world, folder: workFolder, program: program, complain: Terminal.complain)
+        let verdict: Verdict
+        do {
+            verdict = try run(simulation)
+        } catch {
+            // What happened up to here is what one wants to see.
+            try? write(simulation, verdict: "The run broke off.", isGood: false, summary: "\(error)")
+            throw error
+        }
+        Terminal.say(isJSON ? VisibleText(json: try json(verdict)) : VisibleText(lines: summary(verdict)))
+        try write(
+            simulation, verdict: promise(verdict), isGood: verdict.isGood,
+            summary: VisibleText(lines: summary(verdict)))
+        return verdict
+    }
+
+    private func run(_ simulation: SimulationRun) throws -> Verdict {
+        var bar = ProgressBar(total: plan.rounds)
+        return try simulation.run { round, kills in
+            bar.show(round, "rounds, \(kills.main) kills of main, \(kills.worker) of the worker")
+        }
+    }
+
+    /// Before the run, which may take long.
+    private func checkReport() throws {
+        guard let report else { return }
+        let folder = URL(filePath: report).deletingLastPathComponent().path
+        var isFolder = false
+        let exists = FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder)
+        guard exists, isFolder, FileManager.default.isWritableFile(atPath: folder) else {
+            throw unwritable(report)
+        }
+    }
+
+    private func unwritable(_ report: String) -> CommandFailure {
+        CommandFailure(
+            "the report cannot be written to \(report); check that its folder exists and can be written")
+    }
+
+    /// Writes the page about the run, if one was asked for, and says where it lies.
+    private func write(
+        _ simulation: SimulationRun, verdict: String, isGood: Bool, summary: VisibleText
+    ) throws {
+        guard let report else { return }
+        let page = try RunReport(
+            title: "pushwake simulate: \(simulation.world.name), seed \(plan.seed)", verdict: verdict,
+            isGood: isGood, summary: summary, lives: simulation.chronicle.lives,
+            marks: simulation.chronicle.marks, record: FlightRecorder.read(simulation.storePath)
+        ).page()
+        guard (try? Data(page.utf8).write(to: URL(filePath: report))) != nil else { throw unwritable(report) }
+        Terminal.writeError("The report is in \(report); open it in a browser.\n")
+    }
+
+    private func makeWorld(_ folder: String) throws -> any SimulationWorld {
+        guard let kind = ServerKind(rawValue: server) else {
+            return try EmbeddedWorld(folder: folder)
+        }
+        // With faults sessions expire too, which a real server lets them do in their own time.
+        return try RealServerWorld(
+            kind, folder: folder, hibernation: plan.hasFaults ? .seconds(2) : .seconds(600),
+            rate: plan.hasFaults ? 25 : 100, hasPush: hasPush)
+    }
+
+    private func makeFolder() throws -> String {
+        let path =
+            folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-\(getpid())-\(plan.seed)"
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        guard !FileManager.default.fileExists(atPath: path + "/store.db") else {
+            throw CommandFailure("the folder \(path) holds an earlier run; name an empty one with --keep")
+        }
+        return path
+    }
+
+    private func json(_ verdict: Verdict) throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(verdict), as: UTF8.self)
+    }
+
+    private func faults(_ faults: Verdict.Faults) -> String {
+        guard plan.hasFaults else { return "" }
+        return """
+
+            Besides, \(faults.resets) connections were reset, \(faults.halfOpen) left \
+            half-open, \(faults.expired) sessions expired, and the server was restarted \(faults.restarts) times.
+            """
+    }
+
+    private func excesses(_ counts: Verdict.LimitCounts) -> String {
+        guard plan.limits != nil else { return "" }
+        let means = plan.limits.map { " (\($0.means))" } ?? ""
+        return counts.memory + counts.time == 0
+            ? " Every worker kept within its limits\(means)."
+            : " Killed at their limits\(means): \(counts.memory) workers for memory, \(counts.time) for time."
+    }
+
+    private func pushes(_ times: Int) -> String {
+        times > 0 ? " \(times) workers were woken by a push." : ""
+    }
+
+    private func heldBack(_ times: Int) -> String {
+        times > 0 ? " The peer was held back \(times) times." : ""
+    }
+
+    private func owners(_ verdict: Verdict) -> String {
+        let counts = verdict.owners
+        let heard =
+            counts.staleStanzas.map { "\($0) stanzas and acknowledgements came" }
+            ?? "what came cannot be seen"
+        return """
+            The stream changed hands \(counts.epochs - 1) times, \(verdict.handedOver) times from a worker to a main that asked for \
+            it: \(counts.staleCommits) processes committed after they had lost it, \(heard) on a connection that had been resumed \
+            on another.
+            """
+    }
+
+    private func promise(_ verdict: Verdict) -> String {
+        verdict.isGood ? "Every handler ended exactly once." : "THE PROMISE WAS BROKEN."
+    }
+
+    private func summary(_ verdict: Verdict) -> String {
+        let handlers = verdict.handlers
+        let messages = verdict.messages
+        let events = verdict.events
+        return """
+            \(verdict.kills.main + verdict.kills.worker) processes were killed: main \(verdict.kills.main) times, \
+            the worker \(verdict.kills.worker) times.\(faults(verdict.faults))
+            \(Verdict.text(verdict.transitions))
+            \(owners(verdict))
+            \(handlers.bound) handlers were bound. Ended: \(handlers.result) with a result, \(handlers.error) with an error, \
+            \(handlers.timeout) timed out, \(handlers.invalidated) invalidated; \(handlers.pending) wait, \
+            \(handlers.lost) were lost, \(handlers.repeated) repeated.
+            \(messages.sent) messages were sent both ways and \(messages.stored) stored; \(messages.lost) were lost, \
+            \(messages.repeated) repeated, \(messages.resentAfterLoss) sent again after a lost session.\(heldBack(verdict.heldBack))\(pushes(verdict.pushes))
+            \(events.published) items were published, \(events.stored) came in, \(events.byWorker) of them to a worker; \
+            \(events.lost) were lost, \(events.repeated) repeated, \(events.replaced) replaced while there was no session.
+            The session was resumed \(verdict.resumed) times and begun anew \(verdict.rebound) times. A worker took \
+            \(verdict.wakeMilliseconds.p50) ms from start to end (p99 \(verdict.wakeMilliseconds.p99) ms) and at most \
+            \(verdict.workerPeakMebibytes) MiB.\(excesses(verdict.limits))
+            \(promise(verdict)) Seed \(verdict.seed), \(verdict.server).
+            """
+    }
+}

@@ -1,0 +1,119 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+import Simulation
+import XMPPAccount
+import XMPPCore
+import TestServers
+
+/// `pushwake storm`: a login after a long absence, killed on the way, with proof.
+struct StormCommand {
+    /// The most physical memory that a client may take, as an iOS notification extension may.
+    private static let memoryLimitKibibytes = 24 * 1024
+    /// How long the client may take in all.
+    private static let timeLimit = Duration.seconds(600)
+
+    private let messages: Int
+    private let rooms: Int
+    private let roomMessages: Int
+    private let pageSize: Int
+    private let kills: Int
+    private let seed: UInt64
+    private let isJSON: Bool
+    private let folder: String?
+
+    init(_ words: [String]) throws {
+        let arguments = try Arguments(words, of: "storm")
+        messages = try arguments.number("--messages", in: 0...10_000_000, default: 100_000)
+        rooms = try arguments.number("--rooms", in: 0...1000, default: 20)
+        roomMessages = try arguments.number("--room-messages", in: 0...10_000_000, default: 50_000)
+        pageSize = try arguments.number("--page-size", in: 1...250, default: 250)
+        kills = try arguments.number("--kills", in: 0...100_000, default: 10)
+        seed = UInt64(
+            try arguments.number("--seed", in: 0...Int.max, default: Int.random(in: 0...999_999)))
+        isJSON = arguments.has("--json")
+        folder = arguments.value("--keep")
+    }
+
+    func run() async throws -> Int32 {
+        let workFolder =
+            folder ?? FileManager.default.temporaryDirectory.path + "/pushwake-storm-\(getpid())-\(seed)"
+        try FileManager.default.createDirectory(
+            atPath: workFolder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+        guard !FileManager.default.fileExists(atPath: workFolder + "/store.db") else {
+            throw CommandFailure(
+                "the folder \(workFolder) holds an earlier run; name an empty one with --keep")
+        }
+        var keepsFolder = folder != nil
+        defer { if !keepsFolder { try? FileManager.default.removeItem(atPath: workFolder) } }
+        let verdict = try storm(in: workFolder)
+        Terminal.say(isJSON ? VisibleText(json: try verdict.json()) : VisibleText(lines: verdict.summary))
+        if !verdict.isGood {
+            keepsFolder = true
+            Terminal.complain("the database of this run is in \(workFolder)")
+        }
+        return verdict.isGood ? 0 : 1
+    }
+
+    /// Lets the client log in, kills it, lets it log in again, until everything is there.
+    func storm(in folder: String) throws -> StormVerdict {
+        let server = try StormServer(
+            folder: folder, messages: messages, rooms: rooms, roomMessages: roomMessages)
+        defer { server.server.stop() }
+        var verdict = StormVerdict(seed: seed)
+        var generator = SeededGenerator(seed: seed)
+        var bar = ProgressBar(total: messages + roomMessages)
+        let begin = ContinuousClock.now
+        let end = begin + Self.timeLimit
+        while true {
+            let child = try start(server, folder)
+            if verdict.kills < kills {
+                usleep(UInt32.random(in: 50_000...350_000, using: &generator))
+                verdict.peakKibibytes = max(
+                    verdict.peakKibibytes, ProcessMemory.peakKibibytes(of: child.processID))
+                if child.isRunning {
+                    _ = child.killAndWait()
+                    verdict.kills += 1
+                    continue
+                }
+            }
+            try finish(child, &verdict, &bar, deadline: end)
+            break
+        }
+        verdict.seconds = (ContinuousClock.now - begin) / .seconds(1)
+        try verdict.count(store: folder + "/store.db", expected: server.counts)
+        verdict.isWithinMemory = verdict.peakKibibytes <= Self.memoryLimitKibibytes
+        return verdict
+    }
+
+    private func start(_ server: StormServer, _ folder: String) throws -> ChildProcess {
+        let program = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        return try ChildProcess(
+            program,
+            [
+                "storm-client", "--store", folder + "/store.db", "--jid", StormServer.account, "--peer",
+                StormServer.peer, "--host", server.server.host, "--port", "\(server.server.directTLSPort)",
+                "--direct-tls", "--ca", server.authorityFile, "--rooms", "\(rooms)",
+                "--page-size", "\(pageSize)",
+            ], environment: .inheriting(["PUSHWAKE_PASSWORD": StormServer.password]), output: .pipe)
+    }
+
+    /// Waits for the end of a client that nobody kills.
+    private func finish(
+        _ child: ChildProcess, _ verdict: inout StormVerdict, _ bar: inout ProgressBar,
+        deadline: ContinuousClock.Instant
+    ) throws {
+        while let line = try child.output?.readLine(deadline: deadline) {
+            let words = line.split(separator: " ")
+            if words.first == "progress", words.count == 3, let done = Int(words[1]) {
+                if !isJSON { bar.show(done, "messages") }
+            }
+            if let peak = words.last, peak.hasPrefix("peak-kib="), let kib = Int(peak.dropFirst(9)) {
+                verdict.peakKibibytes = max(verdict.peakKibibytes, kib)
+                verdict.isFinished = true
+            }
+        }
+        let ending = try child.waitUntilExit(deadline: deadline)
+        guard ending.status == 0 else { throw CommandFailure("the client \(ending)") }
+    }
+}

@@ -1,0 +1,55 @@
+import Glibc
+
+/// Lines of standard input, read past the C library's `stdin`.
+///
+/// ```swift
+/// var lines = InputLines()
+/// while let line = lines.next() { send(line) }
+/// ```
+///
+/// A thread that waits in `readLine()` holds the lock of `stdin`. Since glibc 2.41 `exit` waits for that lock, so a program
+/// with such a thread would never end.
+package struct InputLines: Sequence, IteratorProtocol {
+    /// The most bytes of a line; a longer one is handed out in pieces of that size.
+    package static let longest = 1 << 20
+
+    private let descriptor: Int32
+    private var buffer: [UInt8] = []
+    /// Bytes before this index hold no line end.
+    private var searched = 0
+
+    package init(_ descriptor: Int32 = STDIN_FILENO) { self.descriptor = descriptor }
+
+    /// The next line without its line end, repaired where it is not UTF-8; nil after the last one. Waits for it.
+    package mutating func next() -> String? {
+        while true {
+            if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {
+                return take(end, lineEnd: 1)
+            }
+            searched = buffer.count
+            if searched >= Self.longest { return take(Self.longest, lineEnd: 0) }
+            guard fill() else { return buffer.isEmpty ? nil : take(buffer.count, lineEnd: 0) }
+        }
+    }
+
+    private mutating func take(_ count: Int, lineEnd: Int) -> String {
+        let line = buffer[..<count]
+        defer {
+            buffer.removeFirst(count + lineEnd)
+            searched = 0
+        }
+        return String(decoding: line.last == UInt8(ascii: "\r") ? line.dropLast() : line, as: UTF8.self)
+    }
+
+    /// - Returns: False at the end of the input.
+    private mutating func fill() -> Bool {
+        var chunk = [UInt8](repeating: 0, count: 4096)
+        while true {
+            let count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+            if count < 0 && errno == EINTR { continue }
+            guard count > 0 else { return false }
+            buffer += chunk.prefix(count)
+            return true
+        }
+    }
+}

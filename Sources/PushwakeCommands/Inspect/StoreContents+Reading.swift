@@ -1,0 +1,222 @@
+import FoundationEssentials
+package import Handlers
+import XMPPAccount
+
+extension StoreContents {
+    /// - Parameter limit: How many rows of each list are shown.
+    package init(_ reader: StoreReader, limit: Int) throws {
+        let processes = reader.processes().map {
+            Process(
+                seat: $0.seat, pid: $0.processID, state: ProcessState.of($0.processID),
+                handler: $0.handler?.rawValue)
+        }
+        self = try reader.read { snapshot in
+            try StoreContents(
+                snapshot, path: reader.path, processes: processes, locks: OwnerLocks(store: reader.path),
+                limit: limit)
+        }
+    }
+
+    private init(
+        _ snapshot: borrowing StoreSnapshot, path: String, processes: [Process], locks: OwnerLocks, limit: Int
+    ) throws {
+        store = path
+        self.processes = processes
+        accounts = try Self.accounts(snapshot, locks)
+        requests = try Self.requests(snapshot, limit)
+        timers = try Self.timers(snapshot, limit)
+        outbox = try Self.outbox(snapshot, limit)
+        running = try Self.handlers(.running, snapshot, limit)
+        parked = try Self.handlers(.parked, snapshot, limit)
+        quarantined = try Self.handlers(.quarantined, snapshot, limit)
+        dropped = try snapshot.droppedCalls().map {
+            Dropped(handler: $0.name, calls: $0.calls, bytes: $0.bytes, age: snapshot.now - $0.lastAt)
+        }
+        pending = try Self.named("kind = 0 AND state = 0", snapshot)
+        standing = try Self.named("kind = 1", snapshot)
+        events = try Self.count("event", snapshot)
+        endings = try Self.endings(snapshot)
+        lastEndings = try Self.lastEndings(snapshot, limit)
+    }
+
+    // MARK: Accounts
+
+    private static func accounts(
+        _ snapshot: borrowing StoreSnapshot, _ locks: OwnerLocks
+    ) throws(HandlerError) -> [Account] {
+        // A store of `Handlers` alone has no accounts.
+        guard try snapshot.hasTable("account") else { return [] }
+        let now = snapshot.now
+        return try snapshot.all(
+            """
+            SELECT account.id, jid, coalesce(epoch, 0), owner, number, full_jid, live IS NOT NULL,
+                resumption_id IS NOT NULL, max, alive_at, handled, acknowledged,
+                (SELECT count(*) FROM deferred WHERE deferred.account = account.id), bound_count, resumed_count
+            FROM account JOIN session ON session.account = account.id
+                LEFT JOIN ownership ON ownership.account = account.id ORDER BY jid
+            """
+        ) { (row) throws(HandlerError) in
+            let holder = locks.holder(ofAccount: row.integer(0))
+            return Account(
+                jid: row.text(1),
+                ownership: Ownership(
+                    epoch: row.integer(2), owner: row.optionalText(3), pid: holder,
+                    state: holder.map(ProcessState.of)),
+                session: Session(
+                    number: row.quantity(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
+                    isResumable: row.integer(7) != 0, window: row.optionalQuantity(8).map { $0 * 1000 },
+                    age: row.optionalQuantity(9).map { now - $0 }, handled: row.integer(10),
+                    acknowledged: row.integer(11), deferred: row.integer(12), timesBound: row.quantity(13),
+                    timesResumed: row.quantity(14)))
+        }
+    }
+
+    private static func requests(
+        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+    ) throws(HandlerError) -> Rows<Request> {
+        guard try snapshot.hasTable("request"), try snapshot.hasTable("session") else {
+            return Rows(count: 0, shown: [])
+        }
+        let now = snapshot.now
+        let shown = try snapshot.all(
+            """
+            SELECT jid, stanza_id, peer, handler.id, name, bound_at, nullif(deadline, ?) - live_time,
+                request.session
+            FROM request JOIN handler ON handler.id = request.handler
+                JOIN session ON session.account = request.account JOIN account ON account.id = request.account
+            ORDER BY request.handler LIMIT ?
+            """, Int64.max, limit
+        ) { (row) throws(HandlerError) in
+            Request(
+                account: row.text(0), id: row.text(1), peer: row.optionalText(2), row: row.integer(3),
+                handler: row.text(4), age: now - row.quantity(5), liveLeft: row.optionalQuantity(6),
+                session: row.optionalInteger(7))
+        }
+        return Rows(count: try count("request", snapshot), shown: shown)
+    }
+
+    private static func outbox(
+        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+    ) throws(HandlerError) -> Rows<Stanza> {
+        guard try snapshot.hasTable("outbox") else { return Rows(count: 0, shown: []) }
+        let kinds = ["message", "presence", "request", "reply", "fleeting"]
+        let now = snapshot.now
+        let shown = try snapshot.all(
+            """
+            SELECT jid, seq, outbox.kind, stanza_id, length(xml), created_at, session, name
+            FROM outbox JOIN account ON account.id = outbox.account
+                LEFT JOIN handler ON handler.id = outbox.handler ORDER BY seq LIMIT ?
+            """, limit
+        ) { (row) throws(HandlerError) in
+            let kind = Int(row.integer(2))
+            return Stanza(
+                account: row.text(0), seq: row.integer(1),
+                kind: kinds.indices.contains(kind) ? kinds[kind] : "unknown", id: row.optionalText(3),
+                bytes: row.integer(4), age: now - row.quantity(5), session: row.optionalInteger(6),
+                handler: row.optionalText(7))
+        }
+        return Rows(count: try count("outbox", snapshot), shown: shown)
+    }
+
+    // MARK: Handlers
+
+    /// What a runner looks at: the earliest first, those that count live time last.
+    private static func timers(
+        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+    ) throws(HandlerError) -> Rows<Timer> {
+        let condition = "due IS NOT NULL OR live_due IS NOT NULL"
+        let now = snapshot.now
+        var shown = try snapshot.all(
+            """
+            SELECT id, name, due, live_due - coalesce(live, 0), period, call IS NULL, attempts, reason
+            FROM handler LEFT JOIN live_clock ON live_clock.scope = coalesce(handler.scope, '')
+            WHERE \(condition) ORDER BY due IS NULL, due, live_due, id LIMIT ?
+            """, limit
+        ) { (row) throws(HandlerError) in
+            let period = row.optionalQuantity(4)
+            let attempts = Int(row.quantity(6))
+            let kind: Timer.Kind =
+                period != nil
+                ? .periodic : row.integer(5) != 0 ? .deadline : attempts > 0 ? .retry : .timer
+            return Timer(
+                row: row.integer(0), handler: row.text(1), arguments: "", kind: kind,
+                left: row.optionalQuantity(2).map { $0 - now }, liveLeft: row.optionalQuantity(3),
+                period: period, attempts: attempts, reason: row.optionalText(7))
+        }
+        for index in shown.indices {
+            let status = try snapshot.status(of: HandlerID(rawValue: shown[index].row))
+            shown[index].arguments = status?.arguments ?? ""
+        }
+        return Rows(count: try count("handler WHERE \(condition)", snapshot), shown: shown)
+    }
+
+    private static func handlers(
+        _ state: HandlerStatus.State, _ snapshot: borrowing StoreSnapshot, _ limit: Int
+    ) throws(HandlerError) -> Rows<Handler> {
+        let stored: [HandlerStatus.State: Int] = [.parked: 1, .quarantined: 2, .running: 3]
+        let count = try count("handler WHERE state <> 0 AND state = \(stored[state] ?? 0)", snapshot)
+        let now = snapshot.now
+        return Rows(
+            count: count, shown: try snapshot.handlers(in: state, limit: limit).map { Handler($0, now: now) })
+    }
+
+    private static func named(
+        _ condition: String, _ snapshot: borrowing StoreSnapshot
+    ) throws(HandlerError) -> [Named] {
+        try snapshot.all(
+            "SELECT name, count(*) FROM handler WHERE \(condition) GROUP BY name ORDER BY count(*) DESC, name"
+        ) { (row) throws(HandlerError) in Named(handler: row.text(0), count: row.integer(1)) }
+    }
+
+    // MARK: Endings
+
+    private static func endings(_ snapshot: borrowing StoreSnapshot) throws(HandlerError) -> [String: Int64] {
+        let counts = try snapshot.all("SELECT outcome, count(*) FROM ending GROUP BY outcome") {
+            (row) throws(HandlerError) in (outcome(row.integer(0)), row.integer(1))
+        }
+        return Dictionary(counts, uniquingKeysWith: +)
+    }
+
+    private static func lastEndings(
+        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+    ) throws(HandlerError) -> [Ending] {
+        let now = snapshot.now
+        // By row and not by time, for which there is no index: among those bound last are those that ended last.
+        let recent = try snapshot.all(
+            """
+            SELECT handler, name, outcome, reason, ended_at
+            FROM (SELECT * FROM ending ORDER BY handler DESC LIMIT ?) ORDER BY ended_at DESC, handler DESC LIMIT ?
+            """, max(limit * 10, 1000), limit
+        ) { (row) throws(HandlerError) in
+            Ending(
+                row: row.integer(0), handler: row.text(1), outcome: outcome(row.integer(2)),
+                reason: row.optionalText(3), age: now - row.quantity(4))
+        }
+        return recent
+    }
+
+    private static func outcome(_ stored: Int64) -> String {
+        Outcome(rawValue: stored)?.description ?? "unknown"
+    }
+
+    private static func count(
+        _ rows: String, _ snapshot: borrowing StoreSnapshot
+    ) throws(HandlerError) -> Int64 {
+        try snapshot.first("SELECT count(*) FROM \(rows)") { (row) throws(HandlerError) in row.integer(0) }
+            ?? 0
+    }
+}
+
+extension StoreContents.Handler {
+    init(_ status: HandlerStatus, now: Int64) {
+        row = status.id.rawValue
+        handler = status.name
+        version = status.version
+        arguments = status.arguments
+        age = now - status.boundAt
+        attempts = status.attempts
+        deaths = status.deaths
+        reason = status.reason
+        size = status.size
+    }
+}

@@ -1,0 +1,115 @@
+package import Handlers
+import Simulation
+import XMPPAccount
+
+/// What a person does by hand to handlers that were set aside.
+package enum StoreRepair: Equatable {
+    case requeue(HandlerID)
+    case requeueAll
+    case discard(HandlerID)
+    case invalidate(HandlerID)
+
+    /// What was done to one handler.
+    package struct Done: Codable {
+        /// `requeue`, `discard` or `invalidate`.
+        package var action: String
+        package var row: Int64
+        package var handler: String
+        /// What that means for it.
+        package var effect: String
+
+        package init(action: String, row: Int64, handler: String, effect: String) {
+            (self.action, self.row, self.handler, self.effect) = (action, row, handler, effect)
+        }
+
+        var text: String { "\(effect): \(row) \(handler)" }
+    }
+
+    /// Does all of them in one transaction: one that fails undoes those before it.
+    static func perform(_ repairs: [StoreRepair], path: String) throws -> [Done] {
+        // Opened as a writer only after it was found to be a store that this program can read.
+        let store = try HandlerStore(path: path, registry: .discovered(and: SimulationApp.handlers))
+        return try store.step { step in try repairs.flatMap { try $0.perform(step) } }
+    }
+
+    private func perform(_ step: borrowing Step) throws -> [Done] {
+        switch self {
+        case .requeue(let id):
+            let name = try Self.name(of: id, step)
+            try step.requeue(id)
+            return [try Self.requeued(id, name, step)]
+        case .requeueAll: return try Self.requeueAll(step)
+        case .discard(let id):
+            let name = try Self.name(of: id, step)
+            try Self.release(id, step)
+            try step.discard(id)
+            return [
+                Done(
+                    action: "discard", row: id.rawValue, handler: name,
+                    effect: "discarded, nothing ran for it")
+            ]
+        case .invalidate(let id): return [try Self.invalidate(id, step)]
+        }
+    }
+
+    private static func requeueAll(_ step: borrowing Step) throws -> [Done] {
+        let states: [HandlerStatus.State] = [.parked, .quarantined]
+        let setAside = try states.flatMap { try step.handlers(in: $0, limit: .max) }
+        try step.requeueAll()
+        return try setAside.map { try requeued($0.id, $0.name, step) }
+    }
+
+    private static func requeued(_ id: HandlerID, _ name: String, _ step: borrowing Step) throws -> Done {
+        let isCalled = try step.status(of: id)?.due != nil
+        return Done(
+            action: "requeue", row: id.rawValue, handler: name,
+            effect: isCalled
+                ? "requeued, the program's runner calls it" : "requeued, it waits to be called again")
+    }
+
+    private static func invalidate(_ id: HandlerID, _ step: borrowing Step) throws -> Done {
+        let name = try name(of: id, step)
+        try release(id, step)
+        let disposition = try step.invalidate(id, reason: .discarded)
+        guard case .ended = disposition else {
+            throw CommandFailure(
+                "the invalidation of the handler \(id) cannot run here (\(Self.sentence(disposition))); let the program that knows it invalidate it, or discard it. Nothing was changed"
+            )
+        }
+        return Done(
+            action: "invalidate", row: id.rawValue, handler: name,
+            effect: "invalidated, what was bound for that case ran")
+    }
+
+    /// What accounts keep of a handler goes with it: the request whose answer it awaits, and by what it listens. A stanza is sent
+    /// and counted all the same, and nobody is told of it.
+    private static func release(_ id: HandlerID, _ step: borrowing Step) throws {
+        let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
+            (row) throws(HandlerError) in row.text(0)
+        }
+        for table in ["request", "listener", "omemo_listener"] where tables.contains(table) {
+            try step.execute("DELETE FROM \(table) WHERE handler = ?", id)
+        }
+        for table in ["outbox", "omemo_waiting"] where tables.contains(table) {
+            try step.execute("UPDATE \(table) SET handler = NULL WHERE handler = ?", id)
+        }
+    }
+
+    private static func sentence(_ disposition: Disposition) -> String {
+        switch disposition {
+        case .ended: "it ended"
+        case .queued: "only a program's runner calls it"
+        default: disposition.reason ?? ""
+        }
+    }
+
+    /// The stored name.
+    ///
+    /// - Throws: ``CommandFailure`` for a row that is not there.
+    private static func name(of id: HandlerID, _ step: borrowing Step) throws -> String {
+        guard let name = try step.status(of: id)?.name else {
+            throw CommandFailure("the handler \(id) has ended or never existed. Nothing was changed")
+        }
+        return name
+    }
+}

@@ -1,0 +1,88 @@
+// pushwake: shows and proves that handlers outlive the processes that bound them.
+//
+//     simulate ──spawns──▶ main ◀──stream──▶ server ◀──stream──▶ peer (keeps its own log)
+//         │                 ▲ one store, one session
+//         └──"push"─────▶ worker
+//     SIGKILL to either at any moment; at the end the store is compared with the peer's log.
+
+import Glibc
+import XMPPAccount
+import XMPPCore
+
+package enum Pushwake {
+    /// As the changelog has it.
+    static let version = "0 (unreleased)"
+
+    /// Runs the command of this process, and exits where it fails.
+    package static func main() async {
+        // A broken pipe is an error of a write, not the end of the process.
+        signal(SIGPIPE, SIG_IGN)
+        let words = Array(CommandLine.arguments.dropFirst())
+        do {
+            let status = try await run(words)
+            guard status == 0, Terminal.hasLostOutput else { exit(status) }
+            Terminal.complain("standard output could not be written")
+            exit(1)
+        } catch let error as UsageError {
+            Terminal.complain("\(error); see 'pushwake help'")
+            exit(64)
+        } catch let error as AccountError where error.code == .ownershipLost {
+            Terminal.complain("\(error)")
+            exit(3)
+        } catch {
+            Terminal.complain("\(error)")
+            exit(1)
+        }
+    }
+
+    /// - Returns: The exit status.
+    static func run(_ words: [String]) async throws -> Int32 {
+        let rest = Array(words.dropFirst())
+        // Behind -- stand the words of another program.
+        if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
+            return try help(words.first)
+        }
+        switch words.first {
+        case "simulate": return try await SimulateCommand(rest).run()
+        case "backlog": return try BacklogCommand(rest).run()
+        case "storm": return try await StormCommand(rest).run()
+        case "storm-client": return try await StormClientCommand(rest).run()
+        case "login": return try await LoginCommand(rest).run()
+        case "send": return try await SendCommand(rest).run()
+        case "listen": return try await ListenCommand(rest).run()
+        case "roster": return try await RosterCommand(rest).run()
+        case "join": return try await JoinCommand(rest).run()
+        case "main": return try await MainCommand(rest).run()
+        case "worker": return try await WorkerCommand(rest).run()
+        case "app-server": return try AppServerCommand(rest).run()
+        case "inspect": return try InspectCommand(rest).run()
+        case "omemo": return try OmemoCommand(words: rest).run()
+        case "failpoints": return try FailpointsCommand.run(rest)
+        case "completion": return try CompletionCommand(rest).run()
+        case "help": return try help(Arguments(rest, of: "help", wordCount: 1).words.first)
+        case "--help", "-h": return try help(nil)
+        case "--version":
+            _ = try Arguments(rest, options: [], flags: [])
+            Terminal.say("pushwake \(version)")
+            return 0
+        case nil:
+            _ = try help(nil)
+            return 64
+        case .some(let word): throw UsageError("there is no command '\(word)'")
+        }
+    }
+
+    /// All commands, or all about one.
+    private static func help(_ command: String?) throws -> Int32 {
+        let width = TerminalStyle.current().width.map { min($0, 100) }
+        guard let command else {
+            Terminal.say(VisibleText(lines: HelpText.overview(width: width)))
+            return 0
+        }
+        guard let page = CommandPage.named(command) else {
+            throw UsageError("there is no command '\(command)'")
+        }
+        Terminal.say(VisibleText(lines: HelpText.page(page, width: width)))
+        return 0
+    }
+}

@@ -1,0 +1,74 @@
+import Glibc
+import Synchronization
+import XMPPCore
+
+/// What a person at the terminal sees: complaints and progress go to standard error, results to standard output.
+///
+/// Everything is written here, as ``VisibleText``: no other file of the program writes to a terminal.
+package enum Terminal {
+    static func complain(_ text: VisibleText) { writeError("pushwake: \(text)\n") }
+
+    static func writeError(_ text: VisibleText) { _ = write(text, to: STDERR_FILENO) }
+
+    /// Asks on a terminal of its own.
+    static func ask(_ text: VisibleText, on terminal: Int32) { _ = write(text, to: terminal) }
+
+    /// Writes one line to standard output at once, also when it is a pipe.
+    ///
+    /// - Returns: False when nobody takes it; ``hasLostOutput`` is then true for ever.
+    @discardableResult
+    static func say(_ line: VisibleText) -> Bool {
+        if write("\(line)\n", to: STDOUT_FILENO) { return true }
+        lostOutput.store(true, ordering: .relaxed)
+        return false
+    }
+
+    /// Writes what an earlier process has left of a line that it began.
+    static func sayRest(_ bytes: ArraySlice<UInt8>) -> Bool { write(bytes, to: STDOUT_FILENO) }
+
+    private static func write(_ text: VisibleText, to descriptor: Int32) -> Bool {
+        write(Array(text.description.utf8)[...], to: descriptor)
+    }
+
+    private static func write(_ bytes: ArraySlice<UInt8>, to descriptor: Int32) -> Bool {
+        var bytes = bytes
+        while !bytes.isEmpty {
+            let count = bytes.withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return false }
+            bytes = bytes.dropFirst(count)
+        }
+        return true
+    }
+
+    /// Whether a result could not be written: the disk is full, or whoever read it has gone.
+    static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
+    private static let lostOutput = Atomic(false)
+
+    /// A number of things, in the singular where there is one.
+    package static func count(_ number: some BinaryInteger, _ thing: String) -> String {
+        "\(number) \(thing)\(number == 1 ? "" : "s")"
+    }
+
+    static let isInteractive = isatty(STDERR_FILENO) == 1
+}
+
+/// A bar on a terminal, a plain line now and then elsewhere.
+struct ProgressBar {
+    private let total: Int
+    private var lastPlain = -1
+
+    init(total: Int) { self.total = max(total, 1) }
+
+    mutating func show(_ done: Int, _ text: VisibleText) {
+        if Terminal.isInteractive {
+            let width = 20
+            let filled = min(width, done * width / total)
+            let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: width - filled)
+            Terminal.writeError("\r\u{1B}[K\(bar) \(done)/\(total) \(text)")
+            if done >= total { Terminal.writeError("\n") }
+        } else if done * 10 / total > lastPlain || done >= total {
+            lastPlain = done * 10 / total
+            Terminal.writeError("\(done)/\(total) \(text)\n")
+        }
+    }
+}

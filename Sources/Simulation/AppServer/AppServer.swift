@@ -1,0 +1,80 @@
+import Handlers
+import Synchronization
+import XMPPAccount
+
+/// A push service on a component's stream, which it opens again whenever it breaks.
+package final class AppServer: Sendable {
+    /// What happens to it.
+    package enum Event: Sendable {
+        /// The server has accepted the component.
+        case connected
+        /// The stream broke or could not be opened; it is tried again after the time.
+        case disconnected(reason: String, retry: Duration)
+        case desk(PushDesk.Event)
+    }
+
+    private static let firstDelay = Duration.milliseconds(100)
+    private static let longestDelay = Duration.seconds(10)
+
+    private let address: ComponentStream.Address
+    private let desk: PushDesk
+    private let stopped: WakeSignal
+    private let isStopped = Atomic<Bool>(false)
+    private let report: @Sendable (Event) -> Void
+    private let thread = Mutex<WorkerThread?>(nil)
+
+    /// - Parameters:
+    ///   - address: Where the server is.
+    ///   - desk: Who may be woken.
+    ///   - report: Called on the service's thread; a push is answered once this has returned.
+    package init(
+        _ address: ComponentStream.Address, desk: PushDesk, report: @escaping @Sendable (Event) -> Void
+    ) throws {
+        self.address = address
+        self.desk = desk
+        self.report = report
+        stopped = try WakeSignal()
+    }
+
+    /// Serves on a thread of its own until ``stop()``.
+    func start() throws {
+        let started = try WorkerThread("app server") { self.serve() }
+        thread.withLock { $0 = started }
+    }
+
+    /// Returns once the thread has ended.
+    func stop() {
+        isStopped.store(true, ordering: .sequentiallyConsistent)
+        stopped.raise()
+        thread.withLock { $0.take() }?.join()
+    }
+
+    /// Serves until ``stop()``.
+    package func serve() {
+        var delay = Self.firstDelay
+        while !isStopped.load(ordering: .sequentiallyConsistent) {
+            var reason = "the server ended the stream"
+            do {
+                let stream = try ComponentStream(address, interrupt: stopped.fileDescriptor)
+                defer { stream.close() }
+                delay = Self.firstDelay
+                report(.connected)
+                try serve(stream)
+            } catch {
+                reason = "\(error)"
+            }
+            if isStopped.load(ordering: .sequentiallyConsistent) { return }
+            report(.disconnected(reason: reason, retry: delay))
+            stopped.wait(milliseconds: delay.milliseconds)
+            delay = min(delay * 2, Self.longestDelay)
+        }
+    }
+
+    private func serve(_ stream: ComponentStream) throws {
+        while let element = try stream.nextElement() {
+            let decision = desk.decide(element)
+            if let event = decision.event { report(.desk(event)) }
+            if let reply = decision.reply { try stream.send(reply) }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+import Glibc
+import Synchronization
+import XMPPCore
+
+/// The way in which a server wakes the simulation's worker: an app server that counts the pushes for one installation.
+package final class PushLine: Sendable {
+    static let node = "phone-1"
+    static let secret = "one phone's secret"
+    /// What the component and its server know.
+    static let componentSecret = "the component's secret"
+
+    let service: JID
+    private let server: AppServer
+    private let counts: Counts
+
+    /// - Parameters:
+    ///   - service: The component's domain.
+    ///   - port: The server's port for components, on this machine.
+    ///   - account: Whose server may push.
+    init(service: JID, port: UInt16, account: JID) throws {
+        self.service = service
+        let counts = Counts()
+        self.counts = counts
+        let device = PushDevice(account: account.description, node: Self.node, secret: Self.secret)
+        server = try AppServer(
+            .init(
+                host: "127.0.0.1", port: port, domain: service.description, secret: Self.componentSecret),
+            desk: PushDesk([device]), report: counts.take)
+        try server.start()
+    }
+
+    /// What the app server's thread counts.
+    private final class Counts: Sendable {
+        struct State {
+            var pushes = 0
+            var refused = 0
+            /// How many pushes there had been when the last process was gone.
+            var seen = 0
+            var isConnected = false
+        }
+
+        let state = Mutex(State())
+
+        @Sendable func take(_ event: AppServer.Event) {
+            state.withLock { state in
+                switch event {
+                case .connected: state.isConnected = true
+                case .disconnected: state.isConnected = false
+                case .desk(.push): state.pushes += 1
+                case .desk(.refused): state.refused += 1
+                }
+            }
+        }
+    }
+
+    var isConnected: Bool { counts.state.withLock { $0.isConnected } }
+    var pushes: Int { counts.state.withLock { $0.pushes } }
+    /// Publications that showed no right node and secret; must be none in a simulation.
+    package var refused: Int { counts.state.withLock { $0.refused } }
+
+    /// What was pushed up to now was for a process that is gone.
+    func forget() { counts.state.withLock { $0.seen = $0.pushes } }
+
+    /// Waits for a push that came after ``forget()``.
+    ///
+    /// - Returns: False when none came in time.
+    func waitForPush(deadline: ContinuousClock.Instant) -> Bool {
+        while ContinuousClock.now < deadline {
+            if counts.state.withLock({ $0.pushes > $0.seen }) { return true }
+            usleep(500)
+        }
+        return false
+    }
+
+    func close() { server.stop() }
+}

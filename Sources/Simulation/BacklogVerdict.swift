@@ -1,0 +1,99 @@
+import FoundationEssentials
+
+/// What a worker made of everything that had waited for it.
+package struct BacklogVerdict: Codable {
+    package struct Wakes: Codable {
+        /// How many workers it took.
+        package var count = 0
+        /// How many of them ended because their time was nearly over.
+        package var shortOfTime = 0
+        /// How many were killed at a limit.
+        package var killed = 0
+        package var longestMilliseconds = 0.0
+        package var peakMebibytes = 0.0
+
+        package init() {
+        }
+
+        enum CodingKeys: String, CodingKey {
+            case count, killed
+            case shortOfTime = "short_of_time"
+            case longestMilliseconds = "longest_ms"
+            case peakMebibytes = "peak_mib"
+        }
+    }
+
+    package var server: String
+    package var seed: UInt64
+    /// What waited: messages, answers, and requests that nobody has answered.
+    package var messages: Int
+    package var answers: Int
+    package var pending: Int
+    /// By what means workers were kept within their limits.
+    package var limitsKept: String
+    /// The middle one of some wakes with nothing to do, in milliseconds: before there were requests of strangers and with them.
+    package var idleBeforeMilliseconds = 0.0
+    package var idleWithMilliseconds = 0.0
+    /// The wakes that the messages and answers took.
+    package var wakes = Wakes()
+    /// How many requests waited afterwards, as they must; nil before that.
+    package var pendingLeft = 0
+    /// The wakes that it took to end them all when the session was lost; nil where that was not asked for.
+    package var settling: Wakes?
+    /// How many of them ended so.
+    package var settled = 0
+    /// What the peer's log and the store say about all the rest.
+    package var rest: Verdict?
+
+    package init(server: String, seed: UInt64, messages: Int, answers: Int, pending: Int, limitsKept: String)
+    {
+        (self.server, self.seed, self.messages, self.answers, self.pending, self.limitsKept) = (
+            server, seed, messages, answers, pending, limitsKept
+        )
+    }
+
+    enum CodingKeys: String, CodingKey {
+        case server, seed, messages, answers, pending, wakes, settling, settled, rest
+        case limitsKept = "limits_kept_by"
+        case idleBeforeMilliseconds = "idle_wake_ms"
+        case idleWithMilliseconds = "idle_wake_with_pending_ms"
+        case pendingLeft = "pending_left"
+    }
+
+    package var isGood: Bool {
+        rest?.isGood == true && pendingLeft == pending && wakes.killed == 0
+            && (settling.map { settled == pending && $0.killed == 0 } ?? true)
+    }
+
+    package func json() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+
+    package var summary: String {
+        let rest = rest ?? Verdict(server: server, seed: seed, rounds: 0)
+        return """
+            A worker with nothing to do took \(idleBeforeMilliseconds) ms, and \(idleWithMilliseconds) ms with \(pending) requests \
+            pending in the store.
+            \(messages) messages and \(answers) answers had waited; \(Self.text(wakes)).
+            Of \(rest.messages.sent) messages \(rest.messages.lost) were lost, \(rest.messages.repeated) repeated; of \
+            \(rest.handlers.bound) handlers \(rest.handlers.lost) were lost, \(rest.handlers.repeated) repeated, \
+            \(rest.handlers.pending) wait. \(pendingLeft) of the pending requests still waited.\(settlingText)
+            Limits: \(limitsKept).
+            \(isGood ? "The backlog is done." : "THE PROMISE WAS BROKEN.") Seed \(seed), \(server).
+            """
+    }
+
+    private var settlingText: String {
+        guard let settling else { return "" }
+        return "\nThen the session was lost, which ended \(settled) of them; \(Self.text(settling))."
+    }
+
+    private static func text(_ wakes: Wakes) -> String {
+        """
+        that took \(wakes.count) wakes, the longest \(wakes.longestMilliseconds) ms, with at most \(wakes.peakMebibytes) MiB; \
+        \(wakes.shortOfTime) left something because their time was nearly over, \(wakes.killed) were killed at a limit
+        """
+    }
+}

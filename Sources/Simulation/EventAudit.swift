@@ -1,0 +1,62 @@
+/// What became of the items of a node that keeps one: a rule without store.
+///
+/// A server sends an item to who is there; it keeps the last one alone, and shows that when a session begins (XEP-0163
+/// section 4.3.4). So what was published while there was no session is replaced, and nobody's fault. Inside of a session
+/// every item must come, but for those behind its first one: that may be the one which is shown, and the server goes on
+/// once it has learned what the account wants.
+package struct EventAudit {
+    /// An item that was stored, in the order in which they were.
+    package struct Row {
+        package let n: Int
+        package let session: Int64
+        package let role: String
+
+        package init(n: Int, session: Int64, role: String) {
+            (self.n, self.session, self.role) = (n, session, role)
+        }
+    }
+
+    package let rows: [Row]
+    /// How many items were published: 1 to this.
+    package let published: Int
+    /// The session at the end.
+    package let session: Int64
+
+    package init(rows: [Row], published: Int, session: Int64) {
+        (self.rows, self.published, self.session) = (rows, published, session)
+    }
+
+    /// From so many on, none that came is a loss whatever the reason.
+    private static let enough = 20
+
+    package var counts: Verdict.EventCounts {
+        var counts = Verdict.EventCounts()
+        let stored = Set(rows.map(\.n)).filter { (1...max(published, 1)).contains($0) }
+        counts.published = published
+        counts.stored = stored.count
+        counts.byWorker = rows.count { $0.role == "worker" }
+        // What was never published counts here too.
+        counts.repeated = rows.count - stored.count
+        let missing = published - stored.count
+        counts.lost = stored.isEmpty && published >= Self.enough ? missing : lost(stored)
+        counts.replaced = missing - counts.lost
+        return counts
+    }
+
+    /// The items that are missing between two of one session, or behind the last one of the session at the end.
+    private func lost(_ stored: Set<Int>) -> Int {
+        var firsts: [Int64: Int] = [:]
+        var sessions: [Int: Int64] = [:]
+        for row in rows where stored.contains(row.n) {
+            if firsts[row.session] == nil { firsts[row.session] = row.n }
+            sessions[row.n] = sessions[row.n] ?? row.session
+        }
+        let ordered = stored.sorted()
+        let ends = ordered.dropFirst().map { ($0, sessions[$0]) } + [(published + 1, session)]
+        return zip(ordered, ends).reduce(0) { count, hole in
+            let (n, (next, following)) = hole
+            guard let own = sessions[n], own == following, firsts[own] != n else { return count }
+            return count + next - n - 1
+        }
+    }
+}

@@ -1,0 +1,130 @@
+package import Handlers
+import HandlerMacrosSupport
+import PubSub
+package import XMPPAccount
+package import XMPPCore
+
+/// The application of the simulation: what both processes, main and worker, do when something arrives.
+///
+/// Its tables have no unique keys on purpose: a handler that ran twice leaves two rows, and the verdict counts them.
+package enum SimulationApp {
+    package static let namespace = "urn:durable-handlers:sim:0"
+
+    package static let schema = Schema(
+        module: "simulation",
+        migrations: [
+            """
+            CREATE TABLE sim_message(n INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL);
+            CREATE TABLE sim_request(n INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, handler INTEGER NOT NULL, want TEXT NOT NULL);
+            CREATE TABLE sim_received(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, sender TEXT NOT NULL, body TEXT NOT NULL, role TEXT NOT NULL);
+            CREATE TABLE sim_ending(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, role TEXT NOT NULL);
+            CREATE TABLE sim_acknowledged(row INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+            CREATE TABLE sim_news(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, session INTEGER NOT NULL, role TEXT NOT NULL);
+            CREATE TABLE sim_timer(row INTEGER PRIMARY KEY, handler INTEGER NOT NULL);
+            CREATE TABLE sim_filing(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL);
+            CREATE TABLE sim_filed(row INTEGER PRIMARY KEY, timer INTEGER NOT NULL, key TEXT NOT NULL);
+            """,
+            // Which process raised the owner's epoch (`took`), and which committed under it; see Witness.
+            """
+            CREATE TABLE sim_owner(epoch INTEGER NOT NULL, process INTEGER NOT NULL, took INTEGER NOT NULL,
+                PRIMARY KEY(epoch, process, took)) WITHOUT ROWID;
+            """,
+        ])
+
+    /// Stores every message that arrives; some make it ask the sender something, in the same step.
+    @Handler("simulation.received")
+    package static func received(_ call: borrowing Call<MessageReceived>) throws {
+        try call.step.execute(
+            "INSERT INTO sim_received(stanza_id, sender, body, role) VALUES (?, ?, ?, ?)",
+            call.message.id ?? "",
+            call.message.from?.description ?? "", call.message.body ?? "",
+            call.account.configuration.role.rawValue)
+        guard let peer = call.message.from, let number = Int(call.message.body ?? "") else { return }
+        if number % 5 == 0 {
+            try ask(try next("sim_request", in: call.step), of: peer, from: call.account, in: call.step)
+        }
+        if number % 3 == 0 { try setTimer(number, in: call.step) }
+    }
+
+    /// Notes how a numbered request ended.
+    @Handler("simulation.answered")
+    package static func answered(_ call: borrowing Call<IQReply>, n: Int) throws {
+        let outcome =
+            switch call.outcome {
+            case .result: "result"
+            case .error: "error"
+            case .timeout: "timeout"
+            }
+        try note(n, outcome, call.account, in: call.step)
+    }
+
+    /// Notes that a numbered request can never be answered.
+    @Handler("simulation.abandoned")
+    package static func abandoned(_ call: borrowing Call<Invalidation>, n: Int) throws {
+        try note(n, "invalidated", call.context.account, in: call.step)
+    }
+
+    /// Notes that the server took responsibility for a numbered message.
+    @Handler("simulation.acknowledged")
+    package static func acknowledged(_ call: borrowing Call<StanzaAcknowledged>, n: Int) throws {
+        try call.step.execute("INSERT INTO sim_acknowledged(n) VALUES (?)", n)
+    }
+
+    private static func note(_ n: Int, _ outcome: String, _ account: Account, in step: borrowing Step) throws
+    {
+        try step.execute(
+            "INSERT INTO sim_ending(n, outcome, role) VALUES (?, ?, ?)", n, outcome,
+            account.configuration.role.rawValue)
+    }
+
+    // MARK: Sending
+
+    /// Sends the next numbered message and the next numbered request. The numbers are rows of the same step, so a
+    /// killed process neither skips nor repeats one.
+    package static func sendNext(to peer: JID, from account: Account, in step: borrowing Step) throws {
+        let n = try next("sim_message", in: step)
+        // The random part tells a message that was committed from one that was sent and rolled back.
+        let id = "m-\(n)-\(StanzaID.random())"
+        let message = Message(to: peer, id: id, body: String(n))
+        try account.send(message, acknowledged: acknowledged(n: n), in: step)
+        try step.execute("INSERT INTO sim_message(n, stanza_id) VALUES (?, ?)", n, id)
+        try ask(try next("sim_request", in: step), of: peer, from: account, in: step)
+    }
+
+    /// Asks what the peer answers when it is told to.
+    package static func askForLater(of peer: JID, from account: Account, in step: borrowing Step) throws {
+        try ask(try next("sim_request", in: step), of: peer, from: account, wanting: "later", in: step)
+    }
+
+    private static func ask(_ n: Int, of peer: JID, from account: Account, in step: borrowing Step) throws {
+        // Most questions are answered; some with an error, some never.
+        let want = n % 7 == 3 ? "silence" : n % 5 == 0 ? "error" : "result"
+        try ask(n, of: peer, from: account, wanting: want, in: step)
+    }
+
+    private static func ask(
+        _ n: Int, of peer: JID, from account: Account, wanting want: String, in step: borrowing Step
+    ) throws {
+        let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
+        let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
+        let handler = try account.send(
+            iq, then: answered(n: n), orElse: abandoned(n: n),
+            timeout: want == "silence" ? 40 : want == "later" ? 600_000 : 60_000, in: step)
+        try step.execute(
+            "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,
+            want == "later" ? "result" : want)
+    }
+
+    private static func next(_ table: String, in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT coalesce(max(n), 0) + 1 FROM \(table)") { (row) throws(HandlerError) in
+            Int(row.integer(0))
+        } ?? 1
+    }
+
+    /// How many handlers wait and how many stanzas are not acknowledged.
+    package static func waiting(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(
+            "SELECT (SELECT count(*) FROM handler WHERE kind = 0 AND state IN (0, 3)) + (SELECT count(*) FROM outbox)"
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+    }
+}

@@ -1,0 +1,29 @@
+import HandlerMacrosSupport
+package import Handlers
+package import PubSub
+import XMPPAccount
+import XMPPCore
+
+// What the peer publishes on a node of its own, one item that it replaces again and again: main leaves a standing handler for
+// it, and whoever has the stream then runs it.
+extension SimulationApp {
+    /// The node's items: numbered, as JSON in a container (XEP-0335), so that the peer need not know this program.
+    package struct News: PubSubPayload, Codable {
+        package static let node = "urn:durable-handlers:sim:news"
+        var n: Int
+    }
+
+    /// Notes every item, and the session in which it came.
+    @Handler("simulation.news")
+    package static func news(_ call: borrowing Call<PubSubEvent.Of<News>>) throws {
+        guard case .items(let items) = call.change else { return }
+        let session = try call.step.first("SELECT max(number) FROM session") {
+            (row) throws(HandlerError) in row.integer(0)
+        }
+        for item in items {
+            try call.step.execute(
+                "INSERT INTO sim_news(n, session, role) VALUES (?, ?, ?)", item.value.n, session ?? 0,
+                call.account.configuration.role.rawValue)
+        }
+    }
+}

@@ -1,0 +1,138 @@
+import Glibc
+import Handlers
+import XMPPAccount
+import XMPPModules
+
+// A worker that finds much: messages and answers that came while nobody was there, in a store full of requests that wait.
+extension SimulationRun {
+    package struct Backlog {
+        package var messages: Int
+        package var answers: Int
+        package var pending: Int
+        /// Whether the server forgets the session at the end, which ends all that is pending.
+        package var losesSession: Bool
+
+        package init(messages: Int, answers: Int, pending: Int, losesSession: Bool = false) {
+            (self.messages, self.answers, self.pending, self.losesSession) = (
+                messages, answers, pending, losesSession
+            )
+        }
+    }
+
+    /// How many wakes with nothing to do are measured.
+    private static let idleWakes = 5
+    /// How often one is tried that was not done in its time.
+    private static let idleTries = 20
+    /// How many workers may be killed at their limits before it is clear that these are too narrow.
+    private static let mostKilled = 20
+    /// How many wakes are enough for anything.
+    private static let mostWakes = 1000
+
+    /// - Parameter progress: Told what happens.
+    package func run(_ backlog: Backlog, progress: (String) -> Void) throws -> BacklogVerdict {
+        defer { main?.killAndWait() }
+        var result = BacklogVerdict(
+            server: world.name, seed: plan.seed, messages: backlog.messages, answers: backlog.answers,
+            pending: backlog.pending, limitsKept: plan.limits?.means ?? "none")
+        progress("main asks and goes")
+        try leaveQuestions(backlog.answers)
+        result.idleBeforeMilliseconds = try idleWake()
+        progress("\(backlog.pending) requests of strangers are stored")
+        let store = try openStore()
+        try SimulationApp.addStrangers(backlog.pending, to: store)
+        result.idleWithMilliseconds = try idleWake()
+        progress("\(backlog.messages) messages and \(backlog.answers) answers come")
+        try world.answerLater()
+        try world.send(backlog.messages)
+        result.wakes = try wakeUntilDone(progress) { try ownWork(store) == 0 }
+        result.pendingLeft = try store.step { try SimulationApp.strangers(in: $0) }
+        try Judge(store: store, sightings: world.sightings()).judge(&verdict)
+        verdict.handlers.pending -= result.pendingLeft
+        verdict.owners.staleStanzas = try world.staleStanzas()
+        result.rest = verdict
+        if backlog.losesSession, try world.expireSession() {
+            result.settling = try wakeUntilDone(progress) {
+                try store.step { try SimulationApp.strangers(in: $0) } == 0
+            }
+            result.settled = try store.step { try SimulationApp.lostStrangers(in: $0) }
+        }
+        return result
+    }
+
+    private func openStore() throws -> HandlerStore {
+        try HandlerStore(
+            path: storePath, registry: HandlerRegistry(SimulationApp.handlers),
+            schemas: Account.schemas + [SimulationApp.schema])
+    }
+
+    /// Main asks what is answered later, and ends with the session kept.
+    private func leaveQuestions(_ count: Int) throws {
+        let main = try start("main", ["--quiet"])
+        self.main = main
+        try main.write("ask \(count)\n")
+        while let line = try main.output?.readLine(deadline: .now + .seconds(60)), line != "asked" {}
+        let end = ContinuousClock.now + .seconds(60)
+        while try world.sightings().requests.count < count {
+            guard ContinuousClock.now < end else {
+                throw SimulationError("the peer was not asked everything")
+            }
+            usleep(20_000)
+        }
+        try quitMain()
+    }
+
+    /// What of the simulation's own waits, beside answers that are still to be given: nothing when all is done.
+    private func ownWork(_ store: HandlerStore) throws -> Int {
+        try store.step { step in
+            try step.first(
+                "SELECT count(*) FROM handler WHERE kind = 0 AND name LIKE 'simulation.%'"
+            ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+        }
+    }
+
+    private func idleWake() throws -> Double {
+        let before = wakes.count
+        for _ in 0..<Self.idleWakes {
+            // One that a busy machine gave too little time says nothing about the store.
+            var triesLeft = Self.idleTries
+            while try finish(try startWorker(isPushed: false)) != .done {
+                triesLeft -= 1
+                guard triesLeft > 0 else {
+                    throw SimulationError(
+                        "a worker with nothing to do was not done in its time; give it more")
+                }
+            }
+        }
+        let own = wakes[before...].sorted()
+        return own.isEmpty ? 0 : (own[own.count / 2] * 10).rounded() / 10
+    }
+
+    /// Wakes workers until everything is done.
+    private func wakeUntilDone(
+        _ progress: (String) -> Void, _ isDone: () throws -> Bool
+    ) throws -> BacklogVerdict.Wakes {
+        var result = BacklogVerdict.Wakes()
+        let (wakesBefore, peaksBefore) = (wakes.count, peaks.count)
+        let (early, killed) = (verdict.shortOfTime, verdict.kills.worker)
+        repeat {
+            guard result.count < Self.mostWakes else {
+                throw SimulationError(
+                    "\(Self.mostWakes) wakes were not enough; give each more time or memory")
+            }
+            let end = try finish(try startWorker(isPushed: false))
+            guard end == .done || end == .early else { throw SimulationError("a worker ended as \(end)") }
+            result.count += 1
+            progress("wake \(result.count)")
+            guard verdict.kills.worker - killed < Self.mostKilled else {
+                throw SimulationError(
+                    "\(Self.mostKilled) workers were killed at their limits (\(verdict.limits.memory) for memory); give them more"
+                )
+            }
+        } while try !isDone()
+        result.shortOfTime = verdict.shortOfTime - early
+        result.killed = verdict.kills.worker - killed
+        result.longestMilliseconds = ((wakes[wakesBefore...].max() ?? 0) * 10).rounded() / 10
+        result.peakMebibytes = (Double(peaks[peaksBefore...].max() ?? 0) / 1024 * 10).rounded() / 10
+        return result
+    }
+}

@@ -1,0 +1,142 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+import XMPPAccount
+import TestServers
+
+// Workers: started, watched, killed, and waited for until the work is done.
+extension SimulationRun {
+    /// A worker that was started.
+    struct Worker {
+        let process: ChildProcess
+        /// Nil where it may use what it likes.
+        let budget: WorkerBudget?
+    }
+
+    /// How a worker ended that nobody killed at random.
+    enum WorkerEnd: Equatable {
+        /// With nothing left to do.
+        case done
+        /// Because its time was nearly over; or it was killed at a limit.
+        case early
+        /// Because it found main alive, or main asked for the stream.
+        case leftToMain
+        /// Because a process stood still inside a transaction.
+        case locked
+    }
+
+    /// - Parameters:
+    ///   - isPushed: Whether the server must have woken it, where there is an app server and the peer sends.
+    ///   - lingering: How long it keeps the stream when it has nothing to do, in milliseconds.
+    func startWorker(isPushed: Bool, lingering: Int = 0) throws -> Worker {
+        if isPushed, flow.isOpen, let push = world.push {
+            guard push.waitForPush(deadline: .now + .seconds(30)) else {
+                throw SimulationError("the server has sent no push for 30 s although messages wait")
+            }
+            verdict.pushes += 1
+        }
+        chronicle.noted("push", "a push")
+        var arguments = arguments("worker")
+        let environment = ChildProcess.Environment.inheriting(environment)
+        let worker: Worker
+        // One that lingers does little else, and main may stop on its way so that it cannot even do that.
+        let linger = lingering > 0 ? ["--linger", String(lingering), "--time", "3"] : []
+        if let limits = plan.limits {
+            if let time = limits.time, lingering == 0 {
+                arguments += ["--time", String(time.components.seconds)]
+            }
+            let budget = try WorkerBudget(
+                limits, [program] + arguments + linger, environment: environment, output: .pipe, errors: .pipe
+            )
+            worker = Worker(process: budget.process, budget: budget)
+        } else {
+            let process = try ChildProcess(
+                program, arguments + linger, environment: environment, output: .pipe, errors: .pipe,
+                endsWithParent: false)
+            worker = Worker(process: process, budget: nil)
+        }
+        chronicle.began("worker", worker.process.processID)
+        return worker
+    }
+
+    /// Notes that a worker was killed for going beyond its limits.
+    ///
+    /// - Returns: Whether it was.
+    private func countExcess(_ worker: Worker) -> Bool {
+        guard let excess = worker.budget?.excess else { return false }
+        switch excess {
+        case .memory: verdict.limits.memory += 1
+        case .time: verdict.limits.time += 1
+        }
+        return true
+    }
+
+    /// Waits for its end.
+    func finish(_ worker: Worker) throws -> WorkerEnd {
+        let ending = try end(of: worker.process, "the worker")
+        if ending.signal == SIGKILL, countExcess(worker) {
+            try count(.worker)
+            return .early
+        }
+        let said = try worker.process.output?.readToEnd(deadline: .now + .seconds(5)) ?? ""
+        let complaint = try worker.process.errors?.readToEnd(deadline: .now + .seconds(5)) ?? ""
+        try awaitDeparture()
+        guard ending.status == 0 else {
+            if complaint.contains("is locked by another process") { return .locked }
+            throw SimulationError("the worker failed (\(ending)): \(said) \(complaint)")
+        }
+        if let peak = said.split(separator: "\n").last?.split(separator: "peak-kib=").last.flatMap({ Int($0) }
+        ) {
+            peaks.append(peak)
+            if !said.contains("lingering") { wakes.append(ending.elapsed / .milliseconds(1)) }
+        }
+        if said.contains("drained") { return .done }
+        guard said.contains("time is over") else { return .leftToMain }
+        verdict.shortOfTime += 1
+        return .early
+    }
+
+    /// How many workers in a row may end without being done before it is clear that none gets through.
+    private static let mostEarly = 20
+
+    /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.
+    func runWorker() throws {
+        guard try runWorkers(isPushed: true) == .done else {
+            throw SimulationError("a worker found somebody else at work although main is away")
+        }
+    }
+
+    /// - Returns: How the last one ended.
+    func runWorkers(isPushed: Bool) throws -> WorkerEnd {
+        for _ in 0..<Self.mostEarly {
+            let end = try finish(try startWorker(isPushed: isPushed))
+            if end != .early { return end }
+        }
+        throw SimulationError(
+            "\(Self.mostEarly) workers in a row were killed at their limits; give them more")
+    }
+
+    /// - Returns: False when the worker was done before the kill came.
+    func killWorker(patience: Int) throws -> Bool {
+        let worker = try startWorker(isPushed: true)
+        pause(milliseconds: 0...(40 + patience))
+        worker.process.signal(SIGKILL)
+        let ending = try self.ending(of: worker.process, within: .seconds(10))
+        if ending.signal == SIGKILL {
+            _ = countExcess(worker)
+            try count(.worker)
+            return true
+        }
+        guard ending.status == 0 else { throw SimulationError("the worker failed: \(ending)") }
+        try awaitDeparture()
+        return false
+    }
+
+    /// A push while main is alive: the worker must leave it the stream.
+    func wakeBesideMain() throws {
+        let end = try finish(try startWorker(isPushed: false))
+        guard end == .leftToMain || end == .early else {
+            throw SimulationError("a worker did not leave the stream to a live main: it ended as \(end)")
+        }
+    }
+}

@@ -1,0 +1,294 @@
+import FoundationEssentials
+import Glibc
+import Handlers
+import HandlerMacrosSupport
+import XMPPAccount
+package import XMPPCore
+package import TestServers
+
+/// Runs main and worker in turns, kills them at random moments, and lets the other one go on.
+package final class SimulationRun {
+    package struct Plan {
+        package var rounds: Int
+        package var kills: Int
+        package var seed: UInt64
+        /// Whether the line breaks, the server restarts, sessions expire and main is frozen besides.
+        package var hasFaults = false
+        /// Whether the store writes down what became of each handler, for the report.
+        package var isRecorded = false
+        /// What a worker may use.
+        package var limits: WorkerLimits?
+
+        package init(
+            rounds: Int, kills: Int, seed: UInt64, hasFaults: Bool = false, isRecorded: Bool = false,
+            limits: WorkerLimits? = nil
+        ) {
+            (self.rounds, self.kills, self.seed, self.hasFaults, self.isRecorded, self.limits) = (
+                rounds, kills, seed, hasFaults, isRecorded, limits
+            )
+        }
+    }
+
+    let plan: Plan
+    package let world: any SimulationWorld
+    package let storePath: String
+    let program: String
+    let environment: [String: String]
+    /// Called with what went wrong and does not end the run.
+    let complain: (VisibleText) -> Void
+    var random: SeededGenerator
+    var main: ChildProcess?
+    /// What state main is in.
+    var life: MainLife
+    /// A worker that has the stream and waits for main to ask for it.
+    var guest: Worker?
+    /// Whether a worker was woken beside a main that stands still inside a transaction: it takes seconds to complain.
+    var hasMetLock = false
+    /// In which round the server restarts, or in the next one in which main has the stream.
+    var nextRestart = 8
+    package var verdict: Verdict
+    package var flow = Flow()
+    package let chronicle = Chronicle()
+    var wakes: [Double] = []
+    var peaks: [Int] = []
+    /// How long what is under way at the end may take to arrive.
+    package var settleLimit = Duration.seconds(60)
+
+    /// - Parameters:
+    ///   - program: The command that is run as main and worker.
+    ///   - environment: Variables for them beside the inherited ones.
+    ///   - complain: Called with what went wrong and does not end the run.
+    package init(
+        _ plan: Plan, world: any SimulationWorld, folder: String, program: String,
+        environment: [String: String] = [:], complain: @escaping (VisibleText) -> Void
+    ) {
+        self.complain = complain
+        self.plan = plan
+        self.world = world
+        storePath = folder + "/store.db"
+        self.program = program
+        self.environment = environment.merging([
+            "PUSHWAKE_PASSWORD": world.password, "PUSHWAKE_PUSH_SECRET": PushLine.secret,
+            Witness.variable: "1",
+        ]) { $1 }
+        life = MainLife(
+            forbidden: world.standsTakeover ? [] : [.overtaken, .startBesideWorker, .callBesideWorker])
+        random = SeededGenerator(seed: plan.seed)
+        verdict = Verdict(server: world.name, seed: plan.seed, rounds: plan.rounds)
+    }
+
+    /// - Parameter progress: Told after every round how many are done and how many kills there were.
+    package func run(progress: (Int, Verdict.Kills) -> Void) throws -> Verdict {
+        defer { main?.killAndWait() }
+        if plan.isRecorded { try FlightRecorder.install(in: storePath) }
+        try bring(to: .foreground)
+        try openFlow()
+        for round in 0..<plan.rounds {
+            try play(round, kills: kills(in: round))
+            progress(round + 1, verdict.kills)
+        }
+        try bring(to: .foreground)
+        try settle()
+        return try judge()
+    }
+
+    // MARK: Rounds
+
+    /// Spreads the kills evenly over the rounds.
+    private func kills(in round: Int) -> Int {
+        plan.kills * (round + 1) / plan.rounds - plan.kills * round / plan.rounds
+    }
+
+    /// How many moves main makes in a round.
+    private static let moves = 4
+
+    /// Main makes some moves, in which it may be killed; then it goes, a push wakes workers, of which all but the last are
+    /// killed, and main comes back, or not yet.
+    func play(_ round: Int, kills: Int) throws {
+        var left = kills
+        if life.state == .foreground { try live(in: round) }
+        for _ in 0..<Self.moves {
+            // A way that was never gone is gone in any case; else some kills are left for workers.
+            let mayKill = left > 0 && (!life.missing.isEmpty || Bool.random(using: &random))
+            let passage = life.next(mayKill: mayKill, using: &random)
+            if passage.move == .kill { left -= 1 }
+            try take(passage)
+            let isAway = life.state == .gone || life.state == .background
+            if isAway, Int.random(in: 0..<4, using: &random) == 0 { try runWorker() }
+        }
+        try retreat(&left)
+        try expireSession(in: round)
+        while left > 0 { if try killSomebody() { left -= 1 } }
+        try runWorker()
+        if owesFaults(after: round) || Bool.random(using: &random) { try bring(to: .foreground) }
+    }
+
+    /// A while in which main has the stream.
+    private func live(in round: Int) throws {
+        try regulateByStore()
+        pause(milliseconds: 20...100)
+        if Int.random(in: 0..<4, using: &random) == 0 { try wakeBesideMain() }
+        if plan.hasFaults { try sufferBesideMain(in: round) }
+    }
+
+    /// - Returns: False when a worker was done before the kill came.
+    private func killSomebody() throws -> Bool {
+        // Each message that waits gives a process a millisecond more: the more there are the longer it takes before
+        // anything can be committed, and what never is commits nothing.
+        let patience = try regulateByCount()
+        guard Int.random(in: 0..<4, using: &random) == 0 else { return try killWorker(patience: patience) }
+        try take(
+            .init(from: life.state, move: life.state == .gone ? .start : .call, to: .opening), pausing: false)
+        pause(milliseconds: 0...(60 + patience))
+        try take(.init(from: .opening, move: .kill, to: .gone))
+        return true
+    }
+
+    package func startMain(untilConnected: Bool) throws {
+        let process = try start("main")
+        main = process
+        guard untilConnected else { return }
+        do {
+            while let line = try process.output?.readLine(deadline: .now + .seconds(30)) {
+                if line == "connected" { return }
+            }
+        } catch {
+            throw SimulationError("main did not connect: \(error)")
+        }
+        throw SimulationError("main ended before it had connected; its complaint stands above")
+    }
+
+    package func start(
+        _ command: String, _ more: [String] = [], with variables: [String: String] = [:]
+    ) throws -> ChildProcess {
+        let process = try ChildProcess(
+            program, arguments(command) + more,
+            environment: .inheriting(environment.merging(variables) { $1 }),
+            input: .pipe,
+            output: .pipe)
+        chronicle.began(command, process.processID)
+        return process
+    }
+
+    /// Waits for a process to end, and notes how.
+    func ending(of process: ChildProcess, within limit: Duration) throws -> ChildEnding {
+        let ending = try process.waitUntilExit(deadline: .now + limit)
+        chronicle.ended(process.processID, ending)
+        return ending
+    }
+
+    func count(_ role: AccountRole) throws {
+        if role == .main { verdict.kills.main += 1 } else { verdict.kills.worker += 1 }
+        try awaitDeparture()
+    }
+
+    /// Waits until the next connection may come, or long enough.
+    func awaitDeparture() throws {
+        if try !world.awaitDeparture() { complain("the server still works on a connection that has ended") }
+    }
+
+    package func killMain() throws {
+        guard let process = main else { return }
+        main = nil
+        process.signal(SIGKILL)
+        let ending = try self.ending(of: process, within: .seconds(10))
+        guard ending.signal == SIGKILL else {
+            throw SimulationError("main ended by itself (\(ending)); its complaint stands above")
+        }
+        try count(.main)
+    }
+
+    func quitMain() throws {
+        guard let process = main else { return }
+        main = nil
+        try process.write("quit\n")
+        let ending = try end(of: process, "main, told to quit,")
+        guard ending.status == 0 else { throw SimulationError("main failed when told to quit: \(ending)") }
+        try awaitDeparture()
+    }
+
+    /// Waits for a process a little longer than the platform lets a worker run.
+    func end(of process: ChildProcess, _ name: String) throws -> ChildEnding {
+        do {
+            return try ending(of: process, within: .seconds(40))
+        } catch {
+            // Where the system keeps what an aborted process was doing, it can be looked at.
+            process.signal(SIGABRT)
+            _ = try? ending(of: process, within: .seconds(10))
+            throw SimulationError("\(name) has not ended within 40 s (process \(process.processID))")
+        }
+    }
+
+    func arguments(_ command: String) -> [String] {
+        let push = world.push.map {
+            ["--push-service", $0.service.description, "--push-node", PushLine.node]
+        }
+        return [
+            command, "--store", storePath, "--jid", world.account.description, "--peer",
+            world.peer.description,
+            "--host", world.host, "--port", String(world.port), "--ca", world.authorityFile,
+        ] + (command == "main" ? push ?? [] : [])
+    }
+
+    func pause(milliseconds: ClosedRange<Int>) {
+        usleep(
+            UInt32(
+                Int.random(
+                    in: (milliseconds.lowerBound * 1000)...(milliseconds.upperBound * 1000), using: &random)))
+    }
+
+    // MARK: The end
+
+    /// Nothing new is sent any more; everything under way arrives.
+    func settle() throws {
+        try closeFlow()
+        guard let main else { return }
+        try main.write("settle\n")
+        do {
+            while let line = try main.output?.readLine(deadline: .now + settleLimit) {
+                if line == "settled" { break }
+            }
+        } catch {
+            // What still waits shows as pending or lost in the verdict.
+            complain("main did not settle: \(error)")
+        }
+        try quitMain()
+        if life.state == .foreground {
+            life.make(.init(from: .foreground, move: .quit, to: .gone))
+        }
+        // Whatever arrived while main closed.
+        try runWorker()
+    }
+
+    func judge() throws -> Verdict {
+        let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
+        try Judge(store: store, sightings: world.sightings()).judge(&verdict)
+        verdict.transitions = Verdict.transitions(life)
+        verdict.owners.staleStanzas = try world.staleStanzas()
+        verdict.limitsKept = plan.limits?.means
+        verdict.wakeMilliseconds = .init(p50: percentile(50), p99: percentile(99))
+        verdict.workerPeakMebibytes = (Double(peaks.max() ?? 0) / 1024 * 10).rounded() / 10
+        return verdict
+    }
+
+    private func percentile(_ percent: Int) -> Double {
+        let sorted = wakes.sorted()
+        guard !sorted.isEmpty else { return 0 }
+        return (sorted[min(sorted.count - 1, sorted.count * percent / 100)] * 10).rounded() / 10
+    }
+}
+
+/// Random numbers that a seed repeats (SplitMix64).
+package struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    package init(seed: UInt64) { state = seed }
+
+    package mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
+        return mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,73 @@
+package import Handlers
+import XMPPAccount
+import XMPPCore
+
+// Requests to others who do not answer for a long time: what fills a store and must cost nobody anything.
+extension SimulationApp {
+    /// Waits for the answer.
+    struct Stranger: Handler {
+        static let id = "strangers.answered"
+        var n: Int64
+        func run(_ call: borrowing Call<IQReply>) throws {}
+    }
+
+    /// There will be none. What remains is the ending.
+    struct StrangerGone: Handler {
+        static let id = "strangers.gone"
+        func run(_ call: borrowing Call<Invalidation>) throws {}
+    }
+
+    /// How long a stranger may take, in milliseconds of connected time: ten years.
+    private static let patience: Int64 = 10 * 365 * 86_400_000
+    /// How many rows share a transaction.
+    private static let chunk = 20_000
+
+    /// Adds requests as if they had been sent in the present session.
+    ///
+    /// The first is bound by the runtime, the others are copies of it in SQL: what is looked at is not how they came there.
+    package static func addStrangers(_ count: Int, to store: HandlerStore) throws {
+        guard count > 0 else { return }
+        let template = try store.step { step in
+            try step.bind(Stranger(n: 0).durable.orElse(StrangerGone().durable))
+        }
+        for first in stride(from: 0, to: count, by: chunk) {
+            try store.step { step in try copy(template, first..<min(count, first + chunk), in: step) }
+        }
+        try store.step { try $0.invalidate(template, reason: .cancelled) }
+    }
+
+    private static func copy(_ template: HandlerID, _ range: Range<Int>, in step: borrowing Step) throws {
+        let newest =
+            try step.first("SELECT max(id) FROM handler") { (row) throws(HandlerError) in row.integer(0) }
+            ?? 0
+        let numbers = "WITH RECURSIVE own(n) AS (SELECT ? UNION ALL SELECT n + 1 FROM own WHERE n + 1 < ?)"
+        try step.execute(
+            """
+            \(numbers) INSERT INTO handler(name, version, arguments, or_else, kind, bound_at)
+            SELECT name, version, CAST('{"n":' || n || '}' AS BLOB), or_else, kind, bound_at FROM own, handler
+            WHERE handler.id = ?
+            """, range.lowerBound, range.upperBound, template)
+        try step.execute(
+            """
+            INSERT INTO request(account, stanza_id, peer, session, handler, deadline)
+            SELECT account, 'stranger-' || handler.id, 'stranger@example.org/' || handler.id, number, handler.id,
+                live_time + ?
+            FROM handler, session WHERE handler.id > ?
+            """, patience, newest)
+    }
+
+    /// How many of them wait.
+    static func strangers(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT count(*) FROM request WHERE stanza_id LIKE 'stranger-%'") {
+            (row) throws(HandlerError) in Int(row.integer(0))
+        } ?? 0
+    }
+
+    /// How many of them have ended because their session was lost.
+    static func lostStrangers(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first(
+            "SELECT count(*) FROM ending WHERE name = ? AND outcome = ? AND reason = ?", Stranger.id,
+            Outcome.invalidated.rawValue, InvalidationReason.sessionLost.rawValue
+        ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
+    }
+}

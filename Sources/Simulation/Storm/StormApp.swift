@@ -1,0 +1,72 @@
+import HandlerMacrosSupport
+package import Handlers
+package import XMPPAccount
+package import XMPPCore
+package import XMPPModules
+
+/// The program that stands the storm: it writes down every message that comes, and what became of its own.
+///
+/// No unique keys: a message that came twice leaves two rows.
+package enum StormApp {
+    package static let schema = Schema(
+        module: "storm",
+        migrations: [
+            """
+            CREATE TABLE stormed(row INTEGER PRIMARY KEY, place TEXT NOT NULL, number INTEGER NOT NULL);
+            CREATE TABLE storm_sent(number INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL);
+            CREATE TABLE storm_ended(row INTEGER PRIMARY KEY, stanza_id TEXT NOT NULL, delivered INTEGER NOT NULL);
+            """,
+            // How many messages had come by then: a latency that does not depend on how busy the machine is.
+            """
+            ALTER TABLE storm_sent ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE storm_ended ADD COLUMN stormed INTEGER NOT NULL DEFAULT 0;
+            """,
+        ], handlers: [Received.self, Ended.self])
+
+    /// Writes a message down: where it was said and its number.
+    package struct Received: Handler {
+        package static let id = "storm.received"
+
+        package init() {}
+
+        package func run(_ call: borrowing Call<MessageReceived>) throws {
+            guard let id = call.message.id?.string, let dash = id.lastIndex(of: "-"),
+                let number = Int64(id[id.index(after: dash)...])
+            else { return }
+            try call.step.execute(
+                "INSERT INTO stormed(place, number) VALUES (?, ?)", String(id[..<dash]), number)
+        }
+    }
+
+    /// A delivery of the program's own is over.
+    package struct Ended: Handler {
+        package static let id = "storm.ended"
+
+        package func run(_ call: borrowing Call<DeliveryEnded>) throws {
+            let delivery = call.context.delivery
+            try call.step.execute(
+                """
+                INSERT INTO storm_ended(stanza_id, delivered, stormed)
+                VALUES (?, ?, (SELECT coalesce(max(row), 0) FROM stormed))
+                """, delivery.id, delivery.deliveredAt != nil)
+        }
+    }
+
+    /// Sends the next message of the program's own.
+    package static func send(_ account: Account, to peer: JID, in step: borrowing Step) throws {
+        let id = StanzaID.random()
+        try step.execute(
+            """
+            INSERT INTO storm_sent(stanza_id, stormed) VALUES (?, (SELECT coalesce(max(row), 0) FROM stormed))
+            """, id)
+        try account.chat.send(
+            Message(to: peer, id: id, body: "said during the storm"), then: Ended().durable, in: step)
+    }
+
+    /// How many deliveries are not over yet.
+    package static func underWay(in step: borrowing Step) throws -> Int64 {
+        try step.first(
+            "SELECT (SELECT count(*) FROM storm_sent) - (SELECT count(DISTINCT stanza_id) FROM storm_ended)"
+        ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
+    }
+}

@@ -1,0 +1,122 @@
+import FoundationEssentials
+import Handlers
+import XMPPAccount
+import XMPPModules
+
+/// What came of a storm, counted in the store.
+package struct StormVerdict: Codable {
+    package var seed: UInt64
+    package var kills = 0
+    package var seconds = 0.0
+    /// Whether the last client saw the end.
+    package var isFinished = false
+    /// The most physical memory that any of the clients took.
+    package var peakKibibytes = 0
+    package var isWithinMemory = false
+    /// Messages that came.
+    package var received = 0
+    package var lost = 0
+    package var repeated = 0
+    /// Messages that came behind a later one of the same place.
+    package var outOfOrder = 0
+    /// The user's own messages, and how long the server's word for them took, in milliseconds.
+    package var own = 0
+    /// Those that were not delivered, or of which that was told never or twice.
+    package var ownWrong = 0
+    package var ownP50 = 0
+    package var ownP99 = 0
+    /// How many messages came between the sending of one of the user's own and its end, for 99 of 100 of them.
+    package var ownBehind = 0
+
+    /// Kept, in order, within the limits.
+    package var isGood: Bool {
+        isFinished && isWithinMemory && lost == 0 && repeated == 0 && outOfOrder == 0 && ownWrong == 0
+            && ownP99 < 1000
+    }
+
+    package init(seed: UInt64) { self.seed = seed }
+
+    enum CodingKeys: String, CodingKey {
+        case seed, kills, seconds, received, lost, repeated, own
+        case isFinished = "finished"
+        case peakKibibytes = "peak_kib"
+        case isWithinMemory = "within_memory"
+        case outOfOrder = "out_of_order"
+        case ownWrong = "own_wrong"
+        case ownP50 = "own_p50_ms"
+        case ownP99 = "own_p99_ms"
+        case ownBehind = "own_behind"
+    }
+
+    /// Counts what the store holds.
+    ///
+    /// - Parameter expected: How many messages each place had.
+    package mutating func count(store path: String, expected: [String: Int]) throws {
+        let store = try HandlerStore(
+            path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
+        let found = try store.step { step in
+            try step.all("SELECT place, number FROM stormed ORDER BY row") {
+                (row) throws(HandlerError) in (place: row.text(0), number: Int(row.integer(1)))
+            }
+        }
+        received = found.count
+        var seen: [String: Set<Int>] = [:]
+        var newest: [String: Int] = [:]
+        for row in found {
+            if !seen[row.place, default: []].insert(row.number).inserted { repeated += 1 }
+            if row.number < newest[row.place, default: -1] { outOfOrder += 1 }
+            newest[row.place] = max(newest[row.place, default: -1], row.number)
+        }
+        lost = expected.reduce(0) { $0 + $1.value - seen[$1.key, default: []].count }
+        try countOwn(store)
+    }
+
+    /// Each message of the user's was delivered, once, and the program was told so, once.
+    private mutating func countOwn(_ store: HandlerStore) throws {
+        let waits = try store.step { step in
+            try step.all(
+                """
+                SELECT acknowledged_at - sent_at, delivered_at IS NOT NULL
+                    AND 1 = (SELECT count(*) FROM storm_ended
+                        WHERE storm_ended.stanza_id = storm_sent.stanza_id AND delivered),
+                    (SELECT min(stormed) FROM storm_ended WHERE storm_ended.stanza_id = storm_sent.stanza_id)
+                        - storm_sent.stormed
+                FROM storm_sent LEFT JOIN delivery USING(stanza_id)
+                """
+            ) { (row) throws(HandlerError) in
+                (
+                    wait: row.optionalInteger(0).map { Int($0) }, isRight: row.integer(1) != 0,
+                    behind: row.optionalInteger(2).map { Int($0) }
+                )
+            }
+        }
+        own = waits.count
+        ownWrong = waits.count { !$0.isRight }
+        let taken = waits.compactMap(\.wait).sorted()
+        ownP50 = Self.value(of: taken, at: 50)
+        ownP99 = Self.value(of: taken, at: 99)
+        ownBehind = Self.value(of: waits.compactMap(\.behind).sorted(), at: 99)
+    }
+
+    /// The value below which so many of 100 lie; 0 of none.
+    private static func value(of sorted: [Int], at percent: Int) -> Int {
+        sorted.isEmpty ? 0 : sorted[min(sorted.count - 1, sorted.count * percent / 100)]
+    }
+
+    package func json() throws -> String {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
+        return String(decoding: try encoder.encode(self), as: UTF8.self)
+    }
+
+    package var summary: String {
+        """
+        \(received) messages came in \(Int(seconds * 10) / 10) s, over \(kills) kills: \(lost) were lost, \(repeated) came \
+        twice, \(outOfOrder) out of order.
+        Meanwhile \(own) messages were sent; the server had half of them within \(ownP50) ms and 99 of 100 within \
+        \(ownP99) ms, and 99 of 100 were delivered before \(ownBehind) others had come; \(ownWrong) were not delivered and told so exactly once.
+        The client took at most \(peakKibibytes / 1024).\(peakKibibytes % 1024 * 10 / 1024) MiB of memory.
+        \(isGood ? "The storm is over." : "THE PROMISE WAS BROKEN.") Seed \(seed).
+        """
+    }
+}

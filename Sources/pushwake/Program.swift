@@ -1,0 +1,6 @@
+import PushwakeCommands
+
+@main
+struct Program {
+    static func main() async { await Pushwake.main() }
+}
