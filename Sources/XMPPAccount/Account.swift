@@ -64,6 +64,12 @@ public final class Account: Sendable {
     public init(_ configuration: AccountConfiguration, store: HandlerStore) throws {
         try configuration.validate()
         OpenSSL.start
+        if let hash = Crypto.missing {
+            throw AccountError(
+                .invalidConfiguration,
+                "this OpenSSL offers no \(hash.rawValue); activate its default provider in openssl.cnf, or unset OPENSSL_CONF"
+            )
+        }
         let modules = try ModuleList(configuration.modules)
         try modules.checkTables(in: store)
         for file in store.narrowedFiles { configuration.note(.warning, .session, PrivateFile.narrowed(file)) }

@@ -67,9 +67,7 @@ extension AccountLoop {
     func forgetDeliveries(in step: borrowing Step) throws {
         try account.sessions.forgetDeferred(in: step)
         try account.seen.forgetPostponed(in: step)
-        for module in account.modules.modules {
-            try module.deferralsEnded(isLost: true, of: account, in: step)
-        }
+        try account.endDeferrals(isLost: true, in: step)
         try account.inboundRequests.forgetAll(in: step)
     }
 

@@ -196,9 +196,7 @@ extension AccountLoop {
             stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
             // Before anything is written, so that the next question goes out together with what it asks about.
             if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
-            try write(aftermath.stanzas, to: stream)
-            requestAgain(stream)
-            if stream.isManaged, stream.management.isAcknowledgementDue(now: now) { try acknowledge(stream) }
+            try send(aftermath.stanzas, on: stream)
             for event in inbound.events { account.hub.send(event) }
             if let fault = aftermath.fault { end(stream, fault) }
         } catch {
@@ -214,18 +212,25 @@ extension AccountLoop {
         request(stream)
     }
 
-    private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) throws {
+    /// Stanzas, the question behind them and our count, all in one record of TLS: the server wakes once.
+    private func send(_ stanzas: [Outbox.Stanza], on stream: LiveStream) throws {
+        write(stanzas, to: stream)
+        requestAgain(stream)
+        let isTelling = stream.isManaged && stream.management.isAcknowledgementDue(now: now)
+        if isTelling { try tell(stream) }
+        guard isTelling || !stanzas.isEmpty else { return }
+        _ = try stream.connection.flush()
+        if !stanzas.isEmpty { try Failpoint.afterWrite.hit() }
+        if isTelling { try Failpoint.afterAcknowledge.hit() }
+    }
+
+    private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) {
         stream.hasMore = stanzas.count == Self.batchLimit || !stream.connection.canTakeMore
         guard let last = stanzas.last else { return }
         ownership?.willWrite(upTo: last.seq)
         for stanza in stanzas { stream.connection.write(stanza.xml) }
         stream.flushMark = last.seq
-        if stream.isManaged {
-            stream.management.didWrite(stanzas.count, now: now)
-            if stream.management.isRequestDue(now: now) { request(stream) }
-        }
-        _ = try stream.connection.flush()
-        try Failpoint.afterWrite.hit()
+        if stream.isManaged { stream.management.didWrite(stanzas.count, now: now) }
     }
 
     /// Without stream management nobody will acknowledge: that the socket took it is all that can be known.
@@ -245,11 +250,15 @@ extension AccountLoop {
     }
 
     private func acknowledge(_ stream: LiveStream) throws {
+        try tell(stream)
+        _ = try stream.connection.flush()
+        try Failpoint.afterAcknowledge.hit()
+    }
+
+    private func tell(_ stream: LiveStream) throws {
         try Failpoint.beforeAcknowledge.hit()
         ownership?.willTell(stream.management.handled, of: stream.session)
         stream.acknowledge()
-        _ = try stream.connection.flush()
-        try Failpoint.afterAcknowledge.hit()
     }
 
     func request(_ stream: LiveStream) {

@@ -140,7 +140,7 @@ extension Account {
             try step.endWithoutCall(handler, outcome)
         }
         if try !sessions.hasDeferred(session: stanza.session, in: step) {
-            for module in modules.modules { try module.deferralsEnded(isLost: false, of: self, in: step) }
+            try endDeferrals(isLost: false, in: step)
         }
         wakeAfterCommit(step)
         return true

@@ -188,7 +188,10 @@ struct InboundStep {
         }
         guard let number = try postponed(arrival, in: step) else { return }
         try account.seen.postpone(context, number: number, in: step)
-        for module in account.modules.modules { try module.messageDeferred(context, in: step) }
+        try account.showModules(in: step) { module in
+            try module.messageDeferred(context, in: step)
+            return false
+        }
     }
 
     /// The message itself, taken out of what it came in; nil when there is nothing to deliver.

@@ -135,7 +135,7 @@ public protocol AccountModule: Sendable {
     ///   - step: The step that counts the message.
     /// - Returns: True under the account's own nickname, or when the room has not sent that id back yet; nil when this module
     ///   does not know the room.
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    /// - Throws: Any error; what it did is undone, ``AccountEvent/moduleFailed(_:_:)`` tells it and the next module is asked.
     func isOwn(
         _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
     ) throws -> Bool?
@@ -145,7 +145,7 @@ public protocol AccountModule: Sendable {
     /// - Parameters:
     ///   - message: The message, see ``MessageReceived/deferHandled(in:)``.
     ///   - step: The step of the handler that deferred it.
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws
 
     /// Every deferred message was handled, or their session is lost.
@@ -154,7 +154,7 @@ public protocol AccountModule: Sendable {
     ///   - isLost: Whether the session is lost, so that the deferred messages must arrive again.
     ///   - account: The account.
     ///   - step: The step that handled the last one, or that gives up the session.
-    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws
 
     /// Which marks of handled messages this module needs, so that duplicates of those messages are recognized.

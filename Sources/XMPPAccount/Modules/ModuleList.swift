@@ -260,10 +260,21 @@ extension Account {
 
     /// Whether this account wrote a message of a room; nil when no module knows the room.
     func isOwn(_ message: Message, originID: ForeignText?, in step: borrowing Step) throws -> Bool? {
-        for module in modules.modules {
-            if let isOwn = try module.isOwn(message, originID: originID, for: self, in: step) { return isOwn }
+        var isOwn: Bool?
+        try showModules(in: step) { module in
+            isOwn = nil
+            isOwn = try module.isOwn(message, originID: originID, for: self, in: step)
+            return isOwn != nil
         }
-        return nil
+        return isOwn
+    }
+
+    /// Lets the modules know that no deferred stanza is left to be marked.
+    func endDeferrals(isLost: Bool, in step: borrowing Step) throws {
+        try showModules(in: step) { module in
+            try module.deferralsEnded(isLost: isLost, of: self, in: step)
+            return false
+        }
     }
 
     /// What all modules together need of the marks of handled messages.

@@ -161,8 +161,8 @@ struct ArchiveTable {
             """, Self.overlap, account, archive.description)
     }
 
-    /// How far before the last message an archive is asked to begin where only its time is known, in milliseconds: its clock
-    /// and ours may differ by so much. What comes a second time is recognized.
+    /// How far before the last message an archive, or a room's history, is asked to begin where only its time is known, in
+    /// milliseconds: its clock and ours may differ by so much. What comes a second time is recognized.
     static let overlap: Int64 = 60_000
 
     // MARK: Messages that are handled later

@@ -240,14 +240,10 @@ extension RoomHistory {
 }
 
 extension Room {
-    /// How far before the last message that was seen a room is asked to begin, in milliseconds: its clock and ours may
-    /// differ by so much. What it sends a second time is recognized.
-    static let overlap: Int64 = 60_000
-
     /// What is asked of the room's history; nil for what it sends by itself (XEP-0045 section 7.2.14).
     var wantedHistory: Element? {
         if let since = cursor?.time ?? (wasJoined ? joinedAt : nil) {
-            return Self.history("since", DateTime.text(since - Self.overlap))
+            return Self.history("since", DateTime.text(since - ArchiveTable.overlap))
         }
         return switch history {
         case .usual: nil

@@ -114,7 +114,7 @@ extension Rooms {
         } else if let cursor = room.cursor {
             // Messages that carry its ids are in an archive.
             guard cursor.archiveID != nil else { return }
-            try account.archive.catchUp(room.jid, since: cursor.time - Room.overlap, in: step)
+            try account.archive.catchUp(room.jid, since: cursor.time - ArchiveTable.overlap, in: step)
         } else if case .since(let time) = room.history {
             try account.archive.catchUp(room.jid, since: time, in: step)
         }

@@ -19,6 +19,13 @@ package enum Crypto {
         }
 
         fileprivate var function: OpaquePointer {
+            guard let function = fetched else {
+                preconditionFailure("OpenSSL offers no \(rawValue); Crypto.missing was not asked.")
+            }
+            return function
+        }
+
+        fileprivate var fetched: OpaquePointer? {
             switch self {
             case .sha1: Functions.sha1
             case .sha256: Functions.sha256
@@ -26,6 +33,9 @@ package enum Crypto {
             }
         }
     }
+
+    /// A hash function that this OpenSSL is built or configured without; nothing else here works then.
+    package static let missing: Hash? = Hash.allCases.first { $0.fetched == nil }
 
     /// The hash functions, fetched once: what `EVP_sha256()` gives is looked up again for each digest, which costs as much as
     /// the digest of an address.
@@ -36,12 +46,9 @@ package enum Crypto {
         nonisolated(unsafe) static let sha256 = fetched("SHA2-256")
         nonisolated(unsafe) static let sha512 = fetched("SHA2-512")
 
-        private static func fetched(_ name: String) -> OpaquePointer {
+        private static func fetched(_ name: String) -> OpaquePointer? {
             OpenSSL.start
-            guard let function = EVP_MD_fetch(nil, name, nil) else {
-                preconditionFailure("OpenSSL offers no \(name).")
-            }
-            return function
+            return EVP_MD_fetch(nil, name, nil)
         }
     }
 
