@@ -221,6 +221,11 @@ let package = Package(
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),
                 .embedInCode("Servers/rooms_peer.py"), .embedInCode("Servers/values_peer.py"),
             ]),
+        // A module as another package would write it: without access to declarations of this package that are not public.
+        .testTarget(
+            name: "OutsideModuleTests",
+            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit"],
+            packageAccess: false),
         // A program that the kill tests of PubSub kill.
         .executableTarget(
             name: "pubsub-program",
