@@ -193,6 +193,14 @@ let package = Package(
                 "Handlers", "TestServers", "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
             ],
             path: "Tests/TestSupport"),
+        // An account on a scripted server and an application for it, for the tests of the account and of its modules.
+        .target(
+            name: "AccountTestSupport",
+            dependencies: [
+                "Handlers", "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPCore",
+                "XMPPTestKit",
+            ],
+            path: "Tests/AccountTestSupport"),
         // Processes for the tests below to kill.
         .executableTarget(
             name: "HandlersTestProgram", dependencies: ["Handlers"], path: "Tests/HandlersTestProgram"),
@@ -221,14 +229,24 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
-                "ParserVerifier", "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPTestKit",
-                "XMPPTransport",
-                "XMPPModules",
+                "AccountTestSupport", "ParserVerifier", "TestServers", "TestSupport", "TestThreads",
+                "XMPPAccount", "XMPPTestKit", "XMPPTransport",
+            ]),
+        .testTarget(
+            name: "XMPPModulesTests",
+            dependencies: [
+                "AccountTestSupport", "CSQLite", "TestServers", "TestSupport", "TestThreads", "XMPPAccount",
+                "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
-                .embedInCode("Modules/messenger_peer.py"), .embedInCode("Modules/Rooms/rooms_peer.py"),
-                .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/values_peer.py"),
+                .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),
+                .embedInCode("Servers/rooms_peer.py"), .embedInCode("Servers/values_peer.py"),
             ]),
+        // A module as another package would write it: without access to declarations of this package that are not public.
+        .testTarget(
+            name: "OutsideModuleTests",
+            dependencies: ["Handlers", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit"],
+            packageAccess: false),
         // A program that the kill tests of PubSub kill.
         .executableTarget(
             name: "pubsub-program",

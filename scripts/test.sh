@@ -11,7 +11,7 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 events=${1:?"usage: scripts/test.sh EVENTS"}
 killing='^(PushwakeTests|OmemoTests|UploadTests)\.'
-filling='^XMPPAccountTests\.(BoundsTests|OldStoreTests)/'
+filling='^XMPPModulesTests\.(BoundsTests|OldStoreTests)/'
 counting='^PushwakeTests\.SystemCallKillTests/'
 rm -f "$events"
 status=0

@@ -1,5 +1,5 @@
-package import Handlers
-package import XMPPCore
+public import Handlers
+public import XMPPCore
 
 extension Account {
     /// Counts the sessions that were bound so far: what was learned under another number may have changed unnoticed.
@@ -28,8 +28,22 @@ extension Account {
         modules.first(of: type)
     }
 
-    /// What the modules understand at this moment.
-    package func features(in step: borrowing Step) throws -> Set<String> {
+    /// Features of all modules at this moment.
+    ///
+    /// For a module that shows them to others, in the answer to a request or in presence
+    /// (``AccountModule/extend(_:of:in:)``).
+    ///
+    /// ```swift
+    /// let features = try account.features(in: step).sorted().joined(separator: " ")
+    /// presence.append(Element("features", namespace: "urn:example:features", text: features))
+    /// ```
+    ///
+    /// - Parameter step: The step to read in.
+    /// - Returns: Namespaces, those of ``AccountModule/features(of:in:)`` of every module.
+    /// - Throws: The first error of a module; ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: XEP-0030 section 3.1.
+    public func features(in step: borrowing Step) throws -> Set<String> {
         try modules.features(of: self, in: step)
     }
 
@@ -39,9 +53,23 @@ extension Account {
         return try sessions.load(in: step).fullJID?.bare ?? configuration.jid
     }
 
-    /// Whether only the own server can have sent this: it names no sender, or the account itself (RFC 6120 section
-    /// 8.1.2.1).
-    package func isFromOwnAccount(_ sender: JID?, in step: borrowing Step) throws -> Bool {
+    /// Whether only the own server can have sent a stanza.
+    ///
+    /// For a module that lets its server change something by a request, as with roster pushes: everybody else can send
+    /// the same request.
+    ///
+    /// ```swift
+    /// guard try account.isFromOwnAccount(request.from, in: step) else { return .error(StanzaError(.forbidden)) }
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - sender: The stanza's `from`.
+    ///   - step: The step to read in.
+    /// - Returns: True for no sender and for the account's bare address; false for a full address, the account's own included.
+    /// - Throws: ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: RFC 6120 section 8.1.2.1, RFC 6121 section 2.1.6.
+    public func isFromOwnAccount(_ sender: JID?, in step: borrowing Step) throws -> Bool {
         guard let sender else { return true }
         return sender == (try ownAddress(in: step))
     }

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import TestSupport
@@ -282,17 +283,6 @@ import XMPPTestKit
                 let error = await errorOf { _ = try Account(configuration, store: store) } as? AccountError
                 #expect(error?.code == .invalidConfiguration)
             }
-        }
-    }
-}
-
-extension AccountRig {
-    /// Turns the hand-turned clock on, a second at a time, until something has happened.
-    func turnUntil(_ what: String = "what was awaited", _ condition: () throws -> Bool) async throws {
-        try await eventually(what) {
-            if try condition() { return true }
-            clock?.advance(by: .seconds(1))
-            return false
         }
     }
 }

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Glibc
 import Handlers
@@ -6,7 +7,6 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import TestServers
 
 /// Databases that were put back from a backup, or copied, while the server remembers how the session went on.
@@ -164,7 +164,7 @@ import TestServers
             let path = rig.folder.path + "/other.db"
             try await copy(rig.databasePath, to: path)
             let store = try HandlerStore(
-                path: path, registry: TestApp.registry, schemas: Account.schemas + [TestApp.schema],
+                path: path, registry: TestApp.registry, schemas: Account.coreSchemas + [TestApp.schema],
                 synchronous: .normal)
             let other = try await rig.connected(store: store)
             try await account.tell("m1")
@@ -192,7 +192,7 @@ import TestServers
             let link = rig.folder.path + "/link.db"
             #expect(symlink(rig.databasePath, link) == 0)
             let store = try HandlerStore(
-                path: link, registry: TestApp.registry, schemas: Account.schemas + [TestApp.schema],
+                path: link, registry: TestApp.registry, schemas: Account.coreSchemas + [TestApp.schema],
                 synchronous: .normal)
             let other = try rig.account(store: store) { $0.role = .worker }
             let error = await errorOf { try await other.connect() } as? AccountError

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Glibc
 import Handlers

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Dispatch
 import Foundation
 import Handlers
@@ -8,7 +9,6 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
-@testable import XMPPModules
 
 /// What others, or a program's own handlers, could do to bring an account to a stop.
 @Suite(.ownThread, .timeLimit(.minutes(2)))
@@ -42,7 +42,7 @@ struct AccountHostileTests {
         registry.register(Sibling.self)
         registry.register(Again.self)
         return try HandlerStore(
-            path: rig.databasePath, registry: registry, schemas: Account.schemas + [TestApp.schema],
+            path: rig.databasePath, registry: registry, schemas: Account.coreSchemas + [TestApp.schema],
             synchronous: .normal)
     }
 

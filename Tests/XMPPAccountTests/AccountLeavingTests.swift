@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Glibc
 import Handlers
 import TestSupport
@@ -5,7 +6,6 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
 
 /// Giving the stream up in the middle of much work.
@@ -36,7 +36,7 @@ import XMPPTestKit
             func makeAccount() async throws -> Account {
                 let store = try HandlerStore(
                     path: rig.databasePath, registry: TestApp.registry,
-                    schemas: Account.schemas + [TestApp.schema, Self.schema], synchronous: .normal)
+                    schemas: Account.coreSchemas + [TestApp.schema, Self.schema], synchronous: .normal)
                 let account = try rig.account(store: store)
                 try await account.listen(as: "slow", Slow().durable)
                 return account

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Glibc
 import Handlers
 import TestSupport

@@ -1,10 +1,10 @@
+import AccountTestSupport
 import Handlers
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
 
 /// What an account's runner does with handlers that cannot end where they are called.
@@ -41,7 +41,7 @@ struct AccountRunnerTests {
         try HandlerStore(
             path: rig.databasePath,
             registry: HandlerRegistry([Flaky.self, Slow.self, TestApp.Answered.self, TestApp.Abandoned.self]),
-            schemas: Account.schemas + [TestApp.schema], synchronous: .normal)
+            schemas: Account.coreSchemas + [TestApp.schema], synchronous: .normal)
     }
 
     @Test("H13 a listener that throws is called again with the same message, once")

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Handlers
 import TestSupport
 import TestThreads

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import TestSupport
@@ -5,7 +6,6 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
 
 /// A program that starts before its server, its network or its account can be reached.
@@ -40,7 +40,7 @@ import XMPPTestKit
         try HandlerStore(
             path: rig.databasePath,
             registry: HandlerRegistry([Chime.self, Broken.self, Replacement.self, TestApp.Received.self]),
-            schemas: Account.schemas + [TestApp.schema], synchronous: .normal)
+            schemas: Account.coreSchemas + [TestApp.schema], synchronous: .normal)
     }
 
     private func schedule(_ name: String, _ account: Account) throws {

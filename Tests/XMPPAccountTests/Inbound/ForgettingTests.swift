@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Handlers
 import TestSupport
 import TestThreads
@@ -6,7 +7,6 @@ import XMPPCore
 import XMPPTestKit
 
 @testable import XMPPAccount
-@testable import XMPPModules
 
 /// Marks of handled messages go when no copy can come any more, and not before.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct ForgettingTests {
@@ -91,35 +91,44 @@ import XMPPTestKit
         }
     }
 
-    @Test("S9 a worker forgets nothing, nor does a main program whose archive is still being fetched")
+    // MARK: What modules need
+
+    /// Needs marks as a test says; it is given the time.
+    private struct Needing: AccountModule {
+        static let name = "needing"
+        let needed: @Sendable (Int64) throws -> NeededMarks
+
+        func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+            try needed(step.now)
+        }
+    }
+
+    @Test("S9 a worker forgets nothing, nor does a main program while a module needs every mark")
     func notNow() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
             try store.mark("old", age: 31)
-            let worker = try await rig.connected(store: store) {
-                $0.role = .worker
-                $0.modules = [ArchiveModule()]
-            }
+            let worker = try await rig.connected(store: store) { $0.role = .worker }
             try await worker.caughtUp()
             #expect(try await worker.drain(for: .seconds(5)))
             await worker.close()
             #expect(try store.marks() == ["old"])
-            try store.step { step in
-                try step.execute("INSERT INTO archive(account, jid, state) VALUES (1, 'room@localhost', 1)")
+            let asked = Kept(0)
+            let module = Needing { _ in
+                asked.withLock { $0 += 1 }
+                return NeededMarks(areAllNeeded: true)
             }
-            // Takes the question and says nothing.
-            rig.server.addService(at: try JID("room@localhost")) { _, _ in }
-            let main = try await rig.connected(store: store) { $0.modules = [ArchiveModule()] }
+            let main = try await rig.connected(store: store) { $0.modules = [module] }
             try await main.caughtUp()
-            // Its turn has come and gone by then.
+            try await eventually { asked.withLock { $0 } > 0 }
             for _ in 0..<3 { try await main.perform { _ in } }
             #expect(try store.marks() == ["old"])
             #expect(try !store.hasForgotten())
         }
     }
 
-    @Test("X14 the last messages of a quiet room stay known, however old they are")
-    func quietRoom() async throws {
+    @Test("S9 the marks of a sender that a module needs stay, however old they are")
+    func neededSender() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
             let room = "room@localhost"
@@ -127,39 +136,30 @@ import XMPPTestKit
             try store.mark("last", age: 60, peer: room + "/juliet")
             try store.mark("stanza-id last", age: 60, peer: room)
             try store.mark("elsewhere", age: 60, peer: "other@localhost/juliet")
-            try store.step { step in
-                try step.execute(
-                    """
-                    INSERT INTO room(account, jid, nick, state, history, ticket, last_time)
-                    VALUES (1, ?, 'romeo', 'left', x'', '', ?)
-                    """, room, step.now - 60 * Self.day)
-            }
-            let account = try await rig.connected(store: store) { $0.modules = [RoomsModule()] }
+            let module = Needing { now in NeededMarks(senders: [try JID(room): now - 61 * Self.day]) }
+            let account = try await rig.connected(store: store) { $0.modules = [module] }
             try await account.caughtUp()
             try await store.untilForgotten()
             #expect(try store.marks() == ["last", "stanza-id last"])
         }
     }
 
-    @Test("X13 the last messages of an archive in use stay known, and those of one that is not in use do not")
-    func quietArchive() async throws {
+    @Test("S9 the marks of every sender stay since a time that a module needs, and all when a module fails")
+    func neededTime() async throws {
         try await withRig { rig in
             let store = try await rig.storeOfAlice()
-            let account = try rig.account(store: store) { $0.modules = [ArchiveModule()] }
+            let fails = Kept(true)
+            let module = Needing { now in
+                if fails.withLock({ $0 }) { throw TestApp.Refusal() }
+                return NeededMarks(since: now - 61 * Self.day)
+            }
+            let account = try rig.account(store: store) { $0.modules = [module] }
             try store.mark("before", age: 100)
             try store.mark("last", age: 60)
-            try store.step { step in
-                try step.execute(
-                    """
-                    INSERT INTO archive(account, jid, state, last_id, last_at)
-                    VALUES (1, 'alice@localhost', 0, 'last', ?)
-                    """, step.now - 60 * Self.day)
-            }
+            #expect(try store.step { step in try account.neededMarks(in: step) }.areAllNeeded)
+            fails.withLock { $0 = false }
             try store.forget(account)
             #expect(try store.marks() == ["last"])
-            try store.step { step in try step.execute("UPDATE archive SET failure = 'forbidden'") }
-            try store.forget(account)
-            #expect(try store.marks() == [])
         }
     }
 }

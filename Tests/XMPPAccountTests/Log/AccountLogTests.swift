@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import Synchronization
@@ -138,6 +139,77 @@ import XMPPTestKit
             rig.bot.send(rig.messageToAlice("m", "one\nerror session\r\u{2028}two\u{85}three"))
             try await eventually("the message") { kept.holds("one\\n") || kept.holds("one\\u") }
             #expect(kept.entries.allSatisfy { !$0.message.contains(where: \.isNewline) })
+        }
+    }
+
+    // MARK: Modules
+
+    @Test("X26 trace is a flag of each module beside the level, and changes while the account runs")
+    func trace() async throws {
+        let kept = KeptLog(level: .error, showsXML: false)
+        try await withRig(reconnects: false) { rig in
+            let account = try await rig.connected { $0.log = kept.log }
+            #expect(kept.entries.isEmpty)
+            kept.log.setTrace(true, for: .session)
+            try await account.suspend()
+            try await account.connect()
+            try await eventually { !kept.entries.isEmpty }
+            #expect(kept.entries.allSatisfy { $0.isTrace && $0.module == .session })
+            #expect(kept.lines.contains("trace session alice@localhost: the server answered <resumed/>"))
+            kept.log.setTrace(false, for: .session)
+            let mark = kept.entries.count
+            try await account.suspend()
+            try await account.connect()
+            try await account.caughtUp()
+            #expect(kept.entries.count == mark)
+        }
+    }
+
+    @Test("X26 a module of the program's own has a name, a level and a trace of its own")
+    func ownModule() async throws {
+        let kept = KeptLog(level: .warning, showsXML: false)
+        let weather = AccountLog.Module(description: "weather")
+        try await withRig { rig in
+            let account = try await rig.connected { $0.log = kept.log }
+            kept.log.setLevel(.verbose, for: weather)
+            kept.log.setTrace(true, for: weather)
+            try await account.perform { step in
+                account.note(.verbose, weather, "it rains", after: step)
+                account.trace(weather, "4 mm\u{1B}[2J", after: step)
+            }
+            try await eventually { kept.entries.count == 2 }
+            #expect(kept.lines.first == "verbose weather alice@localhost: it rains")
+            #expect(kept.lines.last?.hasPrefix("trace weather alice@localhost: 4 mm") == true)
+            #expect(kept.lines.last?.contains("\u{1B}") == false)
+        }
+    }
+
+    @Test("X26 the store and its handlers tell the account's log, by its levels, and of no account")
+    func store() async throws {
+        let kept = KeptLog(level: .info, showsXML: false)
+        try await withRig { rig in
+            kept.log.setLevel(.warning, for: .store)
+            func open() throws -> HandlerStore {
+                try HandlerStore(
+                    path: rig.databasePath, registry: TestApp.registry,
+                    schemas: Account.coreSchemas + [TestApp.schema], synchronous: .normal,
+                    log: kept.log.handlers)
+            }
+            let store = try open()
+            #expect(kept.entries.isEmpty)
+            let account = try await rig.connected(store: store) { $0.log = kept.log }
+            try await account.listen()
+            rig.bot.send(rig.messageToAlice("m1", "throw"))
+            try await eventually {
+                kept.entries.contains {
+                    $0.module == .handlers && $0.message.contains("'test.received'")
+                }
+            }
+            let entry = try #require(kept.entries.first { $0.message.contains("in quarantine") })
+            #expect(entry.account == nil && entry.level == .error && entry.module == .handlers)
+            kept.log.setLevel(nil, for: .store)
+            _ = try open()
+            #expect(kept.lines.last == "info store: opened \(rig.databasePath) as main")
         }
     }
 }

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import TestSupport
@@ -41,6 +42,8 @@ import XMPPTestKit
             let account = try await rig.connected { $0.modules = [Asked<Failing>(), Asked<Sound>()] }
             let events = EventReader(account)
             try await account.listen(as: "test", TestApp.Deferring().durable)
+            // The server bounces a message of a room to an account whose presence it has not got.
+            try await account.caughtUp()
             rig.bot.send(
                 Message(to: AccountRig.alice, type: .groupchat, id: "room", body: "hello").element)
             try await account.caughtUp()

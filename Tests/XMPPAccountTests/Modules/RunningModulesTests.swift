@@ -1,10 +1,10 @@
+import AccountTestSupport
 import Handlers
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
 
 /// Modules that come and go while the account runs.
@@ -48,6 +48,16 @@ import XMPPTestKit
         static let schema: Schema? = Schema(module: "tabled", migrations: ["CREATE TABLE tabled(x TEXT)"])
     }
 
+    /// Says in presence what all modules understand.
+    private struct Announcing: AccountModule {
+        static let name = "announcing"
+        func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
+            let features = try account.features(in: step).sorted().joined(separator: " ")
+            presence.append(
+                Element("c", namespace: Namespaces.caps, attributes: ["ver": ForeignText(features)]))
+        }
+    }
+
     private func notes(_ account: Account) throws -> [String] {
         try account.store.notes("module").map { String($0.dropFirst("guest: ".count)) }
     }
@@ -62,7 +72,7 @@ import XMPPTestKit
     @Test("X24 a module that is added begins at once in the session that is there, and takes what comes")
     func added() async throws {
         try await withRig { rig in
-            let account = try await rig.connected { $0.modules = [DiscoModule()] }
+            let account = try await rig.connected { $0.modules = [Announcing()] }
             let events = EventReader(account)
             try await account.listen()
             rig.bot.send(rig.messageToAlice("m1", "one"))
@@ -84,7 +94,7 @@ import XMPPTestKit
     @Test("X24 a module that is added without a stream begins when the session is resumed")
     func addedOffline() async throws {
         try await withRig(reconnects: false) { rig in
-            let account = try await rig.connected { $0.modules = [DiscoModule()] }
+            let account = try await rig.connected { $0.modules = [Announcing()] }
             let events = EventReader(account)
             try await account.caughtUp()
             try await account.suspend()
@@ -105,17 +115,17 @@ import XMPPTestKit
     @Test("X24 a module that a new version of the program has begins in the session that it resumes")
     func newVersion() async throws {
         try await withRig(reconnects: false) { rig in
-            let first = try await rig.connected { $0.modules = [DiscoModule()] }
+            let first = try await rig.connected { $0.modules = [Announcing()] }
             try await first.caughtUp()
             await first.close()
-            let second = try rig.account { $0.modules = [DiscoModule(), Guest()] }
+            let second = try rig.account { $0.modules = [Announcing(), Guest()] }
             let events = EventReader(second)
             try await second.connect()
             await events.until("resumed")
             try await second.caughtUp()
             #expect(try notes(second) == ["reset stream", "begin session"])
             await second.close()
-            let third = try await rig.connected { $0.modules = [DiscoModule(), Guest()] }
+            let third = try await rig.connected { $0.modules = [Announcing(), Guest()] }
             try await third.caughtUp()
             #expect(try notes(third).suffix(2) == ["reset stream", "begin stream"])
         }
@@ -126,7 +136,7 @@ import XMPPTestKit
         try await withRig { rig in
             let guest = Guest()
             let store = try rig.store()
-            let account = try await rig.connected(store: store) { $0.modules = [DiscoModule(), guest] }
+            let account = try await rig.connected(store: store) { $0.modules = [Announcing(), guest] }
             try await account.listen()
             try await account.caughtUp()
             try await account.remove(Guest.self)
@@ -140,7 +150,7 @@ import XMPPTestKit
             #expect(missing?.code == .missingModule)
             await account.close()
             #expect(guest.stopped.withLock { $0 } == 1)
-            _ = try rig.account(store: store) { $0.modules = [DiscoModule()] }
+            _ = try rig.account(store: store) { $0.modules = [Announcing()] }
         }
     }
 
@@ -168,8 +178,6 @@ import XMPPTestKit
             let tabled = await errorOf { try await account.add(Tabled()) } as? AccountError
             #expect(tabled?.code == .invalidConfiguration)
             #expect(tabled?.message.contains("'tabled'") == true)
-            let lacking = await errorOf { try await account.add(ArchiveModule()) } as? AccountError
-            #expect(lacking == nil || lacking?.code == .invalidConfiguration)
             try await account.remove(Friend.self)
             try await account.remove(Guest.self)
             let without = await errorOf { try await account.add(Friend()) } as? AccountError
@@ -178,22 +186,6 @@ import XMPPTestKit
             let configured =
                 await errorOf { _ = try rig.account { $0.modules = [Tabled()] } } as? AccountError
             #expect(configured?.message.contains("without the tables of the module 'tabled'") == true)
-        }
-    }
-
-    @Test("X24 copies that are not wanted any more are switched off at the server")
-    func carbons() async throws {
-        try await withRig { rig in
-            let account = try await rig.connected { $0.modules = [] }
-            try await account.add(CarbonsModule())
-            try await account.caughtUp()
-            try await account.remove(CarbonsModule.self)
-            try await account.caughtUp()
-            let sent = rig.server.log.entries.filter { $0.event == .received && $0.name == "iq" }
-                .compactMap(\.xml).filter { $0.contains(Namespaces.carbons) }
-            #expect(sent.count == 2)
-            #expect(sent.first?.contains("<enable") == true && sent.last?.contains("<disable") == true)
-            try await eventually { try account.store.waitingHandlers == 0 }
         }
     }
 }

@@ -1,10 +1,10 @@
+import AccountTestSupport
 import Handlers
 import TestSupport
 import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
 import XMPPTestKit
 
 /// Adds its name to what passes, and does what an element asks for with its attribute.
@@ -277,7 +277,7 @@ private struct Behind: AccountModule {
     @Test("X24 a filter may stop the presence that begins a session, and what follows it")
     func hidden() async throws {
         try await withRig { rig in
-            let account = try await rig.connected { $0.modules = [Hidden(), DiscoModule()] }
+            let account = try await rig.connected { $0.modules = [Hidden()] }
             let events = EventReader(account)
             try await account.caughtUp()
             try await account.suspend()

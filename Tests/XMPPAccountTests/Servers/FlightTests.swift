@@ -1,3 +1,4 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import TestSupport

@@ -1,3 +1,4 @@
+import AccountTestSupport
 import TestSupport
 import Testing
 import XMPPAccount

@@ -1,10 +1,10 @@
+import AccountTestSupport
 import Foundation
 import Handlers
 import TestSupport
 import TestThreads
 import Testing
 @testable import XMPPAccount
-@testable import XMPPModules
 @testable import XMPPTransport
 import XMPPCore
 import TestServers
@@ -89,7 +89,7 @@ extension RealServerTests {
             let folder = try TemporaryFolder()
             let store = try HandlerStore(
                 path: folder.path + "/app.db", registry: TestApp.registry,
-                schemas: Account.schemas + [TestApp.schema])
+                schemas: Account.coreSchemas + [TestApp.schema])
             var configuration = AccountConfiguration(
                 anonymousAt: try JID(host),
                 server: .init(host: server.host, port: server.directTLSPort, security: .directTLS))

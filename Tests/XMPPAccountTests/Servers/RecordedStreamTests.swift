@@ -1,3 +1,4 @@
+import AccountTestSupport
 import ParserVerifier
 import TestSupport
 import Testing

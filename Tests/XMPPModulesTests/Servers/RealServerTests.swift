@@ -1,0 +1,25 @@
+import AccountTestSupport
+import TestServers
+import TestSupport
+import TestThreads
+import Testing
+import XMPPAccount
+import XMPPModules
+
+/// Everything about modules that is tested against Prosody and ejabberd; the suites are extensions.
+@Suite(.ownThread, .realServers, .serialized, .timeLimit(.minutes(5)))
+enum RealServerTests {}
+
+extension RealHome {
+    /// A home whose store has the tables of this library's modules.
+    ///
+    /// - Parameter other: Another home of the same account: another client of it.
+    convenience init(modulesOn kind: ServerKind, as other: RealHome? = nil) throws {
+        try self.init(kind, schemas: Account.schemas, handlers: ModulesApp.handlers, as: other)
+    }
+}
+
+/// Runs a test with a home whose store has the tables of this library's modules.
+func withModulesHome(_ kind: ServerKind, _ body: (RealHome) async throws -> Void) async throws {
+    try await closing(RealHome(modulesOn: kind), after: body)
+}
