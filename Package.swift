@@ -235,8 +235,8 @@ let package = Package(
         .testTarget(
             name: "XMPPModulesTests",
             dependencies: [
-                "AccountTestSupport", "CSQLite", "TestServers", "TestSupport", "TestThreads", "XMPPAccount",
-                "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "AccountTestSupport", "CSQLite", "IQTracker", "TestServers", "TestSupport", "TestThreads",
+                "XMPPAccount", "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),
