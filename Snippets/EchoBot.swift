@@ -25,10 +25,13 @@ do {
         configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
     }
     let store = try HandlerStore(path: "echo.db", registry: .discovered(), schemas: Account.schemas)
-    let account = try Account(configuration, store: store)
-    let events = account.events
-    try await account.listen(as: "echo", Echo.received())
-    try await account.connect(retrying: true)
-    for await event in events { if case .stopped(let error) = event { throw error } }
-} catch { print("EchoBot: \(error)") }
-exit(1)  // A bot ends only when something failed.
+    try await withAccount(configuration, store: store) { account in
+        let events = account.events
+        try await account.listen(as: "echo", Echo.received())
+        try await account.connect(retrying: true)
+        for await event in events { if case .stopped(let error) = event { throw error } }
+    }
+} catch {
+    print("EchoBot: \(error)")
+    exit(1)
+}

@@ -35,11 +35,14 @@ do {
     }
     let store = try HandlerStore(
         path: "secret-echo.db", registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
-    let account = try Account(configuration, store: store)
-    let events = account.events
-    try await account.omemo.listen(as: "echo", SecretEcho.heard())
-    try await account.connect(retrying: true)
-    try await account.omemo.start()
-    for await event in events { if case .stopped(let error) = event { throw error } }
-} catch { print("EncryptedEcho: \(error)") }
-exit(1)  // A bot ends only when something failed.
+    try await withAccount(configuration, store: store) { account in
+        let events = account.events
+        try await account.omemo.listen(as: "echo", SecretEcho.heard())
+        try await account.connect(retrying: true)
+        try await account.omemo.start()
+        for await event in events { if case .stopped(let error) = event { throw error } }
+    }
+} catch {
+    print("EncryptedEcho: \(error)")
+    exit(1)
+}

@@ -67,10 +67,13 @@ do {
         ])
     let store = try HandlerStore(
         path: "notebook.db", registry: .discovered(), schemas: Account.schemas + [notes])
-    let account = try Account(configuration, store: store)
-    let events = account.events
-    try await account.listen(as: "notebook", Notebook.received())
-    try await account.connect(retrying: true)
-    for await event in events { if case .stopped(let error) = event { throw error } }
-} catch { print("Notebook: \(error)") }
-exit(1)  // It ends only when something failed.
+    try await withAccount(configuration, store: store) { account in
+        let events = account.events
+        try await account.listen(as: "notebook", Notebook.received())
+        try await account.connect(retrying: true)
+        for await event in events { if case .stopped(let error) = event { throw error } }
+    }
+} catch {
+    print("Notebook: \(error)")
+    exit(1)
+}

@@ -4,7 +4,7 @@ import Glibc
 package final class WakeSignal: Sendable {
     /// Readable while the signal is raised.
     package let fileDescriptor: Int32
-    private let writeEnd: Int32
+    let writeEnd: Int32
 
     package init() throws(HandlerError) {
         var ends: [Int32] = [-1, -1]

@@ -133,5 +133,28 @@ extension RealServerTests {
                 #expect(try other.bodies("message").filter { $0 == "note to self" }.count <= 1)
             }
         }
+
+        @Test(
+            "X29 SIGTERM and SIGINT end the bot of the samples with 0: its account is free, its session waits to be resumed",
+            arguments: [SIGTERM, SIGINT])
+        func ended(signal: Int32) async throws {
+            try await withModulesHome(.prosody) { home in
+                let friend = try home.messenger()
+                defer { friend.close() }
+                let bot = try start(home)
+                defer { bot.killAndWait() }
+                try await eventually("the bot") {
+                    try friend.tell("send", ["to": home.jid.description, "body": "ping", "id": "\(UUID())"])
+                    return try friend.bodies("message").contains("ping")
+                }
+                #expect(bot.signal(signal))
+                #expect(try bot.waitUntilExit(deadline: .now + .seconds(30)).cause == .exited(0))
+                let store = try HandlerStore(
+                    path: home.folder.path + "/echo.db", registry: HandlerRegistry([]), schemas: [])
+                #expect(try store.number("SELECT count(*) FROM ownership WHERE owner IS NULL") == 1)
+                #expect(
+                    try store.number("SELECT count(*) FROM session WHERE live IS NULL AND resumable") == 1)
+            }
+        }
     }
 }
