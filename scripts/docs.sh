@@ -23,6 +23,8 @@ graphs=$(sed -n 's/^Files written to //p' "$work/log")
     exit 1
 }
 
+scripts/public-api.py "$graphs" "${modules[@]}" >docs/public-api.md
+
 # In this order each module can link to those before it.
 archives=()
 dependencies=()
