@@ -169,11 +169,12 @@ public final class Account: Sendable {
     ///   to know at once.
     /// - Throws: ``AccountError``, ``/XMPPTransport/TransportError`` or ``/XMPPTransport/SASLError`` when the first attempt
     ///   fails; retrying, ``AccountError`` when trying again cannot help, such as `notAuthorized`, or when it was ended by ``suspend()`` or
-    ///   ``close()``. ``/Handlers/HandlerError`` when the store fails.
+    ///   ``close()``. ``/Handlers/HandlerError`` when the store fails. `CancellationError` when the task is canceled; the account
+    ///   then still goes on until ``suspend()`` or ``close()``.
     public func connect(retrying: Bool = false) async throws {
         let told = store.toldByOthers
         // The handlers start while the stream is being opened.
-        async let opened: Void = ask { .connect(retries: retrying, $0) }
+        async let opened: Void = askUntilCanceled { .connect(retries: retrying, $0) }
         let started = Result { try start() }
         try await opened
         try started.get()
@@ -190,8 +191,9 @@ public final class Account: Sendable {
     ///
     /// If the stream breaks meanwhile, it waits for the next one and catches up there.
     ///
-    /// - Throws: ``AccountError`` when no stream is wanted, the account stops, or the server has no stream management.
-    public func caughtUp() async throws { try await ask { .catchUp($0) } }
+    /// - Throws: ``AccountError`` when no stream is wanted, the account stops, or the server has no stream management;
+    ///   `CancellationError` when the task is canceled.
+    public func caughtUp() async throws { try await askUntilCanceled { .catchUp($0) } }
 
     /// Ends the session for good: what waits is invalidated with reason `logout` and the outbox is emptied.
     ///
@@ -325,6 +327,22 @@ public final class Account: Sendable {
         }
         // Set by the loop before it completed without an error.
         return box.value!
+    }
+
+    /// Asks for what may take long. A canceled caller stops waiting; the account goes on with the work.
+    private func askUntilCanceled(_ command: (@escaping Completion) -> Command) async throws {
+        let waiter = CancelableWaiter()
+        try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                guard waiter.wait(continuation) else { return }
+                let isTaken = mailbox.post(command { waiter.end($0) })
+                if !isTaken {
+                    waiter.end(.failure(AccountError(.closed, "the account was closed; make a new one")))
+                }
+            }
+        } onCancel: {
+            waiter.end(.failure(CancellationError()))
+        }
     }
 
     private func ask(_ command: (@escaping Completion) -> Command) async throws {

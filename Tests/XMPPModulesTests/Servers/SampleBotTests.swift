@@ -156,5 +156,24 @@ extension RealServerTests {
                     try store.number("SELECT count(*) FROM session WHERE live IS NULL AND resumable") == 1)
             }
         }
+
+        @Test("X29 SIGTERM ends the bot of the samples with 0 while it waits for its server, too")
+        func endedWithoutServer() async throws {
+            let folder = try TemporaryFolder()
+            let bot = try ChildProcess(
+                BuiltProduct.path("EchoBot"),
+                environment: .inheriting([
+                    "ECHO_JID": "echo@localhost", "ECHO_PASSWORD": "secret", "ECHO_PORT": "1",
+                ]), folder: folder.path, output: .inherited)
+            defer { bot.killAndWait() }
+            try await eventually("an attempt") {
+                let path = folder.path + "/echo.db"
+                guard FileManager.default.fileExists(atPath: path) else { return false }
+                let store = try HandlerStore(path: path, registry: HandlerRegistry([]), schemas: [])
+                return (try? store.number("SELECT count(*) FROM ownership WHERE owner IS NOT NULL")) == 1
+            }
+            #expect(bot.signal(SIGTERM))
+            #expect(try bot.waitUntilExit(deadline: .now + .seconds(30)).cause == .exited(0))
+        }
     }
 }
