@@ -27,17 +27,17 @@ extension AccountLoop {
     /// | closing | the account is given up | the session row stays "live", so new stanzas count as possibly written until a resumption | the same |
     /// | forgetting | the account is given up | tried again after ten minutes | the same |
     func react(to error: any Error, while work: Work) {
-        if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error) }
+        if let error = AccountError.ownershipLost(in: error) { return feed(.ownershipLost(error)) }
         switch work {
         case .storing(hasArrivals: true):
-            drop(
+            broke(
                 AccountError(
                     .connectionFailed,
                     "what arrived could not be stored: \(error); the server will send it again", cause: error)
             )
         case .storing(hasArrivals: false): stepRetry = now + Self.stepRetryDelay
         case .sending where error is HandlerError: break
-        case .sending: drop(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
+        case .sending: broke(AccountError(.connectionFailed, "the connection broke: \(error)", cause: error))
         case .closing: break
         case .forgetting: forgetting = .waiting(until: now + Self.forgettingDelay)
         }
@@ -48,5 +48,11 @@ extension AccountError {
     /// `error` if its code is `ownershipLost`, otherwise nil.
     static func ownershipLost(in error: any Error) -> AccountError? {
         (error as? AccountError).flatMap { $0.code == .ownershipLost ? $0 : nil }
+    }
+
+    /// The refusal of a process that lost the account.
+    static var fenced: AccountError {
+        AccountError(
+            .ownershipLost, "another process took this account over; connect again to ask for it")
     }
 }

@@ -16,9 +16,7 @@ extension AccountLoop {
 
     /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
     var forgettingDue: Int64? {
-        guard case .live(let stream) = phase, account.configuration.role == .main, stream.hasCaughtUp else {
-            return nil
-        }
+        guard account.configuration.role == .main, machine.stream?.hasCaughtUp == true else { return nil }
         return if case .waiting(let until) = forgetting { until } else { now }
     }
 

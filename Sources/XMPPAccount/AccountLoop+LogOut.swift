@@ -3,11 +3,9 @@ import XMPPCore
 
 // The end of a session that the program asks for, and of all that belonged to it.
 extension AccountLoop {
-    /// Ends the session at the server, then what waits for it, in short steps: what a kill in between leaves is settled with the
-    /// next login, as a lost session.
+    /// Ends what waits for a session that was ended at the server, in short steps: what a kill in between leaves is settled with
+    /// the next login, as a lost session.
     func logOut() throws {
-        try claimSession()
-        endSession()
         // What an invalidation sends in answer to this belongs to the next login.
         let newest = try owner.run { step in
             try account.sessions.lose(in: step)
@@ -22,27 +20,6 @@ extension AccountLoop {
                 after: &last, upTo: newest.handler, limit: Self.settleLimit, environment: account, in: step)
                 + abandonStanzas(upTo: newest.seq, in: step)
         }) > 0 {}
-        try suspend().get()
-    }
-
-    /// The end of the stream ends the session, whoever owns it: only the owner may send it.
-    private func claimSession() throws {
-        do {
-            if isFenced { throw fencedError }
-            try takeOwnership()
-            try owner.check()
-        } catch {
-            if !isFenced, let error = AccountError.ownershipLost(in: error) { loseOwnership(error) }
-            throw error
-        }
-    }
-
-    private func endSession() {
-        guard case .live(let stream) = phase else { return }
-        if stream.isManaged { stream.acknowledge() }
-        stream.connection.write(Serializer.streamEnd)
-        stream.connection.closeClean()
-        close(stream)
     }
 
     /// - Returns: How many there were.

@@ -35,15 +35,14 @@ extension AccountLoop {
     func runStep(
         _ events: [StreamParser.Event], _ commands: [StepCommand], uncounted: [StreamParser.Event] = []
     ) {
-        guard !isFenced || commands.isEmpty else {
-            let error = fencedError
-            return commands.forEach { $0.finish(.failure(error)) }
+        guard !machine.isFenced || commands.isEmpty else {
+            return commands.forEach { $0.finish(.failure(AccountError.fenced)) }
         }
         var rest = answerAhead(events[...])
         var taken = runOneStep(rest, commands, uncounted)
-        while let count = taken, count < rest.count, case .live(let stream) = phase {
+        while let count = taken, count < rest.count, let stream {
             // Whoever waits for the stream need not wait for all that was read: what is not counted comes again.
-            stream.isLeaving = stream.isManaged && account.mailbox.isLeaving
+            stream.isLeaving = machine.stream?.isManaged == true && account.mailbox.isLeaving
             if stream.isLeaving { return }
             rest = answerAhead(rest.dropFirst(count))
             taken = runOneStep(rest, [], [])
@@ -52,11 +51,10 @@ extension AccountLoop {
 
     /// A question for our count that comes before any stanza is answered at once: it asks about what is committed already.
     private func answerAhead(_ events: ArraySlice<StreamParser.Event>) -> ArraySlice<StreamParser.Event> {
-        guard case .live(let stream) = phase, stream.isManaged, events.count > 1,
-            case .element(let element) = events.first, element.has(name: "r", namespace: Namespaces.sm)
-        else { return events[...] }
-        stream.management.receiveRequest(now: now)
-        tellAndAsk(stream)
+        guard machine.stream?.isManaged == true, events.count > 1, case .element(let element) = events.first,
+            element.has(name: "r", namespace: Namespaces.sm)
+        else { return events }
+        feed(.ackRequested)
         return events.dropFirst()
     }
 
@@ -91,8 +89,8 @@ extension AccountLoop {
         _ commands: [StepCommand], in step: borrowing Step
     ) throws -> Aftermath {
         var aftermath = Aftermath()
-        if case .live(let stream) = phase {
-            var inbound = inboundStep(stream)
+        if let stream, let rules = machine.stream {
+            var inbound = inboundStep(stream, rules)
             try inbound.findDeferred(now: now, in: step)
             // 1 to 5, for each element.
             for event in uncounted where aftermath.fault == nil {
@@ -111,14 +109,14 @@ extension AccountLoop {
             aftermath.inbound = inbound
         }
         for command in commands { aftermath.results.append(try attempt(command, in: step)) }
-        if case .live(let stream) = phase { try finish(&aftermath, stream, in: step) }
+        if let stream { try finish(&aftermath, stream, in: step) }
         return aftermath
     }
 
-    private func inboundStep(_ stream: LiveStream) -> InboundStep {
+    private func inboundStep(_ stream: OpenStream, _ rules: StreamRules) -> InboundStep {
         InboundStep(
-            account: account, own: stream.own, session: stream.session, isManaged: stream.isManaged,
-            flushMark: stream.flushMark, now: now, management: stream.management)
+            account: account, own: stream.own, session: stream.session, isManaged: rules.isManaged,
+            flushMark: stream.flushMark, now: now, management: rules.management)
     }
 
     /// Runs one command; its error is its own unless the store failed.
@@ -133,8 +131,8 @@ extension AccountLoop {
         }
     }
 
-    /// Timeouts, the count, and what goes to the socket next: the end of every step of a live stream.
-    private func finish(_ aftermath: inout Aftermath, _ stream: LiveStream, in step: borrowing Step) throws {
+    /// Timeouts, the count, and what goes to the socket next: the end of every step of an open stream.
+    private func finish(_ aftermath: inout Aftermath, _ stream: OpenStream, in step: borrowing Step) throws {
         let liveTime = account.liveClock.milliseconds ?? 0
         // 6. Expire.
         try expire(liveTime: liveTime, in: step)
@@ -143,8 +141,9 @@ extension AccountLoop {
             openDeadline = try refuseUnanswered(liveTime: liveTime, in: step)
             aftermath.hasOpenRequests = openDeadline != nil
         }
-        let received = aftermath.inbound?.management.received ?? stream.management.received
-        if received != stream.management.received || stream.storedLiveTime + LiveClock.storedEvery <= liveTime
+        let counted = machine.stream?.management.received
+        if let received = aftermath.inbound?.management.received ?? counted,
+            received != counted || stream.storedLiveTime + LiveClock.storedEvery <= liveTime
         {
             try account.sessions.advance(received: received, liveTime: liveTime, in: step)
             aftermath.storedLiveTime = liveTime
@@ -186,56 +185,40 @@ extension AccountLoop {
     // MARK: After the commit
 
     private func follow(_ aftermath: Aftermath) {
-        guard case .live(let stream) = phase, let inbound = aftermath.inbound else { return }
-        if inbound.management.received != stream.management.received {
+        guard let stream, let inbound = aftermath.inbound else { return }
+        if inbound.management.received != machine.stream?.management.received {
             account.configuration.onMilestone?(.handled)
         }
         do {
-            stream.management = inbound.management
             stream.nextDeadline = aftermath.nextDeadline
             stream.hasOpenRequests = aftermath.hasOpenRequests
             stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
-            // Before anything is written, so that the next question goes out together with what it asks about.
-            if inbound.acknowledgementsReceived > 0 { caughtUp(stream) }
+            feed(.committed(inbound.management, isAnswer: inbound.acknowledgementsReceived > 0))
             try send(aftermath.stanzas, on: stream)
             for event in inbound.events { account.hub.send(event) }
-            if let fault = aftermath.fault { end(stream, fault) }
+            if let fault = aftermath.fault { broke(fault.error, endsSession: fault.endsSession) }
         } catch {
             react(to: error, while: .sending)
         }
     }
 
-    /// Asks for the count again when stanzas were written, or callers came, after the last ack request.
-    func requestAgain(_ stream: LiveStream) {
-        guard stream.isManaged, stream.management.requestedAt == nil,
-            !stream.barriers.isEmpty || stream.management.isRequestDue(now: now)
-        else { return }
-        request(stream)
-    }
-
-    /// Stanzas, the question behind them and our count, all in one record of TLS: the server wakes once.
-    private func send(_ stanzas: [Outbox.Stanza], on stream: LiveStream) throws {
-        write(stanzas, to: stream)
-        requestAgain(stream)
-        let isTelling = stream.isManaged && stream.management.isAcknowledgementDue(now: now)
-        if isTelling { try tell(stream) }
-        guard isTelling || !stanzas.isEmpty else { return }
-        _ = try stream.connection.flush()
-        if !stanzas.isEmpty { try Failpoint.afterWrite.hit() }
-        if isTelling { try Failpoint.afterAcknowledge.hit() }
-    }
-
-    private func write(_ stanzas: [Outbox.Stanza], to stream: LiveStream) {
+    /// Writes stanzas, the ack request after them and our count, all in one record of TLS: the server wakes once.
+    private func send(_ stanzas: [Outbox.Stanza], on stream: OpenStream) throws {
         stream.hasMore = stanzas.count == Self.batchLimit || !stream.connection.canTakeMore
-        guard let last = stanzas.last else { return }
-        ownership?.willWrite(upTo: last.seq)
-        for stanza in stanzas { stream.connection.write(stanza.xml) }
-        stream.flushMark = last.seq
-        if stream.isManaged { stream.management.didWrite(stanzas.count, now: now) }
+        if let last = stanzas.last {
+            ownership?.willWrite(upTo: last.seq)
+            for stanza in stanzas { stream.connection.write(stanza.xml) }
+            stream.flushMark = last.seq
+        }
+        feed(.wrote(stanzas: stanzas.count))
+        guard !stanzas.isEmpty else { return try flushAck() }
+        _ = try stream.connection.flush()
+        try Failpoint.afterWrite.hit()
+        try flushAck()
     }
 
     /// Without stream management nobody will acknowledge: that the socket took it is all that can be known.
-    func forget(_ stream: LiveStream) throws {
+    func forget(_ stream: OpenStream) throws {
         guard stream.flushMark > stream.forgottenMark else { return }
         let handlers = try owner.run { step in
             let handlers = try account.outbox.forget(
@@ -250,93 +233,15 @@ extension AccountLoop {
         if !handlers.isEmpty { stream.hasMore = true }
     }
 
-    private func acknowledge(_ stream: LiveStream) throws {
-        try tell(stream)
-        _ = try stream.connection.flush()
-        try Failpoint.afterAcknowledge.hit()
-    }
-
-    private func tell(_ stream: LiveStream) throws {
-        try Failpoint.beforeAcknowledge.hit()
-        ownership?.willTell(stream.management.handled, of: stream.session)
-        stream.acknowledge()
-    }
-
-    func request(_ stream: LiveStream) {
-        stream.requestAcknowledgement(now: now)
-        account.hub.send(.acknowledgementRequested)
-    }
-
-    /// What the policy says is due by now.
-    func tellAndAsk(_ stream: LiveStream) {
-        guard stream.isManaged else { return }
-        if stream.management.isRequestDue(now: now) { request(stream) }
-        guard stream.management.isAcknowledgementDue(now: now) else { return }
-        do {
-            // Outside of a step nothing else says whether this process may still speak for the account.
-            try owner.check()
-            try acknowledge(stream)
-        } catch {
-            react(to: error, while: .sending)
-        }
-    }
-
-    /// What the program asked for, whatever the policy says.
-    func manage(_ action: ManagementAction) throws {
-        guard case .live(let stream) = phase, stream.isManaged else {
-            throw AccountError(
-                .connectionFailed,
-                "there is no stream with stream management; connect to a server that has it")
-        }
-        switch action {
-        case .request: request(stream)
-        case .acknowledge:
-            // Another process may have marked deferred stanzas.
-            if stream.management.hasDeferred { runStep([], []) }
-            try owner.check()
-            try acknowledge(stream)
-        }
-    }
-
-    /// The server answered an ack request.
-    func caughtUp(_ stream: LiveStream) {
-        stream.management.didReceiveAnswer()
-        stream.keepAlive.didReceiveAnswer(now: now)
-        stream.hasCaughtUp = true
-        reconnection.heard()
-        let waiting = stream.barriers
-        (stream.barriers, stream.nextBarriers) = (stream.nextBarriers, [])
-        waiting.forEach { $0(.success(())) }
-    }
-
-    private func end(_ stream: LiveStream, _ fault: StreamFault) {
-        if fault.endsSession {
-            complain(fault, on: stream.connection)
-            giveUpSession()
-        }
-        drop(fault.error)
-    }
-
-    /// XEP-0198 section 4: tells the server what was wrong with its count.
-    func complain(_ fault: StreamFault, on connection: Connection) {
-        guard let counts = fault.error.cause as? HandledCountError else { return }
-        let condition = Element(
-            "handled-count-too-high", namespace: Namespaces.sm,
-            attributes: ["h": counts.claimed.description, "send-count": counts.sent.description])
-        let error = StreamError(.undefinedCondition, applicationCondition: condition)
-        connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
-        _ = try? connection.flush()
-    }
-
     // MARK: A fault built in on purpose
 
     /// `Mutation.splitCommit`: commits, and acknowledges, the count before the handlers ran. A kill in between loses
     /// what was counted, which the kill tests must notice.
     private func countApart(_ events: ArraySlice<StreamParser.Event>) throws {
-        guard case .live(let stream) = phase, stream.isManaged else { return }
+        guard let rules = machine.stream, rules.isManaged else { return }
         let stanzas = events.count(where: \.isStanza)
         guard stanzas > 0 else { return }
-        let count = stream.management.received + stanzas
+        let count = rules.management.received + stanzas
         try account.store.step { step in
             try account.sessions.advance(
                 received: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)

@@ -1,0 +1,244 @@
+import Handlers
+import XMPPCore
+import XMPPTransport
+
+// What AccountMachine wants done.
+extension AccountLoop {
+    func perform(_ action: AccountMachine.Action) {
+        switch action {
+        case .prepareTLS: prepareTLS()
+        case .takeOver(let purpose): feed(.tookOver(purpose, failure { try takeOver(for: purpose) }))
+        case .open(let attempt): open(attempt)
+        case .cancelOpening: interrupt?.raise()
+        case .discardOpened:
+            opened?.connection.closeDirty()
+            opened = nil
+        case .start(let attempt): start(attempt)
+        case .requestAck(let isReported): requestAck(isReported: isReported)
+        case .ping: ping()
+        case .acknowledge(let isFenced): acknowledge(isFenced: isFenced)
+        case .acknowledgeFor(let caller): finish(caller, failure { try acknowledgeNow() })
+        case .breakStream(let error): broke(error)
+        case .closeStream(let closing): closeStream(closing)
+        case .release(let caller): release(caller)
+        case .abandon: abandon()
+        case .logOut(let caller): feed(.loggedOut(caller, failure { try logOut() }))
+        case .finish(let callers, let error): for caller in callers { finish(caller, error) }
+        case .send(let event): account.hub.send(event)
+        case .shutDown:
+            for late in account.mailbox.close() { refuse(late) }
+            account.hub.finish()
+        }
+    }
+
+    /// - Returns: The error of `body`, or nil.
+    private func failure(_ body: () throws -> Void) -> (any Error)? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    // MARK: Taking over, giving back
+
+    private func takeOver(for purpose: AccountMachine.Purpose) throws {
+        if ownership == nil { try takeOwnership() }
+        // The end of the stream ends the session, whoever owns it: only the owner may send it.
+        if case .logOut = purpose { try owner.check() }
+    }
+
+    private func takeOwnership() throws {
+        let configuration = account.configuration
+        ownership = try Ownership.take(
+            account.ownerships, store: account.store, role: configuration.role,
+            owner: "\(configuration.role.rawValue)", silence: configuration.ownerSilence,
+            handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
+        ownedAt = now
+        if let file = ownership?.narrowedFile {
+            configuration.note(.warning, .session, PrivateFile.narrowed(file))
+        }
+        configuration.onMilestone?(.owned)
+    }
+
+    /// Gives the account back, together with the end of the stream that was suspended.
+    private func release(_ caller: AccountMachine.Caller?) {
+        guard let ownership else { return }
+        self.ownership = nil
+        let connectedTime = unstoredTime
+        unstoredTime = nil
+        var error = failure {
+            guard let connectedTime else { return try ownership.release() }
+            try ownership.release { [account] step in
+                try account.sessions.suspend(liveTime: connectedTime, in: step)
+            }
+        }
+        account.configuration.onMilestone?(.released)
+        if let lost = error.flatMap(AccountError.ownershipLost) {
+            // The account was given up, which is what was asked.
+            error = nil
+            feed(.ownershipLost(lost))
+        }
+        if let caller { finish(caller, error) }
+    }
+
+    private func abandon() {
+        ownership?.abandon()
+        ownership = nil
+        unstoredTime = nil
+        // What was committed here since, in the belief that it would be sent from here.
+        account.store.tellOthers()
+    }
+
+    /// What is committed for the stream goes through this.
+    ///
+    /// - Throws: ``AccountError`` `ownershipLost` when this process does not own the account.
+    var owner: OwnerStep {
+        get throws {
+            guard let ownership else { throw AccountError.fenced }
+            return ownership.step
+        }
+    }
+
+    // MARK: Acks
+
+    private func requestAck(isReported: Bool) {
+        stream?.writeAckRequest()
+        // The runner looks at the wall clock now and then, and does so while the process is awake.
+        isReported ? account.hub.send(.acknowledgementRequested) : account.runner.look()
+    }
+
+    private func ping() {
+        let id = StanzaID.random()
+        let ping = IQ(type: .get, id: id, payload: Element("ping", namespace: Namespaces.ping))
+        stream?.pingID = id
+        stream?.connection.write(Serializer().bytes(ping.element))
+        account.runner.look()
+    }
+
+    private func acknowledge(isFenced: Bool) {
+        do {
+            if isFenced { return try writeAck() }
+            // Outside of a step nothing else says whether this process may still speak for the account.
+            try owner.check()
+            try writeAck()
+            try flushAck()
+        } catch {
+            react(to: error, while: .sending)
+        }
+    }
+
+    /// What the program asked for, whatever the policy says.
+    private func acknowledgeNow() throws {
+        // Another process may have marked deferred stanzas.
+        if machine.stream?.management.hasDeferred == true { runStep([], []) }
+        try owner.check()
+        guard stream != nil else {
+            throw AccountError(.connectionFailed, "the stream ended before the count was written")
+        }
+        try writeAck()
+        try flushAck()
+    }
+
+    private func writeAck() throws {
+        guard let stream, let count = machine.stream?.lastAck else { return }
+        try Failpoint.beforeAcknowledge.hit()
+        ownership?.willTell(count, of: stream.session)
+        stream.writeAck(count)
+        stream.hasUnsentAck = true
+        feed(.acknowledged)
+    }
+
+    /// Flushes an ack and what was written before it, if there is one.
+    func flushAck() throws {
+        guard let stream, stream.hasUnsentAck else { return }
+        stream.hasUnsentAck = false
+        _ = try stream.connection.flush()
+        try Failpoint.afterAcknowledge.hit()
+    }
+
+    // MARK: Ending a stream
+
+    /// Reports that the open stream broke.
+    func broke(_ error: AccountError, endsSession: Bool = false) {
+        guard let stream else { return }
+        feed(
+            .broke(
+                StreamFault(error, endsSession: endsSession), isDelivered: stream.connection.isDelivered))
+    }
+
+    private func closeStream(_ closing: AccountMachine.Closing) {
+        guard let stream else { return }
+        self.stream = nil
+        switch closing {
+        case .broken(let fault, _):
+            loginMemory.note(fault.error, of: account.configuration)
+            complain(fault, on: stream.connection)
+            stream.connection.closeDirty()
+        case .suspended(let ack):
+            writeLastAck(ack, stream)
+            _ = try? stream.connection.flush(until: .after(.milliseconds(100)))
+            stream.connection.closeDirty()
+        case .loggedOut(let ack):
+            writeLastAck(ack, stream)
+            stream.connection.write(Serializer.streamEnd)
+            stream.connection.closeClean()
+        case .lost: stream.connection.closeDirty()
+        }
+        store(closing, stream, connectedTime: stopClocks())
+    }
+
+    private func writeLastAck(_ ack: HandledCount?, _ stream: OpenStream) {
+        guard let ack else { return }
+        ownership?.willTell(ack, of: stream.session)
+        stream.writeAck(ack)
+    }
+
+    /// XEP-0198 section 4: tells the server what was wrong with its count.
+    func complain(_ fault: StreamFault, on connection: Connection) {
+        guard let counts = fault.error.cause as? HandledCountError else { return }
+        let condition = Element(
+            "handled-count-too-high", namespace: Namespaces.sm,
+            attributes: ["h": counts.claimed.description, "send-count": counts.sent.description])
+        let error = StreamError(.undefinedCondition, applicationCondition: condition)
+        connection.write(Serializer().bytes(error.element) + Serializer.streamEnd)
+        _ = try? connection.flush()
+    }
+
+    /// - Returns: The session's connected time, to be committed.
+    private func stopClocks() -> Int64 {
+        let connectedTime = account.liveClock.milliseconds ?? 0
+        account.liveClock.stop()
+        try? account.runner.stopLiveTime(of: account.scope)
+        return connectedTime
+    }
+
+    private func store(_ closing: AccountMachine.Closing, _ stream: OpenStream, connectedTime: Int64) {
+        switch closing {
+        case .suspended: unstoredTime = connectedTime
+        case .lost: break
+        case .loggedOut: storeClosed { _ in }
+        case .broken(let fault, let isFresh):
+            storeClosed { step in
+                // A stream that ends after a large stanza may have ended because of it.
+                let weight = StanzaLimit.mayBeMeant(by: fault.error) ? StanzaLimit.streamErrorWeight : 1
+                try account.outbox.countRefusal(
+                    session: stream.session, upTo: stream.flushMark, weight: weight, in: step)
+                if fault.endsSession { try account.sessions.lose(in: step) }
+            }
+            feed(.streamClosed(fault.error, isFresh: isFresh))
+        }
+
+        func storeClosed(_ more: (borrowing Step) throws -> Void) {
+            do {
+                try owner.run { step in
+                    try more(step)
+                    try account.sessions.suspend(liveTime: connectedTime, in: step)
+                }
+            } catch {
+                react(to: error, while: .closing)
+            }
+        }
+    }
+}

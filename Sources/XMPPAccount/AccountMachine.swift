@@ -1,0 +1,409 @@
+import XMPPCore
+
+/// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
+///
+///     idle ── connect ──▶ opening ── started ──▶ open ── broke ──▶ waiting ── time is over ──▶ opening
+///      ▲                     │  ▲                  │                  │
+///      │  first attempt failed  └── attempt failed, after a wait ◀────┤
+///      └─────────────────────┴── suspend, log-out ─┴── stopped ───────┘
+///
+///     any state ── another process took over ──▶ fenced          any state ── close ──▶ closed
+///
+/// A value without socket, store, clock and thread. ``handle(_:now:)`` takes one input and returns actions. ``AccountLoop``
+/// performs them in order and reports the results of some of them as further inputs; such an action is the last one of its list,
+/// or its result changes nothing in the rest. Times are milliseconds of a monotonic clock.
+struct AccountMachine {
+    private(set) var state = State.idle
+    /// Whether this process owns the account.
+    private(set) var isOwner = false
+    /// Whether a stream that breaks is opened again.
+    private var isEstablished = false
+    private var lastAttempt = 0
+    private var isPrepared = false
+    /// Callers that wait for the attempt under way.
+    private var connecting: [Caller] = []
+    /// Callers that wait for a stream, however many attempts it takes.
+    private var retrying: [Caller] = []
+    /// Callers of `caughtUp` without a stream.
+    private var catchingUp: [Caller] = []
+    private var reconnection = Reconnection()
+    private var generator: any RandomNumberGenerator
+
+    /// - Parameter generator: Spreads the waits between attempts.
+    init(generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) { self.generator = generator }
+
+    /// Takes one input.
+    ///
+    /// - Returns: What is to be done, in order.
+    mutating func handle(_ input: Input, now: Int64) -> [Action] {
+        if case .closed = state { return handleClosed(input) }
+        switch input {
+        case .connect(let caller, let retries): return connect(caller, retries: retries, now)
+        case .catchUp(let caller): return catchUp(caller, now)
+        case .requestAck(let caller): return requestAck(caller, now)
+        case .sendAck(let caller): return managed(caller) ?? [.acknowledgeFor(caller)]
+        case .suspend(let caller): return suspend(caller, now)
+        case .logOut(let caller): return logOut(caller)
+        case .close(let caller): return close(caller, now)
+        case .networkChanged: return networkChanged(now)
+        case .handOver: return isOwner ? suspend(nil, now) + [.send(.handedOver)] : []
+        case .tookOver(let purpose, let error): return tookOver(purpose, error, now)
+        case .opened(let attempt): return isCurrent(attempt) ? [.start(attempt: attempt)] : [.discardOpened]
+        case .openingFailed(let attempt, let error): return isCurrent(attempt) ? failed(error, now) : []
+        case .started(let stream): return started(stream, now)
+        case .sessionRefused: return open()
+        case .streamClosed(let error, let isFresh): return streamClosed(error, isFresh: isFresh, now)
+        case .loggedOut(let caller, let error): return loggedOut(caller, error, now)
+        case .broke(let fault, let isDelivered): return broke(fault, isDelivered: isDelivered, now)
+        case .ownershipLost(let error): return loseOwnership(error, now)
+        case .time where isWaitOver(now): return reopen()
+        case .heard, .answered, .committed, .wrote, .ackRequested, .acknowledged, .skipped, .time:
+            return handleStream(input, now)
+        }
+    }
+
+    /// What late results still need once the account is closed.
+    private func handleClosed(_ input: Input) -> [Action] {
+        switch input {
+        case .opened: [.discardOpened]
+        case .ownershipLost(let error): [.abandon, .send(.stopped(error))]
+        default: []
+        }
+    }
+
+    /// The rules of the open stream, if one is open.
+    var stream: StreamRules? { if case .open(let stream) = state { stream } else { nil } }
+
+    /// Why commands are refused: another process took the account over.
+    var isFenced: Bool { if case .fenced = state { true } else { false } }
+
+    /// When the machine wants ``Input/time(readAt:)`` if nothing happens before.
+    var nextDue: Int64? {
+        switch state {
+        case .idle, .opening, .fenced, .closed: nil
+        case .waiting(let until): until
+        case .open(let stream): stream.nextDue
+        }
+    }
+
+    /// Takes over what the program may change at any time.
+    mutating func configure(acknowledgements: AcknowledgementPolicy, keepAlive interval: Int64?) {
+        guard case .open(var stream) = state else { return }
+        stream.management.policy = acknowledgements
+        stream.keepAlive.interval = interval
+        state = .open(stream)
+    }
+
+    // MARK: Opening
+
+    private mutating func connect(_ caller: Caller, retries: Bool, _ now: Int64) -> [Action] {
+        if case .open = state { return [.finish([caller], nil)] }
+        let preparation: [Action] = isPrepared ? [] : [.prepareTLS]
+        isPrepared = true
+        guard retries else {
+            return preparation
+                + (isOwner ? tookOver(.connect(caller), nil, now) : [.takeOver(.connect(caller))])
+        }
+        isEstablished = true
+        retrying.append(caller)
+        reconnection.reset()
+        if case .opening = state { return preparation }
+        return preparation + reopen()
+    }
+
+    private mutating func reopen() -> [Action] { isOwner ? open() : [.takeOver(.reopen)] }
+
+    private mutating func open() -> [Action] {
+        lastAttempt += 1
+        state = .opening(attempt: lastAttempt, isHinted: false)
+        return [.open(attempt: lastAttempt)]
+    }
+
+    private mutating func tookOver(_ purpose: Purpose, _ error: (any Error)?, _ now: Int64) -> [Action] {
+        guard let error else {
+            isOwner = true
+            return tookOver(purpose, now)
+        }
+        let lost = isOwner ? AccountError.ownershipLost(in: error).map { loseOwnership($0, now) } ?? [] : []
+        switch purpose {
+        case .connect(let caller), .logOut(let caller): return lost + [.finish([caller], error)]
+        case .reopen:
+            state = .idle
+            // While another process keeps the account, the wait goes on.
+            guard (error as? AccountError)?.code == .ownershipHeld else { return retry(after: error, now) }
+            return wait(reconnection.nextWait(using: &generator), error, now)
+        }
+    }
+
+    private mutating func tookOver(_ purpose: Purpose, _ now: Int64) -> [Action] {
+        switch purpose {
+        case .connect(let caller):
+            connecting.append(caller)
+            reconnection.reset()
+            if case .opening = state { return [] }
+            return open()
+        case .reopen: return open()
+        case .logOut(let caller): return leave(.loggedOut, now) + [.logOut(caller)]
+        }
+    }
+
+    private func isCurrent(_ attempt: Int) -> Bool {
+        if case .opening(attempt, _) = state { true } else { false }
+    }
+
+    private mutating func started(_ stream: StreamRules, _ now: Int64) -> [Action] {
+        state = .open(stream)
+        isEstablished = true
+        reconnection.trusted()
+        let (opened, behind) = (connecting + retrying, catchingUp)
+        (connecting, retrying, catchingUp) = ([], [], [])
+        return [.finish(opened, nil)] + behind.flatMap { catchUp($0, now) }
+    }
+
+    private mutating func failed(_ error: any Error, _ now: Int64) -> [Action] {
+        guard case .opening(_, let isHinted) = state else { return [] }
+        state = .idle
+        if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error, now) }
+        var actions: [Action] = []
+        if !connecting.isEmpty {
+            guard isEstablished else { return release(nil) + failCallers(error) }
+            // A caller that asked while a broken stream is opened again is told, but does not end the attempts.
+            actions.append(.finish(connecting, error))
+            connecting = []
+        }
+        return actions + (isHinted ? open() : retry(after: error, now))
+    }
+
+    // MARK: Waiting
+
+    /// Waits longer after each failure, or stops with a reason.
+    private mutating func retry(after error: any Error, isFresh: Bool = false, _ now: Int64) -> [Action] {
+        guard isOwner || !retrying.isEmpty else { return [] }
+        // No failure: the program wants to wait.
+        if let asked = (error as? AccountError)?.cause as? SessionWait {
+            return wait(asked.milliseconds, error, now)
+        }
+        switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
+        case .retry(let milliseconds): return wait(milliseconds, error, now)
+        case .stop(let reason): return release(nil) + failCallers(reason) + [.send(.stopped(reason))]
+        }
+    }
+
+    private mutating func wait(_ milliseconds: Int64, _ reason: any Error, _ now: Int64) -> [Action] {
+        state = .waiting(until: now + milliseconds)
+        return [.send(.retrying(after: .milliseconds(milliseconds), reason: reason))]
+    }
+
+    private func isWaitOver(_ now: Int64) -> Bool {
+        if case .waiting(let until) = state { until <= now } else { false }
+    }
+
+    /// The network is not what it was: a wait is over, and an open connection must prove that it works.
+    private mutating func networkChanged(_ now: Int64) -> [Action] {
+        switch state {
+        case .idle, .fenced, .closed: return []
+        case .waiting:
+            reconnection.reset()
+            return reopen()
+        case .opening(let attempt, _):
+            state = .opening(attempt: attempt, isHinted: true)
+            return []
+        case .open(var stream):
+            stream.checkLink(now: now)
+            return requestProof(&stream, now)
+        }
+    }
+
+    // MARK: The open stream
+
+    /// - Returns: The refusal of a caller that needs stream management; nil where a stream has it.
+    private func managed(_ caller: Caller) -> [Action]? {
+        if stream?.isManaged == true { return nil }
+        let error = AccountError(
+            .connectionFailed,
+            "there is no stream with stream management; connect to a server that has it")
+        return [.finish([caller], error)]
+    }
+
+    private mutating func requestAck(_ caller: Caller, _ now: Int64) -> [Action] {
+        guard case .open(var stream) = state, stream.isManaged else { return managed(caller) ?? [] }
+        return requestAck(&stream, now) + [.finish([caller], nil)]
+    }
+
+    private mutating func catchUp(_ caller: Caller, _ now: Int64) -> [Action] {
+        guard case .open(var stream) = state else {
+            // A stream that broke is being opened again.
+            if isOwner || !retrying.isEmpty {
+                catchingUp.append(caller)
+                return []
+            }
+            let error = AccountError(
+                .connectionFailed, "there is no stream to catch up with; connect first")
+            return [.finish([caller], error)]
+        }
+        guard stream.isManaged else {
+            let error = AccountError(
+                .protocolViolation, "the server has no stream management; there is nothing to wait for")
+            return [.finish([caller], error)]
+        }
+        let isFirst = !stream.hasOpenRequest
+        stream.add(caller)
+        state = .open(stream)
+        return isFirst ? requestAck(&stream, now) : []
+    }
+
+    private mutating func requestAck(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
+        stream.didRequest(now: now)
+        state = .open(stream)
+        return [.requestAck(isReported: true)]
+    }
+
+    /// Asks for what the server must answer: an ack, or a pong where it keeps no count (XEP-0198, XEP-0199). Listeners are not
+    /// notified: they would wake, too.
+    private mutating func requestProof(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
+        if stream.isManaged { stream.didRequest(now: now) } else { stream.keepAlive.didRequest(now: now) }
+        state = .open(stream)
+        return [stream.isManaged ? .requestAck(isReported: false) : .ping]
+    }
+
+    private mutating func handleStream(_ input: Input, _ now: Int64) -> [Action] {
+        guard case .open(var stream) = state else { return [] }
+        var actions: [Action] = []
+        switch input {
+        case .heard: stream.heard(now: now)
+        case .answered:
+            actions = answered(&stream, now)
+            if stream.needsRequest(now: now) { actions += requestAck(&stream, now) }
+        case .committed(let management, let isAnswer):
+            stream.management = management
+            // The next ack request goes out after the stanzas of this step, and asks about them too.
+            if isAnswer { actions = answered(&stream, now) }
+        case .wrote(let stanzas):
+            stream.management.didWrite(stanzas, now: now)
+            if stream.needsRequest(now: now) { actions = requestAck(&stream, now) }
+            if stream.isManaged, stream.management.isAcknowledgementDue(now: now) {
+                actions.append(.acknowledge(isFenced: true))
+            }
+        case .ackRequested:
+            stream.management.receiveRequest(now: now)
+            actions = dueAcks(&stream, now)
+        case .acknowledged: stream.management.didAcknowledge()
+        case .skipped(let milliseconds): stream.skip(milliseconds)
+        case .time(let readAt):
+            if let error = stream.death(readAt: readAt, now: now) { return [.breakStream(error)] }
+            if stream.keepAlive.isRequestDue(now: now) { actions = requestProof(&stream, now) }
+            actions += dueAcks(&stream, now)
+        default: break
+        }
+        state = .open(stream)
+        return actions
+    }
+
+    private mutating func answered(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
+        reconnection.heard()
+        let callers = stream.answered(now: now)
+        return callers.isEmpty ? [] : [.finish(callers, nil)]
+    }
+
+    /// What the policy says is due by now, outside of a step.
+    private mutating func dueAcks(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
+        guard stream.isManaged else { return [] }
+        let request = stream.management.isRequestDue(now: now) ? requestAck(&stream, now) : []
+        let isDue = stream.management.isAcknowledgementDue(now: now)
+        return request + (isDue ? [.acknowledge(isFenced: false)] : [])
+    }
+
+    // MARK: Ending
+
+    /// Why an open stream ends.
+    private enum Reason {
+        case broke(StreamFault, isDelivered: Bool)
+        case suspended
+        case loggedOut
+        case ownershipLost
+    }
+
+    /// Ends the open stream, if one is open. Callers that wait to have caught up wait for the next one.
+    private mutating func end(_ reason: Reason, _ now: Int64) -> [Action] {
+        guard case .open(let stream) = state else { return [] }
+        catchingUp += stream.callers
+        state = .idle
+        switch reason {
+        case .broke(let fault, let isDelivered):
+            // A server that accepts and breaks off again and again is not asked ever faster.
+            let isStable = stream.isStable(now: now)
+            if isStable { reconnection.reset() }
+            var fault = fault
+            if stream.isUnheard(fault.error, isDelivered: isDelivered, now: now), reconnection.endedUnheard()
+            {
+                fault.endsSession = true
+            }
+            return [.closeStream(.broken(fault, isFresh: stream.isResumed && !isStable))]
+        case .suspended: return [.closeStream(.suspended(ack: stream.lastAck))]
+        case .loggedOut: return [.closeStream(.loggedOut(ack: stream.lastAck))]
+        case .ownershipLost: return [.closeStream(.lost)]
+        }
+    }
+
+    /// Ends the open stream, or the attempt to open one.
+    private mutating func leave(_ reason: Reason, _ now: Int64) -> [Action] {
+        let opening: [Action] = if case .opening = state { [.cancelOpening] } else { [] }
+        let ending = end(reason, now)
+        state = isFenced ? .fenced : .idle
+        return opening + ending
+    }
+
+    private mutating func broke(_ fault: StreamFault, isDelivered: Bool, _ now: Int64) -> [Action] {
+        end(.broke(fault, isDelivered: isDelivered), now)
+    }
+
+    private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Int64) -> [Action] {
+        guard case .idle = state else { return [] }
+        return [.send(.suspended(error))] + retry(after: error, isFresh: isFresh, now)
+    }
+
+    private mutating func suspend(_ caller: Caller?, _ now: Int64) -> [Action] {
+        let ending = leave(.suspended, now)
+        return ending + failCallers(AccountError(.closed, "the account was suspended")) + release(caller)
+    }
+
+    private mutating func logOut(_ caller: Caller) -> [Action] {
+        guard !isFenced else { return [.finish([caller], AccountError.fenced)] }
+        // Also as the owner: nothing is ended before its epoch is checked.
+        return [.takeOver(.logOut(caller))]
+    }
+
+    private mutating func loggedOut(_ caller: Caller, _ error: (any Error)?, _ now: Int64) -> [Action] {
+        guard let error else { return suspend(caller, now) }
+        let lost = AccountError.ownershipLost(in: error).map { loseOwnership($0, now) } ?? []
+        return lost + [.finish([caller], error)]
+    }
+
+    private mutating func close(_ caller: Caller, _ now: Int64) -> [Action] {
+        let actions = suspend(nil, now)
+        state = .closed
+        return actions + [.shutDown, .finish([caller], nil)]
+    }
+
+    private mutating func release(_ caller: Caller?) -> [Action] {
+        defer { isOwner = false }
+        if isOwner { return [.release(caller)] }
+        return caller.map { [.finish([$0], nil)] } ?? []
+    }
+
+    /// There will be no stream: nobody waits for one any longer.
+    private mutating func failCallers(_ error: any Error) -> [Action] {
+        isEstablished = false
+        let callers = connecting + retrying + catchingUp
+        (connecting, retrying, catchingUp) = ([], [], [])
+        return callers.isEmpty ? [] : [.finish(callers, error)]
+    }
+
+    /// Another process owns the account: nothing more may leave this one, not even the end of the stream, which would end the
+    /// session for the new owner too.
+    private mutating func loseOwnership(_ error: AccountError, _ now: Int64) -> [Action] {
+        let ending = leave(.ownershipLost, now)
+        (state, isOwner) = (.fenced, false)
+        return ending + [.abandon] + failCallers(error) + [.send(.stopped(error))]
+    }
+}

@@ -1,0 +1,54 @@
+import XMPPCore
+import XMPPTransport
+
+/// The connection of the open stream, and how far it has been read and written. Its rules are ``StreamRules``.
+final class OpenStream {
+    let connection: Connection
+    let parser: StreamParser
+    let session: Int64
+    let own: JID
+    /// Whether the server wants to know if the client is looked at (XEP-0352).
+    let hasClientState: Bool
+    /// What the server was told about that; every stream starts as active.
+    var clientState = ClientState.active
+
+    /// The id of the last ping without an answer: the ack request of a stream without counts.
+    var pingID: String?
+    /// The last outbox row written to this connection.
+    var flushMark: Int64 = 0
+    /// Without stream management: the last outbox row that was given up to the socket.
+    var forgottenMark: Int64 = 0
+    /// Whether rows may wait after the flush mark because the connection could not take more.
+    var hasMore = false
+    /// Whether an ack was written and not flushed.
+    var hasUnsentAck = false
+    /// Whether it is about to be closed and reads nothing more.
+    var isLeaving = false
+    /// Why the stream cannot be read any further; it ends with the next step.
+    var parserError: StreamParserError?
+    /// The connected time that was stored last.
+    var storedLiveTime: Int64
+    /// Whether requests of others may wait for an answer of ours.
+    var hasOpenRequests = true
+    /// The earliest deadline of a request, in milliseconds of connected time.
+    var nextDeadline: Int64?
+
+    init(_ opened: OpenedStream, state: SessionTable.State, own: JID, hasClientState: Bool) {
+        self.hasClientState = hasClientState
+        connection = opened.connection
+        parser = opened.parser
+        parserError = opened.parserError
+        session = state.number
+        self.own = own
+        storedLiveTime = state.liveTime
+    }
+
+    func writeAckRequest() { connection.write(Self.request) }
+
+    /// Writes our count: the committed one and no other.
+    func writeAck(_ count: HandledCount) {
+        connection.write(Array("<a xmlns='\(Namespaces.sm)' h='\(count)'/>".utf8))
+    }
+
+    private static let request = Array("<r xmlns='\(Namespaces.sm)'/>".utf8)
+}

@@ -1,0 +1,139 @@
+import Handlers
+import XMPPCore
+
+/// Rules of one open stream: counts, proofs that the server still hears it, and callers that wait for its counts.
+///
+/// A value without socket and store; times are milliseconds of a monotonic clock.
+struct StreamRules: Sendable {
+    /// The server's host and port, for messages.
+    let peer: String
+    /// Whether stanzas are counted (XEP-0198).
+    let isManaged: Bool
+    /// Whether the stream continues a session that another stream began.
+    let isResumed: Bool
+    let openedAt: Int64
+
+    /// Counts, and when acks and ack requests are due. The counts are committed.
+    var management: StreamManagement
+    /// When the server must prove that it hears this side.
+    var keepAlive: KeepAlive
+    /// When bytes arrived last.
+    private(set) var heardAt: Int64
+    /// When the connection counts as dead unless something arrives before; set after a change of the network.
+    private(set) var linkCheck: Int64?
+    /// Whether the server has sent everything that it kept for the session. Without stream management it keeps nothing.
+    private(set) var hasCaughtUp: Bool
+    /// Callers of `caughtUp` that wait for the answer to the last ack request.
+    private var waiting: [AccountMachine.Caller] = []
+    /// Callers that came after that ack request: its answer may say nothing about what was sent in between.
+    private var waitingForNext: [AccountMachine.Caller] = []
+
+    /// How long a stream must last for the waits between attempts to start again at the shortest.
+    private static let stableTime: Int64 = 10_000
+    /// How long a connection may stay silent after the network changed.
+    static let linkCheckTime: Int64 = 10_000
+
+    init(
+        peer: String, isManaged: Bool, isResumed: Bool, management: StreamManagement, keepAlive: KeepAlive,
+        now: Int64
+    ) {
+        self.peer = peer
+        self.isManaged = isManaged
+        self.isResumed = isResumed
+        self.management = management
+        self.keepAlive = keepAlive
+        openedAt = now
+        heardAt = now
+        hasCaughtUp = !isManaged
+    }
+
+    /// Whether the stream lasted long enough for a failure to be no sign of a server that refuses the next one too.
+    func isStable(now: Int64) -> Bool { now - openedAt >= Self.stableTime }
+
+    // MARK: Silence
+
+    /// Bytes arrived.
+    mutating func heard(now: Int64) { (heardAt, linkCheck) = (now, nil) }
+
+    /// The network changed: the connection must show that it still works.
+    mutating func checkLink(now: Int64) { linkCheck = linkCheck ?? now + Self.linkCheckTime }
+
+    /// The process did not run for so long, which does not count against the server.
+    mutating func skip(_ milliseconds: Int64) {
+        keepAlive.skip(milliseconds)
+        linkCheck = linkCheck.map { TimeSource.sum($0, milliseconds) }
+    }
+
+    /// Why the connection counts as dead, or nil.
+    ///
+    /// - Parameter readAt: Up to when everything that had arrived was read; nil if more may wait in the socket.
+    func death(readAt: Int64?, now: Int64) -> AccountError? {
+        if let linkCheck, linkCheck <= now {
+            return AccountError(
+                .timedOut,
+                "\(peer) has not answered since the network changed; the connection counts as dead")
+        }
+        guard let readAt, keepAlive.isDead(readAt: readAt) else { return nil }
+        return AccountError(
+            .timedOut,
+            "\(peer) has not answered for \(keepAlive.timeout / 1000) s; the connection counts as dead")
+    }
+
+    /// Whether the server resumed the session and then understood nothing: its parser may continue with an element that a
+    /// killed process left unfinished (docs/servers.md).
+    ///
+    /// - Parameter isDelivered: Whether the server's machine acknowledged everything that was written.
+    func isUnheard(_ error: AccountError, isDelivered: Bool, now: Int64) -> Bool {
+        guard isResumed, !hasCaughtUp else { return false }
+        // Silence counts where the bytes arrived at a server that said nothing for a while.
+        return error.code == .timedOut
+            ? isDelivered && now - heardAt >= keepAlive.timeout / 2
+            : Reconnection.isAboutUnfinishedElement(error)
+    }
+
+    // MARK: Ack requests
+
+    /// Whether an ack request without an answer is under way.
+    var hasOpenRequest: Bool { management.requestedAt != nil }
+
+    /// An ack request was written.
+    mutating func didRequest(now: Int64) {
+        management.didRequest(now: now)
+        keepAlive.didRequest(now: now)
+    }
+
+    /// Adds a caller that waits for everything that the server has sent by now.
+    mutating func add(_ caller: AccountMachine.Caller) {
+        hasOpenRequest ? waitingForNext.append(caller) : waiting.append(caller)
+    }
+
+    /// Whether an ack request is to be written: stanzas were, or callers came, after the last one.
+    func needsRequest(now: Int64) -> Bool {
+        isManaged && !hasOpenRequest && (!waiting.isEmpty || management.isRequestDue(now: now))
+    }
+
+    /// The server answered the last ack request, or ping.
+    ///
+    /// - Returns: The callers that waited for it.
+    mutating func answered(now: Int64) -> [AccountMachine.Caller] {
+        keepAlive.didReceiveAnswer(now: now)
+        guard isManaged else { return [] }
+        management.didReceiveAnswer()
+        hasCaughtUp = true
+        defer { (waiting, waitingForNext) = (waitingForNext, []) }
+        return waiting
+    }
+
+    /// Our count, for a last ack.
+    var lastAck: HandledCount? { isManaged ? management.handled : nil }
+
+    /// All callers that wait.
+    var callers: [AccountMachine.Caller] { waiting + waitingForNext }
+
+    // MARK: Time
+
+    /// When something is due if nothing happens before.
+    var nextDue: Int64? {
+        [keepAlive.nextDue, isManaged ? management.nextDue : nil, linkCheck].compactMap(\.self).min()
+    }
+}
