@@ -72,7 +72,7 @@ let package = Package(
         .library(name: "Upload", targets: ["Upload"]),
         // Links libomemo-c, which is under the GPL, version 3: a program that links this product is bound by that license.
         .library(name: "Omemo", targets: ["Omemo"]),
-        .library(name: "XMPPTestKit", targets: ["XMPPTestKit"]),
+        .library(name: "XMPPTestKit", targets: ["AccountTestKit", "XMPPTestKit"]),
         .executable(name: "pushwake", targets: ["pushwake"]),
         // Links libomemo-c, too.
         .executable(name: "pushwake-omemo", targets: ["pushwake-omemo"]),
@@ -128,6 +128,9 @@ let package = Package(
         .target(
             name: "XMPPTestKit",
             dependencies: ["COpenSSL", "HandlersTestKit", "XMPPCore", "XMPPTransport"]),
+        // An account without server, for tests of handlers and modules.
+        .target(
+            name: "AccountTestKit", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),
         // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
@@ -229,7 +232,7 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
-                "AccountTestSupport", "ParserVerifier", "TestServers", "TestSupport", "TestThreads",
+                "AccountTestSupport", "HandlersTestKit", "ParserVerifier", "TestServers", "TestSupport", "TestThreads",
                 "XMPPAccount", "XMPPTestKit", "XMPPTransport",
             ]),
         .testTarget(
@@ -255,7 +258,7 @@ let package = Package(
         .testTarget(
             name: "PubSubTests",
             dependencies: [
-                "PubSub", "TestServers", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit",
+                "AccountTestKit", "PubSub", "TestServers", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit",
                 "pubsub-program",
             ],
             resources: [
@@ -270,15 +273,15 @@ let package = Package(
         .testTarget(
             name: "UploadTests",
             dependencies: [
-                "IQTracker", "TestServers", "TestSupport", "TestThreads", "Upload", "XMPPTestKit",
-                "XMPPTransport",
+                "AccountTestKit", "IQTracker", "TestServers", "TestSupport", "TestThreads", "Upload",
+                "XMPPTestKit", "XMPPTransport",
                 "upload-program", "XMPPModules",
             ],
             resources: [.embedInCode("Support/upload_peer.py"), .embedInCode("Support/web_server.py")]),
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "AccountTestKit", "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
                 "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",

@@ -55,7 +55,7 @@ public final class Account: Sendable {
     let mailbox: Mailbox
     /// Whether this process has the stream: others need not be told of what it has to send.
     let ownsStream = Atomic(false)
-    /// The thread that owns the stream, until it is closed.
+    /// The thread that owns the stream, from the first command on.
     private let thread = Mutex<WorkerThread?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
     /// handlers. It runs from ``start()`` or the first ``connect(retrying:)`` on.
@@ -112,8 +112,6 @@ public final class Account: Sendable {
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
         try runner.attach(self, isLive: false)
-        let thread = try WorkerThread("account") { [self] in AccountLoop(self).run() }
-        self.thread.withLock { $0 = thread }
     }
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
@@ -205,6 +203,8 @@ public final class Account: Sendable {
     public func close() async {
         runner.close()
         try? await ask { .close($0) }
+        // Where no thread could be started for that, nothing else does it.
+        hub.finish()
         // It has nothing left to do; a program may exit next.
         thread.withLock { $0.take() }?.join()
         awaited.endAll()
@@ -248,7 +248,10 @@ public final class Account: Sendable {
     /// out within ten seconds whether its connection still holds.
     ///
     /// Call it whenever the system reports a change; it does nothing while no stream is wanted.
-    public func networkChanged() { _ = mailbox.post(.networkChanged) }
+    public func networkChanged() {
+        // Nothing was connected without a thread.
+        if thread.withLock({ $0 != nil }) { _ = mailbox.post(.networkChanged) }
+    }
 
     /// Whether somebody looks at the client. A server that knows of it (XEP-0352) holds back what can wait while nobody does.
     ///
@@ -335,10 +338,7 @@ public final class Account: Sendable {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 guard waiter.wait(continuation) else { return }
-                let isTaken = mailbox.post(command { waiter.end($0) })
-                if !isTaken {
-                    waiter.end(.failure(AccountError(.closed, "the account was closed; make a new one")))
-                }
+                post(command { waiter.end($0) }) { waiter.end(.failure($0)) }
             }
         } onCancel: {
             waiter.end(.failure(CancellationError()))
@@ -347,10 +347,24 @@ public final class Account: Sendable {
 
     private func ask(_ command: (@escaping Completion) -> Command) async throws {
         try await withCheckedThrowingContinuation { (continuation: CheckedContinuation<Void, any Error>) in
-            let isTaken = mailbox.post(command { continuation.resume(with: $0) })
-            if !isTaken {
-                continuation.resume(throwing: AccountError(.closed, "the account was closed; make a new one"))
+            post(command { continuation.resume(with: $0) }) { continuation.resume(throwing: $0) }
+        }
+    }
+
+    /// Gives the account's thread a command, and starts the thread with the first one.
+    ///
+    /// - Parameter refuse: Called when it does not take the command.
+    func post(_ command: Command, refuse: (any Error) -> Void) {
+        do {
+            try thread.withLock { thread in
+                guard thread == nil, !mailbox.isClosed else { return }
+                thread = try WorkerThread("account") { [self] in AccountLoop(self).run() }
             }
+        } catch {
+            return refuse(error)
+        }
+        if !mailbox.post(command) {
+            refuse(AccountError(.closed, "the account was closed; make a new one"))
         }
     }
 }

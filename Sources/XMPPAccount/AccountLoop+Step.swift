@@ -170,16 +170,10 @@ extension AccountLoop {
         return try account.inboundRequests.nextDeadline(in: step)
     }
 
-    /// Ends requests whose time is over with an error made here, from the address that was asked.
     private func expire(liveTime: Int64, in step: borrowing Step) throws {
         try account.requests.expire(
             connectedTime: liveTime, limit: Self.batchLimit, environment: account, in: step
-        ) { request in
-            let peer = request.peer ?? account.configuration.jid
-            let error = StanzaError(.remoteServerTimeout)
-            let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
-            return IQReply(account: account, iq: iq, outcome: .timeout)
-        }
+        ) { IQReply.timeout(of: $0, account: account) }
     }
 
     // MARK: After the commit

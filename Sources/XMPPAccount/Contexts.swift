@@ -1,5 +1,6 @@
 import FoundationEssentials
 public import Handlers
+package import IQTracker
 public import XMPPCore
 
 /// The context of a handler that waits for the answer to a request.
@@ -30,6 +31,14 @@ public struct IQReply: Sendable {
     public let outcome: Outcome
     /// While it is being delivered.
     var delivery: Deferral?
+
+    /// What the handler of a request is called with when no answer came in time: an error made here, from the address that was asked.
+    package static func timeout(of request: PendingIQTable.Request, account: Account) -> IQReply {
+        let peer = request.peer ?? account.configuration.jid
+        let error = StanzaError(.remoteServerTimeout)
+        let iq = IQ(type: .error, from: peer, id: request.stanzaID, payload: error.element)
+        return IQReply(account: account, iq: iq, outcome: .timeout)
+    }
 }
 
 extension IQReply: RestorableContext {

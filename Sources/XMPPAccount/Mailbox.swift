@@ -86,6 +86,9 @@ final class Mailbox: Sendable {
         }
     }
 
+    /// Whether the loop has ended.
+    var isClosed: Bool { state.withLock { $0.isClosed } }
+
     /// Whether somebody waits for the stream to be closed.
     var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 

@@ -10,8 +10,8 @@ import XMPPCore
 @Suite(.ownThread) struct AwaitedOperationTests {
     /// Awaits an operation, answers each of its requests and tells how it ended.
     private func outcome<Context>(
-        of operation: PubSubOperation<Context>, _ offline: OfflineAccount,
-        answers: (OfflineAccount, String) throws -> Void...
+        of operation: PubSubOperation<Context>, _ offline: PubSubAccount,
+        answers: (PubSubAccount, String) throws -> Void...
     ) async throws -> Result<Context.Value, any Error> {
         let before = try offline.outbox.count
         let pubsub = offline.pubsub
@@ -23,7 +23,7 @@ import XMPPCore
         return await task.result
     }
 
-    private func answer(_ type: String, _ xml: String) -> (OfflineAccount, String) throws -> Void {
+    private func answer(_ type: String, _ xml: String) -> (PubSubAccount, String) throws -> Void {
         { offline, id in try offline.receive("<iq type='\(type)' id='\(id)'>\(xml)</iq>") }
     }
 
@@ -38,13 +38,13 @@ import XMPPCore
 
     @Test("P7 an awaited operation brings its value, or throws so that all ways to fail can be told apart")
     func outcomes() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let fetch = PubSubOperation.items(of: "nick")
         #expect(
             try await outcome(of: fetch, offline, answers: answer("result", items)).get()
                 == [PubSubItem(id: "i")])
         func failure(
-            _ answers: (OfflineAccount, String) throws -> Void
+            _ answers: (PubSubAccount, String) throws -> Void
         ) async throws -> (any Error)? {
             let result = try await withoutActuallyEscaping(answers) { answers in
                 try await outcome(of: fetch, offline, answers: answers)
@@ -69,7 +69,7 @@ import XMPPCore
 
     @Test("P1 P2 P3 each kind of operation brings a value of its own")
     func values() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let created = "<pubsub xmlns='http://jabber.org/protocol/pubsub'><create node='n1'/></pubsub>"
         #expect(try await outcome(of: .create(), offline, answers: answer("result", created)).get() == "n1")
         try await outcome(of: .purge("nick"), offline, answers: answer("result", "")).get()
@@ -80,14 +80,14 @@ import XMPPCore
         let subscription = try await outcome(
             of: .subscribe(to: "nick"), offline, answers: answer("result", "")
         ).get()
-        #expect(subscription == .init(try JID(OfflineAccount.jid), .subscribed, node: "nick"))
+        #expect(subscription == .init(try JID(PubSubAccount.jid), .subscribed, node: "nick"))
         await #expect(throws: AccountError.self) { try await offline.pubsub.request(.purge("")) }
         await offline.close()
     }
 
     @Test("P6 an awaited publication configures the node and publishes again, once")
     func configuring() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let publish = PubSubOperation.publish(
             PubSubItem(id: "i"), on: "nick", requiring: [.accessModel(.open)], configuring: true)
         let unmet = answer("error", error("conflict", "precondition-not-met"))
@@ -98,7 +98,7 @@ import XMPPCore
         }
         #expect(names == ["publish", "configure", "publish"])
         func condition(
-            _ answers: (OfflineAccount, String) throws -> Void...
+            _ answers: (PubSubAccount, String) throws -> Void...
         ) async throws -> ForeignText? {
             let result: Result<ForeignText?, any Error>
             switch answers.count {
@@ -117,7 +117,7 @@ import XMPPCore
 
     @Test("P7 an awaited operation whose task is canceled is canceled with it")
     func cancelled() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let pubsub = offline.pubsub
         let task = Task { try await pubsub.request(.items(of: "nick")) }
         try await eventually("the request") { try !offline.outbox.isEmpty }

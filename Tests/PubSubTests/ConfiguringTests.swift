@@ -27,7 +27,7 @@ import XMPPCore
     private let item = PubSubItem(
         id: "current", payload: Element("nick", namespace: "urn:n", text: "Jule"))
 
-    private func begin(_ offline: OfflineAccount, configuring: Bool = true, timeout: Int64? = nil) throws {
+    private func begin(_ offline: PubSubAccount, configuring: Bool = true, timeout: Int64? = nil) throws {
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         _ = try offline.store.step { step in
             try offline.pubsub.publish(
@@ -36,12 +36,12 @@ import XMPPCore
         }
     }
 
-    private func answer(_ offline: OfflineAccount, _ type: String, _ xml: String = "") throws -> String {
+    private func answer(_ offline: PubSubAccount, _ type: String, _ xml: String = "") throws -> String {
         "<iq type='\(type)' id='\(try #require(try offline.newestID))'>\(xml)</iq>"
     }
 
     /// The payloads that were asked to be sent, in order.
-    private func sent(_ offline: OfflineAccount) throws -> [String] {
+    private func sent(_ offline: PubSubAccount) throws -> [String] {
         try offline.outbox.map { xml in
             let iq = try IQ(element: Element(parsing: xml, defaultNamespace: Namespaces.client))
             #expect(iq.type == .set)
@@ -57,7 +57,7 @@ import XMPPCore
     )
     func chain() async throws {
         let kept = KeptLog(level: .verbose)
-        let offline = try OfflineAccount(log: kept.log)
+        let offline = try PubSubAccount(log: kept.log)
         try begin(offline)
         #expect(try sent(offline) == [publish])
         try offline.receive(answer(offline, "error", unmet))
@@ -86,18 +86,18 @@ import XMPPCore
         arguments: 0...7)
     func deaths(_ deaths: Int) async throws {
         let folder = try TemporaryFolder()
-        var offline = try OfflineAccount(in: folder)
+        var offline = try PubSubAccount(in: folder)
         try begin(offline)
         for (index, (type, xml)) in [("error", unmet), ("result", ""), ("result", "")].enumerated() {
             let answer = try answer(offline, type, xml)
             if deaths & (1 << index) != 0 {
-                try offline.dieReceiving(answer)
+                try offline.offline.receiveAndDie(answer)
                 await offline.close()
-                offline = try OfflineAccount(in: folder)
+                offline = try PubSubAccount(in: folder)
             }
             try offline.receive(answer)
             await offline.close()
-            offline = try OfflineAccount(in: folder)
+            offline = try PubSubAccount(in: folder)
         }
         #expect(try sent(offline) == [publish, configure, publish])
         #expect(try offline.notes == [published])
@@ -107,7 +107,7 @@ import XMPPCore
 
     @Test("P6 it is done once: what is still not met then is told")
     func once() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         try begin(offline)
         for (type, xml) in [("error", unmet), ("result", ""), ("error", unmet)] {
             try offline.receive(answer(offline, type, xml))
@@ -120,7 +120,7 @@ import XMPPCore
 
     @Test("P6 without being asked for nothing is configured; nor for another error, nor without options")
     func notAsked() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         try begin(offline, configuring: false)
         try offline.receive(answer(offline, "error", unmet))
         try begin(offline)
@@ -142,7 +142,7 @@ import XMPPCore
 
     @Test("P6 the chain ends with what ends one of its steps, once", arguments: 0...1)
     func ends(_ step: Int) async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         func reach() throws {
             try begin(offline, timeout: 7)
             for answered in [("error", unmet), ("result", "")].prefix(step + 1) {
@@ -174,7 +174,7 @@ import XMPPCore
         arguments: 0...2)
     func cancelled(_ step: Int) async throws {
         let folder = try TemporaryFolder()
-        var offline = try OfflineAccount(in: folder)
+        var offline = try PubSubAccount(in: folder)
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         let id = try offline.store.step { step in
             try offline.pubsub.publish(
@@ -187,7 +187,7 @@ import XMPPCore
         let late = try answer(offline, "result")
         // The id is the program's; another process may be the one that cancels.
         await offline.close()
-        offline = try OfflineAccount(in: folder)
+        offline = try PubSubAccount(in: folder)
         for isFirst in [true, false] {
             let isCancelled = try offline.store.step { step in
                 try offline.account.cancelRequest(id: id, in: step)
@@ -204,7 +204,7 @@ import XMPPCore
 
     @Test("P6 an item that is larger than what a peer may send is published again as it was")
     func large() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let large = PubSubItem(
             id: "large",
             payload: Element("data", namespace: "urn:n", text: String(repeating: "<>", count: 400_000)))

@@ -25,7 +25,7 @@ import XMPPCore
 
     @Test("P3 a fetch stores the request as it will be sent, with its handlers, in the caller's step")
     func storesRequest() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let then = try Notes.Fetched(tag: "t").durable
         let id = try offline.store.step { step in
             try offline.pubsub.fetch("nick", from: JID(Self.juliet), .newest(1), then: then, in: step)
@@ -53,7 +53,7 @@ import XMPPCore
 
     @Test("P3 the asynchronous form commits by itself, and without a service asks the own account")
     func asynchronousForm() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let id = try await offline.pubsub.publish(
             PubSubItem(id: "current"), on: "nick", then: Notes.Published(tag: "t").durable)
         let fetch = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
@@ -82,7 +82,7 @@ import XMPPCore
         "P7 items, not found, an error, no answer and a lost session reach the program as five different things"
     )
     func outcomes() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         func fetch(_ tag: String) throws -> String {
             try offline.store.step { step in
                 try offline.pubsub.fetch(
@@ -120,7 +120,7 @@ import XMPPCore
 
     @Test("P7 an answer is taken once and only from whom was asked")
     func answeredOnce() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let then = try Notes.Fetched(tag: "t").durable
         let id = try await offline.pubsub.fetch("nick", from: JID(Self.juliet), then: then)
         for stranger in [
@@ -136,7 +136,7 @@ import XMPPCore
 
     @Test("P7 without an invalidation the ending is still recorded")
     func noInvalidation() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let id = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
         try offline.lose(id)
         #expect(try offline.notes.isEmpty)
@@ -146,7 +146,7 @@ import XMPPCore
 
     @Test("P7 a program without the module's handlers is told so when it asks, not when the answer comes")
     func unregistered() async throws {
-        let offline = try OfflineAccount(handlers: Notes.handlers)
+        let offline = try PubSubAccount(handlers: Notes.handlers)
         let error = await #expect(throws: HandlerError.self) {
             try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
         }

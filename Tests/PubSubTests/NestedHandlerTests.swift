@@ -16,11 +16,11 @@ import XMPPCore
     @Test("H12 a handler whose inner one this program does not know is parked with the answer")
     func unknownInside() async throws {
         let folder = try TemporaryFolder()
-        let knowing = try OfflineAccount(in: folder)
+        let knowing = try PubSubAccount(in: folder)
         let id = try await knowing.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
         await knowing.close()
 
-        let ignorant = try OfflineAccount(in: folder, handlers: PubSubService.handlers)
+        let ignorant = try PubSubAccount(in: folder, handlers: PubSubService.handlers)
         let events = try ignorant.receive(result(id))
         let rows = try ignorant.rows
         #expect(rows.map(\.name) == ["pubsub.answered"])
@@ -49,11 +49,11 @@ import XMPPCore
     @Test("H11 a handler whose inner one was bound by a newer program is parked")
     func newerInside() async throws {
         let folder = try TemporaryFolder()
-        let newer = try OfflineAccount(in: folder, handlers: PubSubService.handlers + [FetchedNow.self])
+        let newer = try PubSubAccount(in: folder, handlers: PubSubService.handlers + [FetchedNow.self])
         let id = try await newer.pubsub.fetch("nick", then: FetchedNow(tag: "t").durable)
         await newer.close()
 
-        let older = try OfflineAccount(in: folder)
+        let older = try PubSubAccount(in: folder)
         try older.receive(result(id))
         let rows = try older.rows
         #expect(rows.first?.state == 1)
@@ -64,7 +64,7 @@ import XMPPCore
 
     @Test("H13 a handler whose inner one throws is quarantined with the answer, and nothing is half done")
     func throwsInside() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let id = try await offline.pubsub.fetch("nick", then: Notes.Failing().durable)
         try offline.receive(result(id))
         let rows = try offline.rows
@@ -81,7 +81,7 @@ import XMPPCore
         "H6 an inner handler's error cannot be swallowed by the one around it, which would lose the inner one"
     )
     func swallowed() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let failing = try Notes.Failing().durable
         let id = try await offline.pubsub.fetch("nick", then: Notes.Swallowing(then: failing).durable)
         // What stands in the same step beside it is not touched.
@@ -109,12 +109,12 @@ import XMPPCore
     @Test("H12 an unknown inner handler parks the outer one, however the one between words its error")
     func reworded() async throws {
         let folder = try TemporaryFolder()
-        let knowing = try OfflineAccount(in: folder)
+        let knowing = try PubSubAccount(in: folder)
         let inner = try Notes.Fetched(tag: "t").durable
         let id = try await knowing.pubsub.fetch("nick", then: Notes.Rewording(then: inner).durable)
         await knowing.close()
 
-        let ignorant = try OfflineAccount(
+        let ignorant = try PubSubAccount(
             in: folder, handlers: PubSubService.handlers + [Notes.Rewording.self])
         try ignorant.receive(result(id))
         #expect(try ignorant.rows.map(\.state) == [1])
@@ -124,7 +124,7 @@ import XMPPCore
 
     @Test("H6 handlers nest to any depth, and one step does them all")
     func nestedTwice() async throws {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let inner = try Notes.Fetched(tag: "inner").durable
         let middle = try Notes.Swallowing(then: inner).durable
         let id = try await offline.pubsub.fetch("nick", then: Notes.Swallowing(then: middle).durable)
@@ -140,12 +140,12 @@ import XMPPCore
     @Test("H7 an inner invalidation that is unknown or throws sets the handler aside as well")
     func invalidationInside() async throws {
         let folder = try TemporaryFolder()
-        let knowing = try OfflineAccount(in: folder)
+        let knowing = try PubSubAccount(in: folder)
         let id = try await knowing.pubsub.fetch(
             "nick", then: Notes.Fetched(tag: "t").durable, orElse: Notes.Abandoned(tag: "t").durable)
         await knowing.close()
 
-        let ignorant = try OfflineAccount(in: folder, handlers: PubSubService.handlers + [Notes.Fetched.self])
+        let ignorant = try PubSubAccount(in: folder, handlers: PubSubService.handlers + [Notes.Fetched.self])
         try ignorant.lose(id)
         #expect(try ignorant.rows.map(\.state) == [1])
         #expect(try ignorant.rows.first?.reason?.contains("'test.abandoned'") == true)
@@ -157,7 +157,7 @@ import XMPPCore
         "H14 H17 a handler that waits, or belongs to the main program, is called later with the same answer")
     func later() async throws {
         let folder = try TemporaryFolder()
-        let worker = try OfflineAccount(in: folder, role: .worker)
+        let worker = try PubSubAccount(in: folder, role: .worker)
         let juliet = try JID("juliet@capulet.lit")
         let fetch = try await worker.pubsub.fetch(
             "nick", from: juliet, then: Notes.FetchedLater().durable)
@@ -169,7 +169,7 @@ import XMPPCore
         #expect(try worker.rows.map(\.name) == ["test.fetched-later", "test.published-in-main"])
         await worker.close()
 
-        let main = try OfflineAccount(in: folder)
+        let main = try PubSubAccount(in: folder)
         try main.account.runner.start()
         try await eventually("both calls") { try main.notes.count == 2 }
         let items = PubSubFetch.Outcome.items([PubSubItem(id: "i")])

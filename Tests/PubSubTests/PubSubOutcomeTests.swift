@@ -11,7 +11,7 @@ import XMPPCore
     private func outcome<Value>(
         _ operation: PubSubOperation<PubSubAnswer<Value>>, _ type: String, _ children: String
     ) async throws -> PubSubAnswer<Value>.Outcome {
-        let offline = try OfflineAccount()
+        let offline = try PubSubAccount()
         let iq = try IQ(
             element: Element(
                 parsing: "<iq type='\(type)' id='a'>\(children)</iq>", defaultNamespace: Namespaces.client))
@@ -95,7 +95,7 @@ import XMPPCore
     @Test("P3 A4 A5 a subscription's state and id are read; an answer without one means what was asked for")
     func subscribed() async throws {
         let operation = PubSubOperation.subscribe(to: node)
-        let own = try JID(OfflineAccount.jid)
+        let own = try JID(PubSubAccount.jid)
         func subscription(_ attributes: String) -> String {
             pubsub(
                 "<subscription node='princely_musings' \(attributes)><subscribe-options/></subscription>"
@@ -143,7 +143,7 @@ import XMPPCore
     )
     func lists() async throws {
         let francisco = try JID("francisco@denmark.lit")
-        let own = try JID(OfflineAccount.jid)
+        let own = try JID(PubSubAccount.jid)
         let all = """
             <subscriptions><subscription node='node1' jid='francisco@denmark.lit' subscription='subscribed'/>\
             <subscription node='node6' jid='francisco@denmark.lit' subscription='pending' subid='123-abc'/>\

@@ -1,11 +1,12 @@
-import Handlers
+package import Handlers
 import IQTracker
-import XMPPCore
+package import XMPPCore
 
 /// Numbers 1 to 5 of the path at the top of Account.swift, for one stanza after the other.
 ///
 /// A value: it works on copies of the counters, and the loop takes them over only once the step is committed.
-struct InboundStep {
+package struct InboundStep {
+    /// What handlers and modules are given. Its thread is not used.
     let account: Account
     /// The full address of this session.
     let own: JID
@@ -24,14 +25,27 @@ struct InboundStep {
     var acknowledgementsReceived = 0
     /// Whether a handler took a request that it may answer later.
     var opensRequests = false
-    /// What to tell listeners after the commit.
-    var events: [AccountEvent] = []
+    /// Events for listeners, to be sent after the commit.
+    package var events: [AccountEvent] = []
+
+    package init(
+        account: Account, own: JID, session: Int64, isManaged: Bool, flushMark: Int64, now: Int64,
+        management: StreamManagement
+    ) {
+        self.account = account
+        self.own = own
+        self.session = session
+        self.isManaged = isManaged
+        self.flushMark = flushMark
+        self.now = now
+        self.management = management
+    }
 
     /// Takes one element in.
     ///
     /// - Parameter isCounted: False for what came before stream management began (XEP-0198 section 4).
     /// - Throws: When the whole step must be given up, as when the store fails.
-    mutating func process(
+    package mutating func process(
         _ event: StreamParser.Event, isCounted: Bool = true, in step: borrowing Step
     ) throws -> Progress {
         switch event {
@@ -43,7 +57,7 @@ struct InboundStep {
     }
 
     /// What becomes of the stream after an element. What was taken in before it ends stands, and is committed.
-    enum Progress {
+    package enum Progress {
         case `continue`
         case end(StreamFault)
     }
@@ -376,10 +390,10 @@ struct InboundStep {
 }
 
 /// Why a stream must end.
-struct StreamFault {
-    let error: AccountError
+package struct StreamFault {
+    package let error: AccountError
     /// Whether the session is of no use any more.
-    var endsSession: Bool
+    package var endsSession: Bool
 
     init(_ error: AccountError, endsSession: Bool = false) {
         self.error = error

@@ -43,10 +43,7 @@ extension Account {
                     finish: { result in
                         if case .failure(let error) = result { self.awaited.end(token, .failure(error)) }
                     })
-                if !mailbox.post(.step(command)) {
-                    awaited.end(
-                        token, .failure(AccountError(.closed, "the account was closed; make a new one")))
-                }
+                post(.step(command)) { awaited.end(token, .failure($0)) }
             }
         } onCancel: {
             awaited.end(token, .failure(CancellationError()))

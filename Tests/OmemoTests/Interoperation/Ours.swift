@@ -21,7 +21,7 @@ final class Ours: Sendable {
             path: file,
             registry: HandlerRegistry([
                 World.Heard.self, World.Reported.self, Published.self, Configured.self,
-            ]), schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes])
+            ]), schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes])
         account = try makeAccount(store)
         try store.step { step in try account.omemo.listen(as: "test", World.Heard().durable, in: step) }
     }

@@ -7,14 +7,14 @@ import XMPPCore
 
 /// Asking for a list and taking the answer over: only "not found" empties it.
 @Suite(.ownThread) struct DeviceListRefreshTests {
-    private func refresh(_ offline: OfflineAccount, _ version: OmemoVersion = .omemo2, fails: Bool = false)
+    private func refresh(_ offline: RefreshAccount, _ version: OmemoVersion = .omemo2, fails: Bool = false)
         throws
         -> String
     {
         try offline.store.step { step in
             try offline.account.omemo.refresh(
-                JID(juliet + "/balcony"), version, then: OfflineAccount.Refreshed(fails: fails).durable,
-                orElse: OfflineAccount.Abandoned().durable, in: step)
+                JID(juliet + "/balcony"), version, then: RefreshAccount.Refreshed(fails: fails).durable,
+                orElse: RefreshAccount.Abandoned().durable, in: step)
         }
     }
 
@@ -38,8 +38,8 @@ import XMPPCore
     }
 
     /// An account that knows devices 3 and 5 of Juliet's since 10.
-    private func knowing() throws -> OfflineAccount {
-        let offline = try OfflineAccount()
+    private func knowing() throws -> RefreshAccount {
+        let offline = try RefreshAccount()
         offline.clock.now = 10
         try offline.receive(result(refresh(offline), list(3, 5)))
         #expect(try offline.devices(of: juliet) == Self.known)
@@ -54,7 +54,7 @@ import XMPPCore
         "O2 a refresh asks the user's bare address for all items of the version's node",
         arguments: OmemoVersion.allCases)
     func request(_ version: OmemoVersion) async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         let id = try refresh(offline, version)
         #expect(
             try offline.store.texts("SELECT CAST(xml AS TEXT) FROM outbox") == [
@@ -167,7 +167,7 @@ import XMPPCore
 
     @Test("O2 a refresh needs no handler of the program's")
     func withoutHandler() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         let id = try await offline.account.omemo.refresh(JID(juliet), .omemo2)
         try offline.receive(result(id, list(7)))
         #expect(try offline.devices(of: juliet) == ["7 1000 1000 listed"])
@@ -179,7 +179,7 @@ import XMPPCore
 
     @Test("O2 an account without the module is told so when it starts")
     func withoutModule() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         let error = await #expect(throws: AccountError.self) { try await offline.account.omemo.start() }
         #expect(error?.code == .missingModule)
         #expect(error?.message.contains("'omemo'") == true)

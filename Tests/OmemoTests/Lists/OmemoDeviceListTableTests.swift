@@ -10,7 +10,7 @@ import XMPPCore
     @discardableResult
     private func merge(
         _ numbers: [UInt32], of jid: String = "juliet@capulet.lit", _ version: OmemoVersion = .omemo2,
-        at now: Int64, in offline: OfflineAccount
+        at now: Int64, in offline: RefreshAccount
     ) throws -> OmemoDeviceListTable.Change {
         offline.clock.now = now
         let devices = try numbers.map { OmemoDeviceList.Device(try #require(OmemoDeviceID(rawValue: $0))) }
@@ -26,7 +26,7 @@ import XMPPCore
 
     @Test("O2 nothing known and known to be empty are two things")
     func unknownAndEmpty() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         #expect(try offline.devices(of: juliet) == nil)
         #expect(try merge([], at: 10, in: offline) == .init())
         #expect(try offline.devices(of: juliet) == [])
@@ -35,7 +35,7 @@ import XMPPCore
 
     @Test("O2 devices come, stay, leave and come back, and their times tell")
     func life() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         #expect(try merge([5, 3], at: 10, in: offline) == .init(added: ids(3, 5)))
         #expect(try offline.devices(of: juliet) == ["3 10 10 listed", "5 10 10 listed"])
         #expect(try merge([5, 3], at: 20, in: offline) == .init())
@@ -50,7 +50,7 @@ import XMPPCore
 
     @Test("O1 users, versions and accounts have lists of their own; a resource makes no difference")
     func apart() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         try merge([1], at: 10, in: offline)
         try merge([2], .legacy, at: 20, in: offline)
         try merge([3], of: "romeo@montague.lit", at: 30, in: offline)
@@ -70,7 +70,7 @@ import XMPPCore
 
     @Test("O2 a label is kept with its signature and follows the last list")
     func labels() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         let id = try #require(OmemoDeviceID(rawValue: 9))
         for label in [OmemoDeviceList.Label("Phone", signature: "c2ln"), nil] {
             let list = OmemoDeviceList(.omemo2, devices: [.init(id, label: label)])
@@ -86,7 +86,7 @@ import XMPPCore
 
     @Test("O2 a merge is undone together with its step")
     func undone() async throws {
-        let offline = try OfflineAccount()
+        let offline = try RefreshAccount()
         try merge([1], at: 10, in: offline)
         struct GivenUp: Error {}
         #expect(throws: GivenUp.self) {

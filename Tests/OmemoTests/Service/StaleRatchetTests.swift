@@ -1,4 +1,5 @@
 import COmemo
+import AccountTestKit
 import Handlers
 @testable import Omemo
 import TestThreads
@@ -55,21 +56,18 @@ import XMPPCore
         let messages = a.inbox.filter { $0.name == "message" }
         a.inbox = []
         try a.step { step in
-            var inbound = InboundStep(
-                account: a.account, own: a.jid, session: 1, isManaged: true, flushMark: 0, now: 0,
-                management: StreamManagement())
             for (index, message) in messages.enumerated() {
                 guard index == 1 else {
-                    _ = try inbound.process(.element(message), in: step)
+                    try a.offline.receive(message, in: step)
                     continue
                 }
                 try? step.undoingOnError {
-                    _ = try inbound.process(.element(message), in: step)
+                    try a.offline.receive(message, in: step)
                     throw GivenUp()
                 }
             }
             // It comes again, behind the others.
-            _ = try inbound.process(.element(messages[1]), in: step)
+            try a.offline.receive(messages[1], in: step)
         }
         #expect(try a.heard() == ["m0 blind", "m2 blind", "m3 blind", "m1 blind"])
         try world.settle()
@@ -84,15 +82,17 @@ import XMPPCore
         let store = try HandlerStore(
             path: a.folder.path + "/store.db",
             registry: HandlerRegistry([World.Heard.self, World.Reported.self]),
-            schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes])
-        let other = try Account(a.account.configuration, store: store)
+            schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes])
+        let other = try OfflineAccount(
+            a.account.configuration, store: store, resource: a.jid.resource?.string ?? "")
         a.sent = []
         for number in 0..<6 {
             if number % 2 == 0 {
                 try a.send("a\(number)", to: romeo)
             } else {
                 try store.step { step in
-                    _ = try other.omemo.send(OmemoContent(body: "a\(number)"), to: JID(romeo), in: step)
+                    _ = try other.account.omemo.send(
+                        OmemoContent(body: "a\(number)"), to: JID(romeo), in: step)
                 }
             }
         }
@@ -103,13 +103,7 @@ import XMPPCore
         for number in 0..<6 { try b.send("b\(number)", to: juliet) }
         try world.carry()
         for (number, message) in a.inbox.filter({ $0.name == "message" }).enumerated() {
-            let (account, its) = number % 2 == 0 ? (a.account, a.store) : (other, store)
-            try its.step { step in
-                var inbound = InboundStep(
-                    account: account, own: a.jid, session: 1, isManaged: true, flushMark: 0, now: 0,
-                    management: StreamManagement())
-                _ = try inbound.process(.element(message), in: step)
-            }
+            try (number % 2 == 0 ? a.offline : other).receive(message)
         }
         a.inbox = []
         #expect(try a.heard() == (0..<6).map { "b\($0) blind" })

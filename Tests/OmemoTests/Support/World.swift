@@ -1,3 +1,4 @@
+import AccountTestKit
 import Handlers
 @testable import IQTracker
 @testable import Omemo
@@ -19,7 +20,7 @@ final class World {
     final class Client {
         let folder: TemporaryFolder
         let store: HandlerStore
-        let account: Account
+        let offline: OfflineAccount
         let jid: JID
         let log = KeptLog(level: .info, showsXML: false)
         /// While it is away, what is for it waits.
@@ -28,19 +29,20 @@ final class World {
         /// Every encrypted stanza that it sent, in order.
         var sent: [Element] = []
 
-        init(_ jid: String, clock: OfflineAccount.Clock, isBot: Bool) throws {
+        init(_ jid: String, clock: RefreshAccount.Clock, isBot: Bool) throws {
             folder = try TemporaryFolder()
             self.jid = try JID(jid)
             store = try HandlerStore(
                 path: folder.path + "/store.db",
                 registry: HandlerRegistry([Heard.self, Reported.self]),
-                schemas: Account.schemas + OmemoService.schemas + [OfflineAccount.notes],
+                schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
             configuration.log = log.log
             configuration.modules =
                 [DiscoModule(), OmemoModule()] + (isBot ? [] : [CarbonsModule(), ArchiveModule()])
-            account = try Account(configuration, store: store)
+            offline = try OfflineAccount(
+                configuration, store: store, resource: self.jid.resource?.string ?? "")
             try step { step in
                 try step.execute("UPDATE session SET number = 1 WHERE account = ?", account.id)
                 try account.omemo.listen(as: "test", Heard().durable, in: step)
@@ -49,6 +51,7 @@ final class World {
             }
         }
 
+        var account: Account { offline.account }
         var omemo: OmemoService { account.omemo }
 
         func step<R>(_ body: (borrowing Step) throws -> R) throws -> R { try store.step(body) }
@@ -106,7 +109,7 @@ final class World {
         }
     }
 
-    let clock = OfflineAccount.Clock()
+    let clock = RefreshAccount.Clock()
     var clients: [Client] = []
     private var pep = PEPNodes()
     /// What PEP holds, by owner and node.
@@ -209,12 +212,8 @@ final class World {
     @discardableResult
     func receive(_ element: Element, _ client: Client, isRefused: Bool = false) throws -> String? {
         try client.step { step in
-            var inbound = InboundStep(
-                account: client.account, own: client.jid, session: 1, isManaged: true, flushMark: 0,
-                now: 0, management: StreamManagement())
-            _ = try inbound.process(.element(element), in: step)
             var refusal: String?
-            for event in inbound.events {
+            for event in try client.offline.receive(element, in: step) {
                 guard isRefused, case .ignored(_, let reason) = event else {
                     Issue.record("\(event)")
                     continue

@@ -1,3 +1,4 @@
+import AccountTestKit
 import Handlers
 import TestSupport
 import Testing
@@ -35,7 +36,7 @@ final class OfflineHome: Sendable, TestResource {
 
     let folder: TemporaryFolder
     let store: HandlerStore
-    let account: Account
+    let offline: OfflineAccount
 
     init(_ module: UploadModule = UploadModule(), others: [any AccountModule] = [], maximumOutbox: Int = 1000)
         throws
@@ -47,10 +48,12 @@ final class OfflineHome: Sendable, TestResource {
         var configuration = try AccountConfiguration(jid: JID(Self.jid), password: "none", server: nil)
         configuration.modules = others + [module]
         configuration.maximumOutbox = maximumOutbox
-        account = try Account(configuration, store: store)
+        offline = try OfflineAccount(configuration, store: store)
     }
 
-    func close() async { await account.close() }
+    var account: Account { offline.account }
+
+    func close() async { await offline.close() }
 
     func begin(
         _ path: String, to recipient: String? = nil, encrypting: Bool = false, failures: Int = 0
@@ -70,17 +73,7 @@ final class OfflineHome: Sendable, TestResource {
 
     // MARK: What arrives
 
-    /// Takes in one stanza as the loop would.
-    func receive(_ xml: String) throws {
-        let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-        try store.step { step in
-            var inbound = InboundStep(
-                account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
-                flushMark: 0, now: 0,
-                management: StreamManagement())
-            _ = try inbound.process(.element(element), in: step)
-        }
-    }
+    func receive(_ xml: String) throws { try offline.receive(xml) }
 
     /// Answers the oldest request of that name that waits.
     func answer(_ name: String, to jid: String, _ payload: String, type: String = "result") throws {
@@ -96,10 +89,7 @@ final class OfflineHome: Sendable, TestResource {
     }
 
     func invalidate(_ id: String, _ reason: InvalidationReason) throws {
-        try store.step { step in
-            let request = try #require(try account.requests.take(id: ForeignText(id), in: step))
-            try step.invalidate(request.handler, reason: reason, environment: account)
-        }
+        try #require(try offline.invalidate(requestID: id, reason: reason))
     }
 
     /// The service answers the search.

@@ -1,3 +1,4 @@
+import AccountTestKit
 import Handlers
 import PubSub
 import TestSupport
@@ -12,7 +13,7 @@ final class EventAccount {
 
     let folder: TemporaryFolder
     let store: HandlerStore
-    let account: Account
+    let offline: OfflineAccount
 
     /// - Parameters:
     ///   - folder: That of another one: the next process of the same account.
@@ -29,12 +30,13 @@ final class EventAccount {
             schemas: Account.schemas + schemas + [EventApp.schema])
         var configuration = AccountConfiguration(jid: try JID(Self.jid), password: "none")
         configuration.modules = modules
-        account = try Account(configuration, store: store)
+        offline = try OfflineAccount(configuration, store: store)
     }
 
+    var account: Account { offline.account }
     var pubsub: PubSubService { account.pubsub }
 
-    func close() async { await account.close() }
+    func close() async { await offline.close() }
 
     func step<R>(_ body: (borrowing Step) throws -> R) throws -> R { try store.step(body) }
 
@@ -55,19 +57,11 @@ final class EventAccount {
     /// - Parameter isCommitted: False for a process that is killed before the commit.
     @discardableResult
     func receive(_ stanza: Element, isCommitted: Bool = true) throws -> [AccountEvent] {
-        struct Killed: Error {}
-        do {
-            return try store.step { step in
-                var inbound = InboundStep(
-                    account: account, own: try JID(Self.jid + "/orchard"), session: 1, isManaged: true,
-                    flushMark: 0, now: 0, management: StreamManagement())
-                _ = try inbound.process(.element(stanza), in: step)
-                if !isCommitted { throw Killed() }
-                return inbound.events
-            }
-        } catch is Killed {
+        guard isCommitted else {
+            try offline.receiveAndDie(String(decoding: Serializer().bytes(stanza), as: UTF8.self))
             return []
         }
+        return try offline.receive(stanza)
     }
 
     /// An event in a message as servers send it.

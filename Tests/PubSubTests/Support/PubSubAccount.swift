@@ -1,18 +1,18 @@
+import AccountTestKit
 import Handlers
-@testable import IQTracker
 import PubSub
 import TestSupport
-@testable import XMPPAccount
+import Testing
+import XMPPAccount
 import XMPPCore
-@testable import XMPPModules
 
-/// An account without a stream, whose inbound step is fed by hand: what a server would send, without a server.
-final class OfflineAccount {
+/// An account without server whose handlers are those of the PubSub tests, and what its store holds.
+final class PubSubAccount {
     static let jid = "alice@example.test"
 
     let folder: TemporaryFolder
     let store: HandlerStore
-    let account: Account
+    let offline: OfflineAccount
 
     /// - Parameter handlers: What this program knows; another one on the same folder may know more or less.
     init(
@@ -28,72 +28,23 @@ final class OfflineAccount {
         var configuration = try AccountConfiguration(jid: JID(Self.jid), password: "none", server: nil)
         configuration.role = role
         configuration.log = log
-        account = try Account(configuration, store: store)
+        offline = try OfflineAccount(configuration, store: store)
     }
 
+    var account: Account { offline.account }
     var pubsub: PubSubService { account.pubsub }
 
-    func close() async { await account.close() }
+    func close() async { await offline.close() }
 
     // MARK: What arrives
 
-    /// Takes in one stanza as the loop would.
     @discardableResult
-    func receive(_ xml: String) throws -> [AccountEvent] {
-        let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-        return try store.step { step in try process(element, in: step) }
-    }
-
-    /// Takes in one stanza and dies before that is committed.
-    func dieReceiving(_ xml: String) throws {
-        let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-        struct Death: Error {}
-        do {
-            try store.step { step in
-                _ = try process(element, in: step)
-                throw Death()
-            }
-        } catch is Death {}
-    }
-
-    private func process(_ element: Element, in step: borrowing Step) throws -> [AccountEvent] {
-        var inbound = InboundStep(
-            account: account, own: try JID(Self.jid + "/phone"), session: 1, isManaged: true,
-            flushMark: 0, now: 0, management: StreamManagement())
-        _ = try inbound.process(.element(element), in: step)
-        return inbound.events
-    }
-
-    /// Lets the request time out.
-    func expire(_ id: String) throws {
-        try settle(id) { request, step in
-            let iq = IQ(
-                type: .error, from: request.peer, id: request.stanzaID,
-                payload: StanzaError(.remoteServerTimeout).element)
-            try step.end(
-                request.handler, .timeout, with: IQReply(account: account, iq: iq, outcome: .timeout))
-        }
-    }
+    func receive(_ xml: String) throws -> [AccountEvent] { try offline.receive(xml) }
 
     /// Loses the session in which the request was sent.
-    func lose(_ id: String) throws {
-        try settle(id) { request, step in
-            try step.invalidate(request.handler, reason: .sessionLost, environment: account)
-        }
-    }
+    func lose(_ id: String) throws { try #require(try offline.invalidate(requestID: id)) }
 
-    private func settle(
-        _ id: String, _ body: (PendingIQTable.Request, borrowing Step) throws -> Void
-    ) throws {
-        try store.step { step in
-            guard let request = try account.requests.take(id: ForeignText(id), in: step) else {
-                throw NoSuchRequest()
-            }
-            try body(request, step)
-        }
-    }
-
-    struct NoSuchRequest: Error {}
+    func expire(_ id: String) throws { try #require(try offline.expire(requestID: id)) }
 
     // MARK: What is there
 
@@ -102,11 +53,7 @@ final class OfflineAccount {
     /// The stanzas that wait to be sent.
     var outbox: [String] {
         get throws {
-            try store.step { step in
-                try step.all("SELECT xml FROM outbox ORDER BY seq") { (row) throws(HandlerError) in
-                    String(decoding: row.blob(0), as: UTF8.self)
-                }
-            }
+            try offline.sent.map { String(decoding: Serializer().bytes($0), as: UTF8.self) }
         }
     }
 

@@ -1,21 +1,23 @@
+import AccountTestKit
 import Handlers
 @testable import IQTracker
 import Omemo
 import Synchronization
 import TestSupport
+import Testing
 @testable import XMPPAccount
 import XMPPCore
 @testable import XMPPModules
 
 /// An account without a stream, whose inbound step is fed by hand, with a wall clock that is set by hand.
-final class OfflineAccount {
+final class RefreshAccount {
     static let handlers: [any Handler.Type] = [Refreshed.self, Abandoned.self]
     static let notes = Schema(
         module: "notes", migrations: ["CREATE TABLE note(row INTEGER PRIMARY KEY, text TEXT NOT NULL)"])
 
     let folder: TemporaryFolder
     let store: HandlerStore
-    let account: Account
+    let offline: OfflineAccount
     let clock = Clock()
 
     final class Clock: Sendable {
@@ -26,62 +28,28 @@ final class OfflineAccount {
         }
     }
 
-    init(handlers: [any Handler.Type] = OfflineAccount.handlers) throws {
+    init(handlers: [any Handler.Type] = RefreshAccount.handlers) throws {
         folder = try TemporaryFolder()
         let clock = clock
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry(handlers),
             schemas: Account.schemas + OmemoService.schemas + [Self.notes],
             time: TimeSource(wallMilliseconds: { clock.now }))
-        account = try Account(
-            AccountConfiguration(jid: JID("alice@example.test"), password: "none"), store: store)
+        offline = try OfflineAccount(store: store)
     }
 
-    func close() async { await account.close() }
+    var account: Account { offline.account }
+
+    func close() async { await offline.close() }
 
     // MARK: What arrives
 
-    /// Takes in one stanza as the loop would.
-    func receive(_ xml: String) throws {
-        let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
-        try store.step { step in
-            var inbound = InboundStep(
-                account: account, own: try JID("alice@example.test/phone"), session: 1, isManaged: true,
-                flushMark: 0, now: 0, management: StreamManagement())
-            _ = try inbound.process(.element(element), in: step)
-        }
-    }
+    func receive(_ xml: String) throws { try offline.receive(xml) }
 
-    /// Lets the request time out.
-    func expire(_ id: String) throws {
-        try settle(id) { request, step in
-            let iq = IQ(
-                type: .error, from: request.peer, id: request.stanzaID,
-                payload: StanzaError(.remoteServerTimeout).element)
-            try step.end(
-                request.handler, .timeout, with: IQReply(account: account, iq: iq, outcome: .timeout))
-        }
-    }
+    func expire(_ id: String) throws { try #require(try offline.expire(requestID: id)) }
 
     /// Loses the session in which the request was sent.
-    func lose(_ id: String) throws {
-        try settle(id) { request, step in
-            try step.invalidate(request.handler, reason: .sessionLost, environment: account)
-        }
-    }
-
-    private func settle(
-        _ id: String, _ body: (PendingIQTable.Request, borrowing Step) throws -> Void
-    ) throws {
-        try store.step { step in
-            guard let request = try account.requests.take(id: ForeignText(id), in: step) else {
-                throw NoSuchRequest()
-            }
-            try body(request, step)
-        }
-    }
-
-    struct NoSuchRequest: Error {}
+    func lose(_ id: String) throws { try #require(try offline.invalidate(requestID: id)) }
 
     // MARK: What is there
 
