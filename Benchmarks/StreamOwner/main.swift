@@ -30,7 +30,7 @@ var configuration = AccountConfiguration(
     server: .init(host: "127.0.0.1", port: port, security: .directTLS))
 configuration.trust = .file(path: words[5])
 configuration.role = role
-configuration.ownerSilence = silence
+configuration.ownerSilence = .milliseconds(silence)
 configuration.onMilestone = { say($0.rawValue) }
 let account = try Account(configuration, store: store)
 say("ready")

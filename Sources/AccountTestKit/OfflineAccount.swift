@@ -116,7 +116,9 @@ public final class OfflineAccount: Sendable {
                 try step.all("SELECT xml FROM outbox WHERE account = ? ORDER BY seq", account.id) {
                     (row) throws(HandlerError) in row.blob(0)
                 }
-            }.map { try Self.element(String(decoding: $0, as: UTF8.self)) }
+            }.map {
+                try Element(stored: String(decoding: $0, as: UTF8.self), defaultNamespace: Namespaces.client)
+            }
         }
     }
 

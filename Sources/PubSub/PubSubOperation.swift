@@ -40,11 +40,12 @@ extension PubSubOperation {
     }
 
     /// What follows when a publication's preconditions are not met; nil when nothing is to follow.
-    func remedy(publishing payload: Element, timeout: Int64?) throws(AccountError) -> PubSubRemedy? {
+    func remedy(publishing payload: Element, timeout: Duration?) throws(AccountError) -> PubSubRemedy? {
         guard let configuration, let node else { return nil }
         let configure = try PubSubRequest.configure(node, with: configuration)
         return PubSubRemedy(
-            configure: configure.serialized(), publish: payload.serialized(), timeout: timeout)
+            configure: configure.serialized(), publish: payload.serialized(),
+            timeout: timeout?.milliseconds)
     }
 }
 

@@ -20,7 +20,7 @@ extension PubSubService {
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
     ///     operation was carried out is then unknown.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The request's id, which `Account.cancelRequest` takes. With `configuring` it
     ///   reaches whichever step is under way.
     /// - Throws: ``/XMPPAccount/AccountError`` `invalidStanza` for what cannot be asked, such as an empty node name,
@@ -29,7 +29,7 @@ extension PubSubService {
     @discardableResult
     public func send<Context>(
         _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
-        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil
     ) async throws -> String {
         try await account.perform { step in
             try self.send(operation, to: service, then: then, orElse: orElse, timeout: timeout, in: step)
@@ -43,14 +43,14 @@ extension PubSubService {
     ///   - service: Who is asked; nil for the own account.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func send<Context>(
         _ operation: PubSubOperation<Context>, to service: JID? = nil, then: Durable<Context>,
-        orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil, in step: borrowing Step
+        orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil, in step: borrowing Step
     ) throws -> String {
         let payload = try operation.payload(own)
         let remedy = try operation.remedy(publishing: payload, timeout: timeout)
@@ -75,7 +75,7 @@ extension PubSubService {
     /// - Parameters:
     ///   - operation: What is asked.
     ///   - service: Who is asked: a PubSub service, or a user's bare address for PEP; nil for the own account.
-    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
     /// - Returns: What the operation brings.
     /// - Throws: ``PubSubError`` when the service refuses; its ``PubSubError/isNotFound`` tells that what was asked
     ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut`, `sessionLost`, `abandoned` when no answer
@@ -83,7 +83,7 @@ extension PubSubService {
     ///   `CancellationError`; ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func request<Context>(
-        _ operation: PubSubOperation<Context>, to service: JID? = nil, timeout: Int64? = nil
+        _ operation: PubSubOperation<Context>, to service: JID? = nil, timeout: Duration? = nil
     ) async throws -> Context.Value {
         let payload = try operation.payload(own)
         let reply = try await ask(operation, payload, service, timeout)
@@ -109,13 +109,13 @@ extension PubSubService {
     ///   - selection: Which items.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
         _ node: any TextConvertible, from service: JID? = nil, _ selection: PubSubSelection = .all,
-        then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil
     ) async throws -> String {
         try await send(
             .items(of: node, selection), to: service, then: then, orElse: orElse, timeout: timeout)
@@ -129,14 +129,14 @@ extension PubSubService {
     ///   - selection: Which items.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
     public func fetch(
         _ node: any TextConvertible, from service: JID? = nil, _ selection: PubSubSelection = .all,
-        then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        then: Durable<PubSubFetch>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         in step: borrowing Step
     ) throws -> String {
         try send(
@@ -159,7 +159,7 @@ extension PubSubService {
     ///   - configuring: Whether the node is configured, and the item published again, when they do not hold.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
     /// - Returns: As ``send(_:to:then:orElse:timeout:)``.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
     @discardableResult
@@ -167,7 +167,7 @@ extension PubSubService {
         _ item: PubSubItem?, on node: any TextConvertible, at service: JID? = nil,
         requiring options: [PubSubOption] = [],
         configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
-        timeout: Int64? = nil
+        timeout: Duration? = nil
     ) async throws -> String {
         try await send(
             .publish(item, on: node, requiring: options, configuring: configuring), to: service, then: then,
@@ -184,7 +184,7 @@ extension PubSubService {
     ///   - configuring: Whether the node is configured, and the item published again, when they do not hold.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id.
     /// - Throws: As ``send(_:to:then:orElse:timeout:)``.
@@ -193,7 +193,7 @@ extension PubSubService {
         _ item: PubSubItem?, on node: any TextConvertible, at service: JID? = nil,
         requiring options: [PubSubOption] = [],
         configuring: Bool = false, then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil,
-        timeout: Int64? = nil, in step: borrowing Step
+        timeout: Duration? = nil, in step: borrowing Step
     ) throws -> String {
         try send(
             .publish(item, on: node, requiring: options, configuring: configuring), to: service, then: then,
@@ -205,7 +205,7 @@ extension PubSubService {
     private var own: JID { account.configuration.jid.bare }
 
     private func ask<Context>(
-        _ operation: PubSubOperation<Context>, _ payload: Element, _ service: JID?, _ timeout: Int64?
+        _ operation: PubSubOperation<Context>, _ payload: Element, _ service: JID?, _ timeout: Duration?
     ) async throws -> PubSubReply {
         let iq = IQ(type: operation.type, to: service, id: StanzaID.random(), payload: payload)
         let reply = try await account.reply(to: iq, timeout: timeout)
@@ -216,7 +216,7 @@ extension PubSubService {
     func send(
         _ type: IQ.Kind, _ payload: Element, to service: JID?, node: (any TextConvertible)?,
         _ question: PubSubQuestion,
-        _ timeout: Int64?, id: any TextConvertible = StanzaID.random(), in step: borrowing Step
+        _ timeout: Duration?, id: any TextConvertible = StanzaID.random(), in step: borrowing Step
     ) throws -> String {
         // Told at once, where the program can be corrected, and not when the answer is parked.
         guard account.store.registry.knows(PubSubAnswered.id) else {

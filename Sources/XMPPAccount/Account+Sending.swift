@@ -19,12 +19,12 @@ extension Account {
     ///   - iq: An IQ of type `get` or `set`; ``/XMPPCore/StanzaID/random()`` makes a good id.
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``/Handlers/HandlerError`` when
     ///   the store fails.
     public func send(
-        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         timeoutPolicy: RequestTimeoutPolicy = .call
     ) async throws {
         try await perform { step in
@@ -39,7 +39,7 @@ extension Account {
     ///   - iq: An IQ of type `get` or `set`, under an id of which no other request of the account waits.
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for
     ///     ``AccountConfiguration/requestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     ///   - step: The step that it commits with.
@@ -48,7 +48,7 @@ extension Account {
     ///   the store fails.
     @discardableResult
     public func send(
-        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws -> HandlerID {
         guard iq.type.isRequest else {
@@ -63,7 +63,7 @@ extension Account {
         let liveTime = try currentLiveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: TimeSource.sum(liveTime, timeout ?? configuration.requestTimeout),
+            deadline: TimeSource.sum(liveTime, (timeout ?? configuration.requestTimeout).milliseconds),
             timeoutPolicy: timeoutPolicy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()

@@ -103,7 +103,7 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
-        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
+        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout.milliseconds)
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
         liveClock = LiveClock(time: configuration.time)
@@ -398,10 +398,14 @@ extension AccountConfiguration {
                     : "'\(jid)' has a user name, and so cannot log in anonymously; give the domain alone")
         }
         let policy = acknowledgements
-        guard requestTimeout > 0, connectTimeout > 0, acknowledgementTimeout > 0, ownerSilence > 0,
+        guard
+            [requestTimeout, connectTimeout, acknowledgementTimeout, ownerSilence].allSatisfy({
+                $0 >= .milliseconds(1)
+            }),
             maximumOutbox > 0, recognizesCopiesFor > .zero, keepAlive.map({ $0 > .zero }) ?? true,
             inactiveKeepAlive > .zero,
-            [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= 0 }),
+            [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= .zero }
+            ),
             policy.requestsAfterStanzas >= 0, policy.acknowledgesAfterStanzas >= 0
         else {
             throw AccountError(

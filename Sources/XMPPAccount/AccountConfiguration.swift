@@ -109,8 +109,8 @@ public struct AccountConfiguration: Sendable {
     /// The beginning of the resource; a random part follows, new for every session, so that a peer can tell the
     /// sessions apart.
     public var resourcePrefix: String = "dh"
-    /// How long a request waits for its answer, in milliseconds of connected time; 1 or more.
-    public var requestTimeout: Int64 = 60_000
+    /// How long a request waits for its answer, in connected time; 1 ms or more.
+    public var requestTimeout: Duration = .seconds(60)
     /// How ``Account/runner`` calls handlers: how many async ones at the same time, and what gets their final failures.
     /// These are written to ``log`` as well.
     ///
@@ -118,11 +118,11 @@ public struct AccountConfiguration: Sendable {
     /// configuration.runner = .init(leases: 16) { error in metrics.count(error) }
     /// ```
     public var runner = HandlerRunner.Configuration()
-    /// How long connecting may take, from the first lookup to a session, in milliseconds; 1 or more.
-    public var connectTimeout: Int64 = 30_000
-    /// How long the server may leave an ack request or a ping unanswered before the connection counts as dead, in
-    /// milliseconds; 1 or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
-    public var acknowledgementTimeout: Int64 = 30_000
+    /// How long connecting may take, from the first lookup to a session; 1 ms or more.
+    public var connectTimeout: Duration = .seconds(30)
+    /// How long the server may leave an ack request or a ping unanswered before the connection counts as dead;
+    /// 1 ms or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
+    public var acknowledgementTimeout: Duration = .seconds(30)
     /// After how much time without a proof that the server hears this side it is asked for one, on an open stream; more than
     /// 0, nil for never.
     ///
@@ -132,9 +132,8 @@ public struct AccountConfiguration: Sendable {
     public var keepAlive: Duration? = .seconds(60)
     /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
-    /// Within which time another process that owns the account and stays silent counts as frozen and is passed over, in
-    /// milliseconds; 1 or more. The last 5 % of it, at most 25, are for the taking over itself.
-    public var ownerSilence: Int64 = 500
+    /// How long an unresponsive owner is waited for before takeover; 1 ms or more. The last 5 % of it, at most 25 ms, are for the taking over itself.
+    public var ownerSilence: Duration = .milliseconds(500)
     /// How many stanzas may wait to be sent; 1 or more. More are refused with an error.
     public var maximumOutbox: Int = 100_000
     /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.

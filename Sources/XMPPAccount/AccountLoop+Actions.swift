@@ -53,7 +53,7 @@ extension AccountLoop {
         let configuration = account.configuration
         ownership = try Ownership.take(
             account.ownerships, store: account.store, role: configuration.role,
-            owner: "\(configuration.role.rawValue)", silence: configuration.ownerSilence,
+            owner: "\(configuration.role.rawValue)", silence: configuration.ownerSilence.milliseconds,
             handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
         ownedAt = now
         if let file = ownership?.narrowedFile {

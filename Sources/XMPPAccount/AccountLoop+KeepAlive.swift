@@ -44,7 +44,9 @@ extension AccountLoop {
     /// How long others may leave the process asleep, in milliseconds: they look when it wakes for the keep-alive.
     var longestRest: Int64? {
         guard stream != nil else { return nil }
-        return keepAliveInterval.map { TimeSource.sum($0, account.configuration.acknowledgementTimeout) }
+        return keepAliveInterval.map {
+            TimeSource.sum($0, account.configuration.acknowledgementTimeout.milliseconds)
+        }
     }
 
     /// How long the connected time may stay unstored, in milliseconds: where no deadline is near, until the process wakes

@@ -95,7 +95,8 @@ extension AccountLoop {
             peer: "\(opened.connection.peer)", isManaged: state.isManaged, isResumed: isResumed,
             management: state.management(account.acknowledgements),
             keepAlive: KeepAlive(
-                interval: keepAliveInterval, timeout: account.configuration.acknowledgementTimeout,
+                interval: keepAliveInterval,
+                timeout: account.configuration.acknowledgementTimeout.milliseconds,
                 openedAt: now),
             now: now)
     }

@@ -229,7 +229,7 @@ extension HandlerStore {
 
 extension Account {
     /// Asks, with handlers that note the end under the request's id.
-    package func ask(_ iq: IQ, timeout: Int64? = nil) async throws {
+    package func ask(_ iq: IQ, timeout: Duration? = nil) async throws {
         try await send(
             iq, then: TestApp.Answered(name: iq.id.string).durable,
             orElse: TestApp.Abandoned(name: iq.id.string).durable,

@@ -92,7 +92,7 @@ struct AlteredStore {
             var configuration = AccountConfiguration(
                 jid: try JID("romeo@localhost"), password: "a password of its own",
                 server: .init(host: "127.0.0.1", port: port, security: .directTLS))
-            configuration.connectTimeout = 5000
+            configuration.connectTimeout = .seconds(5)
             configuration.trust = authority.map { .file(path: $0) } ?? .system
             configuration.modules = .standard + [PubSubEvents(), OmemoModule()]
             let account = try Account(configuration, store: store)

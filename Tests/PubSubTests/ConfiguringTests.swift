@@ -27,7 +27,7 @@ import XMPPCore
     private let item = PubSubItem(
         id: "current", payload: Element("nick", namespace: "urn:n", text: "Jule"))
 
-    private func begin(_ offline: PubSubAccount, configuring: Bool = true, timeout: Int64? = nil) throws {
+    private func begin(_ offline: PubSubAccount, configuring: Bool = true, timeout: Duration? = nil) throws {
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         _ = try offline.store.step { step in
             try offline.pubsub.publish(
@@ -144,7 +144,7 @@ import XMPPCore
     func ends(_ step: Int) async throws {
         let offline = try PubSubAccount()
         func reach() throws {
-            try begin(offline, timeout: 7)
+            try begin(offline, timeout: .milliseconds(7))
             for answered in [("error", unmet), ("result", "")].prefix(step + 1) {
                 try offline.receive(answer(offline, answered.0, answered.1))
             }

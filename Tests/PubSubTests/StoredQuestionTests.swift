@@ -7,7 +7,7 @@ import XMPPCore
 /// What waits in users' databases for the answer to each operation: a newer program must read it.
 @Suite struct StoredQuestionTests {
     private func stored<Context>(
-        _ operation: PubSubOperation<Context>, timeout: Int64? = nil
+        _ operation: PubSubOperation<Context>, timeout: Duration? = nil
     ) throws -> String {
         let then = Durable<Context>(name: "t.t", version: 1, arguments: Array("{}".utf8))
         let payload = try operation.payload(JID("a@b"))
@@ -68,7 +68,7 @@ import XMPPCore
     func remedies() throws {
         let operation = PubSubOperation.publish(
             nil, on: "n", requiring: [.accessModel(.open)], configuring: true)
-        let text = try stored(operation, timeout: 7)
+        let text = try stored(operation, timeout: .milliseconds(7))
         let configure = try PubSubRequest.configure("n", with: [.accessModel(.open)]).serialized()
         let publish = try operation.payload(JID("a@b")).serialized()
         let remedy = #"{"configure":"\#(configure)","publish":"\#(publish)","timeout":7}"#

@@ -158,7 +158,7 @@ import XMPPTestKit
         try await withRig(clock: clock) { rig in
             let account = try await rig.connected()
             try await settle(account)
-            account.acknowledgements = .init(requestsAfterStanzas: 5, requestsAfter: 2000)
+            account.acknowledgements = .init(requestsAfterStanzas: 5, requestsAfter: .seconds(2))
             func tell(_ numbers: ClosedRange<Int>) async throws {
                 for number in numbers { try await account.tell("m\(number)") }
                 try await rig.saw { $0.event == .received && $0.id == "m\(numbers.upperBound)" }
@@ -205,7 +205,7 @@ import XMPPTestKit
             try await account.listen()
             try await settle(account)
             account.acknowledgements = .init(
-                acknowledgesAfterStanzas: 3, acknowledgesAfter: 1000, responseDelay: 200)
+                acknowledgesAfterStanzas: 3, acknowledgesAfter: .seconds(1), responseDelay: .milliseconds(200))
             try await account.perform { _ in }
             let mark = rig.server.log.count
             func receive(_ numbers: ClosedRange<Int>) async throws {

@@ -251,7 +251,7 @@ import XMPPTestKit
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
             let account = try await rig.connected(store: try rig.store(busyTimeout: 0))
-            try await account.ask(rig.question("q1", want: "silence"), timeout: 100)
+            try await account.ask(rig.question("q1", want: "silence"), timeout: .milliseconds(100))
             try await account.caughtUp()
             try await whileBlocked(rig.store()) {
                 clock.advance(by: .milliseconds(100))

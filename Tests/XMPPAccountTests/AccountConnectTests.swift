@@ -221,13 +221,13 @@ import XMPPTestKit
         try await withRig { rig in
             let account = try rig.account {
                 $0.server = .init(host: "127.0.0.1", port: listener.port, security: .startTLS)
-                $0.connectTimeout = 100
+                $0.connectTimeout = .milliseconds(100)
             }
             let error = await errorOf { try await account.connect() } as? AccountError
             #expect(error?.code == .timedOut)
             let direct = try rig.account {
                 $0.server = .init(host: "127.0.0.1", port: listener.port, security: .directTLS)
-                $0.connectTimeout = 100
+                $0.connectTimeout = .milliseconds(100)
             }
             let other = await errorOf { try await direct.connect() } as? TransportError
             #expect(other?.code == .timedOut)
@@ -275,8 +275,8 @@ import XMPPTestKit
         try await withRig { rig in
             let store = try rig.store()
             var broken: [AccountConfiguration] = []
-            broken.append(rig.configuration { $0.requestTimeout = 0 })
-            broken.append(rig.configuration { $0.connectTimeout = -1 })
+            broken.append(rig.configuration { $0.requestTimeout = .zero })
+            broken.append(rig.configuration { $0.connectTimeout = .milliseconds(-1) })
             broken.append(rig.configuration { $0.maximumOutbox = 0 })
             broken.append(rig.configuration { $0.jid = try! JID("localhost") })  // A constant.
             for configuration in broken {

@@ -82,7 +82,7 @@ enum DeferralApp {
         return try JSONDecoder().decode(DeferredStanza.self, from: Data(note.dropFirst(id.count + 2).utf8))
     }
 
-    private func ask(_ id: String, _ rig: AccountRig, _ account: Account, timeout: Int64? = nil) async throws
+    private func ask(_ id: String, _ rig: AccountRig, _ account: Account, timeout: Duration? = nil) async throws
     {
         try await account.send(
             rig.question(id), then: DeferralApp.Answered().durable,
@@ -147,7 +147,7 @@ enum DeferralApp {
     func answerInTime() async throws {
         let clock = VirtualClock()
         try await withAccount(clock: clock) { rig, account in
-            try await ask("q1", rig, account, timeout: 5000)
+            try await ask("q1", rig, account, timeout: .seconds(5))
             try await eventually { try account.store.notes("answer").count == 1 }
             for _ in 0..<20 {
                 try await account.caughtUp()

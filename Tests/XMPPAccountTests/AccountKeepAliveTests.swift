@@ -99,7 +99,7 @@ import XMPPTestKit
             let other = try rig.store()
             others.withLock { $0 = other }
         }
-        try await withLine({ $0.acknowledgementTimeout = 86_400_000 }, before: open) { line in
+        try await withLine({ $0.acknowledgementTimeout = .seconds(86400) }, before: open) { line in
             let other = try #require(others.withLock { $0 })
             // What the account does once it has caught up is done.
             for _ in 0..<2 { try await line.account.perform { _ in } }
@@ -231,7 +231,7 @@ import XMPPTestKit
             let account = try rig.account {
                 $0.time = time
                 $0.server = .init(host: "127.0.0.1", port: proxy.port, security: .directTLS)
-                $0.acknowledgementTimeout = 20_000
+                $0.acknowledgementTimeout = .seconds(20)
             }
             let events = EventReader(account)
             try await account.connect()

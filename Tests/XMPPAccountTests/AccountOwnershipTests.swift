@@ -21,7 +21,7 @@ import XMPPTestKit
             try await worker.ask(rig.question("q1", want: "silence"))
             try await rig.saw { $0.event == .received && $0.id == "q1" }
             // Not passed over on a busy machine, either.
-            let main = try rig.account { $0.ownerSilence = 60_000 }
+            let main = try rig.account { $0.ownerSilence = .seconds(60) }
             let others = EventReader(main)
             try await main.connect()
             await events.until("handedOver")
@@ -294,7 +294,7 @@ import XMPPTestKit
             defer { close(lock) }
             let listener = try silentSocket(base + ".sock")
             defer { close(listener) }
-            let main = try rig.account { $0.ownerSilence = 100 }
+            let main = try rig.account { $0.ownerSilence = .milliseconds(100) }
             try await main.connect()
             try await main.caughtUp()
         }

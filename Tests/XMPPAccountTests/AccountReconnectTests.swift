@@ -29,7 +29,7 @@ import XMPPTestKit
             account = try rig.account {
                 $0.server = .init(host: "127.0.0.1", port: port, security: .directTLS)
                 // While the clock is turned, answers on their way are not overdue.
-                $0.acknowledgementTimeout = 86_400_000
+                $0.acknowledgementTimeout = .seconds(86400)
             }
             events = EventReader(account)
             try await account.connect()

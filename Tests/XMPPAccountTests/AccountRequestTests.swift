@@ -36,9 +36,9 @@ import XMPPTestKit
     func timesOut() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected { $0.requestTimeout = 60_000 }
+            let account = try await rig.connected { $0.requestTimeout = .seconds(60) }
             try await account.ask(rig.question("q1", want: "silence"))
-            try await account.ask(rig.question("q2", want: "silence"), timeout: 5000)
+            try await account.ask(rig.question("q2", want: "silence"), timeout: .seconds(5))
             try await rig.saw { $0.event == .received && $0.id == "q2" }
             try await account.caughtUp()
             clock.advance(by: .milliseconds(4999))
@@ -68,7 +68,7 @@ import XMPPTestKit
     func liveTime() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected { $0.requestTimeout = 60_000 }
+            let account = try await rig.connected { $0.requestTimeout = .seconds(60) }
             try await account.ask(rig.question("q1", want: "silence"))
             try await account.caughtUp()
             clock.advance(by: .seconds(59))
@@ -92,7 +92,7 @@ import XMPPTestKit
                 $0.keepAlive = nil
             }
             // While a request waits, the account plans to wait for a minute at most.
-            try await account.ask(rig.question("q1", want: "silence"), timeout: 30 * 86_400_000)
+            try await account.ask(rig.question("q1", want: "silence"), timeout: .seconds(30 * 86_400))
             try await account.caughtUp()
             var isShown = false
             while !isShown {
@@ -119,7 +119,7 @@ import XMPPTestKit
                 $0.time = time.source
                 $0.keepAlive = nil
             }
-            try await account.ask(rig.question("q1", want: "silence"), timeout: 60_000)
+            try await account.ask(rig.question("q1", want: "silence"), timeout: .seconds(60))
             try await account.caughtUp()
             try await account.perform { _ in time.pass(.seconds(3600)) }
             try await account.caughtUp()
@@ -132,11 +132,11 @@ import XMPPTestKit
     func longestTimeout() async throws {
         try await withRig { rig in
             let account = try await rig.connected {
-                $0.acknowledgementTimeout = .max
-                $0.connectTimeout = .max
-                $0.ownerSilence = .max
+                $0.acknowledgementTimeout = .seconds(Int64.max)
+                $0.connectTimeout = .seconds(Int64.max)
+                $0.ownerSilence = .seconds(Int64.max)
             }
-            try await account.ask(rig.question("q1"), timeout: .max)
+            try await account.ask(rig.question("q1"), timeout: .seconds(Int64.max))
             try await eventually { try account.store.waitingHandlers == 0 }
             try await account.caughtUp()
         }
@@ -278,7 +278,7 @@ import XMPPTestKit
             try await account.caughtUp()
             let answered = try TestApp.Answered(name: "q1").durable
             _ = try account.store.step { step in
-                try account.send(rig.question("q1", want: "silence"), then: answered, timeout: 100, in: step)
+                try account.send(rig.question("q1", want: "silence"), then: answered, timeout: .milliseconds(100), in: step)
             }
             try await rig.saw("the request was sent") { $0.event == .received && $0.id == "q1" }
             try await account.caughtUp()

@@ -269,7 +269,7 @@ import XMPPTestKit
     func deadPeer() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
-            let account = try await rig.connected { $0.acknowledgementTimeout = 30_000 }
+            let account = try await rig.connected { $0.acknowledgementTimeout = .seconds(30) }
             let events = EventReader(account)
             try await settle(account)
             rig.server.pause()

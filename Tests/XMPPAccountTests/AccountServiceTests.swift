@@ -20,7 +20,7 @@ import XMPPTestKit
     }
 
     /// An account at `localhost` that knows nothing but a name server.
-    private func account(_ rig: AccountRig, _ names: DNSServer, timeout: Int64 = 30_000) throws -> Account {
+    private func account(_ rig: AccountRig, _ names: DNSServer, timeout: Duration = .seconds(30)) throws -> Account {
         try rig.account {
             $0.server = nil
             $0.nameServers = [names.address]
@@ -85,7 +85,7 @@ import XMPPTestKit
                 "xmpp.test": [.address(dead.host), .address("::1"), .address("127.0.0.1")],
             ])
             // Whoever waits for the first one uses up all of its time.
-            try await account(rig, names, timeout: 86_400_000).connect()
+            try await account(rig, names, timeout: .seconds(86400)).connect()
             #expect(dead.isSilent)
         }
     }
@@ -99,7 +99,7 @@ import XMPPTestKit
                 Self.secureName: [service(proxy.port), service(rig.server.directTLSPort, priority: 2)],
                 "xmpp.test": [.address("127.0.0.1")],
             ])
-            try await account(rig, names, timeout: 6000).connect()
+            try await account(rig, names, timeout: .seconds(6)).connect()
         }
     }
 
@@ -110,7 +110,7 @@ import XMPPTestKit
             proxy.silence()
             let account = try rig.account {
                 $0.server = .init(host: "127.0.0.1", port: proxy.port, security: .directTLS)
-                $0.connectTimeout = 300
+                $0.connectTimeout = .milliseconds(300)
             }
             let error = await errorOf { try await account.connect() } as? TransportError
             #expect(error?.code == .timedOut)

@@ -17,13 +17,13 @@ extension PubSubService {
     ///   - configuring: Whether a node of which the type's ``PubSubPayload/options`` do not hold is configured so.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come; whether it was published is then unknown.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The request's id.
     /// - Throws: What ``PubSubPayload/element`` throws; else as publishing an item does.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
         _ value: Payload, at service: JID? = nil, configuring: Bool = false,
-        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil
     ) async throws -> String {
         try await account.perform { step in
             try self.publish(
@@ -40,14 +40,14 @@ extension PubSubService {
     ///   - configuring: Whether a node of which the type's options do not hold is configured so.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id.
     /// - Throws: What ``PubSubPayload/element`` throws; else as publishing an item does.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
         _ value: Payload, at service: JID? = nil, configuring: Bool = false,
-        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil,
+        then: Durable<PubSubPublication>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         in step: borrowing Step
     ) throws -> String {
         try publish(
@@ -65,12 +65,12 @@ extension PubSubService {
     ///   - value: The value, under the id ``PubSubPayload/itemID``; one that is there under this id is replaced.
     ///   - service: Where the node is; nil for the own account's PEP.
     ///   - configuring: Whether a node of which the type's ``PubSubPayload/options`` do not hold is configured so.
-    ///   - timeout: Milliseconds of connected time to wait for each answer, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
     /// - Returns: The item's id; nil when the service chose one and did not tell.
     /// - Throws: What ``PubSubPayload/element`` throws; else as ``request(_:to:timeout:)``.
     @discardableResult
     public func publish<Payload: PubSubPayload>(
-        _ value: Payload, at service: JID? = nil, configuring: Bool = false, timeout: Int64? = nil
+        _ value: Payload, at service: JID? = nil, configuring: Bool = false, timeout: Duration? = nil
     ) async throws -> ForeignText? {
         try await request(
             .publish(
@@ -92,13 +92,13 @@ extension PubSubService {
     ///   - selection: Which items.
     ///   - then: Called with the outcome: values, not found, an error, or no answer in time.
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The request's id.
     /// - Throws: As fetching items does.
     @discardableResult
     public func fetch<Payload: PubSubPayload>(
         _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
-        then: Durable<PubSubFetch.Of<Payload>>, orElse: Durable<Invalidation>? = nil, timeout: Int64? = nil
+        then: Durable<PubSubFetch.Of<Payload>>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil
     ) async throws -> String {
         try await account.perform { step in
             try self.fetch(
@@ -114,7 +114,7 @@ extension PubSubService {
     ///   - selection: Which items.
     ///   - then: Called with the outcome.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Returns: The request's id.
     /// - Throws: As fetching items does.
@@ -122,7 +122,7 @@ extension PubSubService {
     public func fetch<Payload: PubSubPayload>(
         _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
         then: Durable<PubSubFetch.Of<Payload>>, orElse: Durable<Invalidation>? = nil,
-        timeout: Int64? = nil, in step: borrowing Step
+        timeout: Duration? = nil, in step: borrowing Step
     ) throws -> String {
         try fetch(
             Payload.node, from: service, selection, then: then.calledWith(PubSubFetch.self), orElse: orElse,
@@ -139,13 +139,13 @@ extension PubSubService {
     ///   - type: The values' type, which names the node.
     ///   - service: Whom to ask: a user's bare address for PEP, or a PubSub service; nil for the own account.
     ///   - selection: Which items.
-    ///   - timeout: Milliseconds of connected time to wait, 1 or more; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The values, in the order of the answer. Items that hold something else are left out if there are values.
     /// - Throws: ``PubSubPayloadError`` `unreadable` when there are items and none of them holds such a value; else as
     ///   ``request(_:to:timeout:)``.
     public func fetch<Payload: PubSubPayload>(
         _ type: Payload.Type, from service: JID? = nil, _ selection: PubSubSelection = .all,
-        timeout: Int64? = nil
+        timeout: Duration? = nil
     ) async throws -> [PubSubValue<Payload>] {
         let items = try await request(.items(of: Payload.node, selection), to: service, timeout: timeout)
         let values = items.compactMap { PubSubValue<Payload>(id: $0.id, payload: $0.payload) }

@@ -17,19 +17,19 @@ extension Account {
     ///
     /// - Parameters:
     ///   - iq: An IQ of type `get` or `set`.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The result.
     /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned`
     ///   when none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing
     ///   was sent; `CancellationError`; ``/Handlers/HandlerError`` when the store fails.
-    public func request(_ iq: IQ, timeout: Int64? = nil) async throws -> IQ {
+    public func request(_ iq: IQ, timeout: Duration? = nil) async throws -> IQ {
         let reply = try await reply(to: iq, timeout: timeout)
         if case .error(let error) = reply.outcome { throw error }
         return reply.iq
     }
 
     /// Sends a request and waits for its answer here, which may be an error: for those who read more of it than its condition.
-    package func reply(to iq: IQ, timeout: Int64? = nil) async throws -> IQReply {
+    package func reply(to iq: IQ, timeout: Duration? = nil) async throws -> IQReply {
         let token = StanzaID.random()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in

@@ -50,7 +50,7 @@ struct StreamOpener: Sendable {
     func open(interrupt: Int32) throws -> OpenedStream {
         let connector = StreamConnector(
             configuration: configuration, memory: memory,
-            deadline: .after(.milliseconds(configuration.connectTimeout)), interrupt: interrupt)
+            deadline: .after(configuration.connectTimeout), interrupt: interrupt)
         var visited: Set<ServiceTarget> = []
         var next = memory.redirection
         memory.redirection = nil

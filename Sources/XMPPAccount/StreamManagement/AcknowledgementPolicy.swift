@@ -5,34 +5,34 @@
 ///
 /// ```swift
 /// account.acknowledgements.requestsAfterStanzas = 5
-/// account.acknowledgements.requestsAfter = 2_000
+/// account.acknowledgements.requestsAfter = .seconds(2)
 /// ```
 public struct AcknowledgementPolicy: Hashable, Sendable {
     /// The server is asked after this many stanzas; 0 or more. Stanzas that are written together are asked about once.
     public var requestsAfterStanzas = 1
-    /// The server is asked this long after the first stanza that it was not asked about, in milliseconds; 0 or more.
-    public var requestsAfter: Int64 = 0
+    /// The server is asked this long after the first stanza that it was not asked about; 0 turns it off.
+    public var requestsAfter: Duration = .zero
     /// The server is told our count without having asked after this many handled stanzas; 0 or more.
     public var acknowledgesAfterStanzas = 0
     /// The server is told our count without having asked this long after the first handled stanza that it was not told
-    /// of, in milliseconds; 0 or more.
-    public var acknowledgesAfter: Int64 = 0
-    /// How long the answer to a question of the server's is held back, in milliseconds; 0 or more. More questions
+    /// of; 0 turns it off.
+    public var acknowledgesAfter: Duration = .zero
+    /// How long the answer to a question of the server's is held back, 0 or more. More questions
     /// meanwhile get the same answer. XEP-0198 section 4 recommends 0.
-    public var responseDelay: Int64 = 0
+    public var responseDelay: Duration = .zero
 
     /// Makes a policy; by default the server is asked after each batch of stanzas and told when it asks.
     ///
     /// - Parameters:
     ///   - requestsAfterStanzas: The server is asked after this many stanzas; 0 turns it off.
-    ///   - requestsAfter: The server is asked this long after the first stanza, in milliseconds; 0 turns it off.
+    ///   - requestsAfter: The server is asked this long after the first stanza; 0 turns it off.
     ///   - acknowledgesAfterStanzas: The server is told after this many handled stanzas; 0 turns it off.
-    ///   - acknowledgesAfter: The server is told this long after the first handled stanza, in milliseconds; 0 turns
+    ///   - acknowledgesAfter: The server is told this long after the first handled stanza; 0 turns
     ///     it off.
-    ///   - responseDelay: How long the answer to the server's question is held back, in milliseconds; 0 or more.
+    ///   - responseDelay: How long the answer to the server's question is held back, 0 or more.
     public init(
-        requestsAfterStanzas: Int = 1, requestsAfter: Int64 = 0, acknowledgesAfterStanzas: Int = 0,
-        acknowledgesAfter: Int64 = 0, responseDelay: Int64 = 0
+        requestsAfterStanzas: Int = 1, requestsAfter: Duration = .zero, acknowledgesAfterStanzas: Int = 0,
+        acknowledgesAfter: Duration = .zero, responseDelay: Duration = .zero
     ) {
         self.requestsAfterStanzas = requestsAfterStanzas
         self.requestsAfter = requestsAfter

@@ -127,7 +127,7 @@ package struct StreamManagement: Sendable {
 
     private var acknowledgementDue: Int64? {
         var due: [Int64] = []
-        if let owedSince { due.append(TimeSource.sum(owedSince, policy.responseDelay)) }
+        if let owedSince { due.append(TimeSource.sum(owedSince, policy.responseDelay.milliseconds)) }
         if let untoldSince {
             let untold = handled.distance(from: told)
             if policy.acknowledgesAfterStanzas > 0,
@@ -135,8 +135,8 @@ package struct StreamManagement: Sendable {
             {
                 due.append(untoldSince)
             }
-            if policy.acknowledgesAfter > 0 {
-                due.append(TimeSource.sum(untoldSince, policy.acknowledgesAfter))
+            if policy.acknowledgesAfter > .zero {
+                due.append(TimeSource.sum(untoldSince, policy.acknowledgesAfter.milliseconds))
             }
         }
         return due.min()
@@ -200,7 +200,9 @@ package struct StreamManagement: Sendable {
         if policy.requestsAfterStanzas > 0, unasked >= policy.requestsAfterStanzas {
             due.append(unaskedSince)
         }
-        if policy.requestsAfter > 0 { due.append(TimeSource.sum(unaskedSince, policy.requestsAfter)) }
+        if policy.requestsAfter > .zero {
+            due.append(TimeSource.sum(unaskedSince, policy.requestsAfter.milliseconds))
+        }
         return due.min()
     }
 

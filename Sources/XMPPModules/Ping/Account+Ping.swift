@@ -6,14 +6,14 @@ extension Account {
     ///
     /// - Parameters:
     ///   - jid: Whom to ask: a client's full address, a server or service; nil for the own server.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: How long it took from this call to the answer, waiting for a stream included.
     /// - Throws: `StanzaError` when the answer is an error: with `serviceUnavailable` or `featureNotImplemented` somebody
     ///   is there and does not know this question, or a server answers for a client that is gone; otherwise what
     ///   `Account.request` throws.
     ///
     /// Source: XEP-0199.
-    public func ping(_ jid: JID?, timeout: Int64? = nil) async throws -> Duration {
+    public func ping(_ jid: JID?, timeout: Duration? = nil) async throws -> Duration {
         let clock = ContinuousClock()
         let begin = clock.now
         _ = try await request(

@@ -22,12 +22,12 @@ public struct VCards: Sendable {
     ///   - jid: Whose: a user's bare address, of which a resource is left out, or a service's; nil for the own one. An
     ///     occupant of a room is asked under the full address, see `exactly`.
     ///   - exactly: Whether to ask the address as it is, with its resource.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Returns: The card; nil when there is none.
     /// - Throws: `StanzaError` when the server refuses; otherwise what ``/XMPPAccount/Account/request(_:timeout:)`` throws.
     ///
     /// Source: XEP-0054 section 3.
-    public func fetch(of jid: JID?, exactly: Bool = false, timeout: Int64? = nil) async throws -> VCard? {
+    public func fetch(of jid: JID?, exactly: Bool = false, timeout: Duration? = nil) async throws -> VCard? {
         do {
             let answer = try await account.request(Self.request(jid, exactly), timeout: timeout)
             return VCardFetch.card(in: answer.payload)
@@ -43,12 +43,12 @@ public struct VCards: Sendable {
     ///   - exactly: Whether to ask the address as it is, with its resource.
     ///   - then: Called with the card, or with why there is none.
     ///   - orElse: Called with the reason when the answer can never come, such as after a lost session.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
     ///   store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
-        timeout: Int64? = nil
+        timeout: Duration? = nil
     ) async throws {
         try await account.perform { step in
             try self.fetch(
@@ -63,12 +63,12 @@ public struct VCards: Sendable {
     ///   - exactly: Whether to ask the address as it is, with its resource.
     ///   - then: Called with the card, or with why there is none.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Milliseconds of connected time to wait; nil for the account's setting.
+    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func fetch(
         of jid: JID?, exactly: Bool = false, then: Durable<VCardFetch>, orElse: Durable<Invalidation>? = nil,
-        timeout: Int64? = nil, in step: borrowing Step
+        timeout: Duration? = nil, in step: borrowing Step
     ) throws {
         let fetched = VCardFetched(jid: jid, then: try then.orElse(orElse))
         // When the answer can never come, the program's handler inside is invalidated with this one.

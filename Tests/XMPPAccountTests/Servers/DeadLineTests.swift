@@ -12,7 +12,7 @@ extension RealServerTests {
         private func account(_ home: RealHome, _ proxy: LoopbackProxy) throws -> Account {
             try home.account(port: proxy.port) {
                 $0.keepAlive = .milliseconds(400)
-                $0.acknowledgementTimeout = 5000
+                $0.acknowledgementTimeout = .seconds(5)
             }
         }
 

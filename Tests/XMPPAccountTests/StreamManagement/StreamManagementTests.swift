@@ -61,11 +61,11 @@ import Testing
             ],
             written: ["r 0", "r 2"]),
         Case(
-            testDescription: "B6 by count first", policy: .init(requestsAfterStanzas: 5, requestsAfter: 2000),
+            testDescription: "B6 by count first", policy: .init(requestsAfterStanzas: 5, requestsAfter: .seconds(2)),
             happenings: [(0, .wrote(2)), (10, .wrote(2)), (20, .wrote(1)), (2000, .look)], written: ["r 20"]),
         Case(
             testDescription: "B6 by time first, from the first stanza on",
-            policy: .init(requestsAfterStanzas: 5, requestsAfter: 2000),
+            policy: .init(requestsAfterStanzas: 5, requestsAfter: .seconds(2)),
             happenings: [(100, .wrote(1)), (1999, .wrote(1)), (2099, .look), (2100, .look), (4200, .look)],
             written: ["r 2100"]),
         Case(
@@ -73,26 +73,26 @@ import Testing
             happenings: [(0, .wrote(100)), (1_000_000, .look)], written: []),
         Case(
             testDescription: "B6 a change in the midst is measured from where the time began",
-            policy: .init(requestsAfterStanzas: 0, requestsAfter: 5000),
+            policy: .init(requestsAfterStanzas: 0, requestsAfter: .seconds(5)),
             happenings: [
-                (0, .wrote(1)), (1500, .policy(.init(requestsAfterStanzas: 0, requestsAfter: 2000))),
+                (0, .wrote(1)), (1500, .policy(.init(requestsAfterStanzas: 0, requestsAfter: .seconds(2)))),
                 (1999, .look),
                 (2000, .look),
             ], written: ["r 2000"]),
         Case(
             testDescription: "B6 a change to a time that is over asks at once",
-            policy: .init(requestsAfterStanzas: 0, requestsAfter: 5000),
+            policy: .init(requestsAfterStanzas: 0, requestsAfter: .seconds(5)),
             happenings: [
-                (0, .wrote(1)), (1500, .policy(.init(requestsAfterStanzas: 0, requestsAfter: 1000))),
+                (0, .wrote(1)), (1500, .policy(.init(requestsAfterStanzas: 0, requestsAfter: .seconds(1)))),
             ], written: ["r 1500"]),
         Case(
             testDescription: "an acknowledgement that empties the queue leaves nothing to ask about",
-            policy: .init(requestsAfterStanzas: 0, requestsAfter: 2000),
+            policy: .init(requestsAfterStanzas: 0, requestsAfter: .seconds(2)),
             happenings: [(0, .wrote(2)), (500, .acknowledged(2, waiting: 2)), (2000, .look), (9000, .look)],
             written: []),
         Case(
             testDescription: "one that leaves something is no reason not to ask",
-            policy: .init(requestsAfterStanzas: 0, requestsAfter: 2000),
+            policy: .init(requestsAfterStanzas: 0, requestsAfter: .seconds(2)),
             happenings: [(0, .wrote(2)), (500, .acknowledged(1, waiting: 2)), (2000, .look)],
             written: ["r 2000"]),
         Case(
@@ -111,19 +111,19 @@ import Testing
             written: ["a 2 5"]),
         Case(
             testDescription: "B7 by count",
-            policy: .init(acknowledgesAfterStanzas: 3, acknowledgesAfter: 1000),
+            policy: .init(acknowledgesAfterStanzas: 3, acknowledgesAfter: .seconds(1)),
             happenings: [(0, .arrived(2)), (10, .arrived(1)), (20, .arrived(2)), (1020, .look)],
             written: ["a 3 10", "a 5 1020"]),
         Case(
             testDescription: "B7 an answer begins counting anew",
-            policy: .init(acknowledgesAfterStanzas: 3, acknowledgesAfter: 1000),
+            policy: .init(acknowledgesAfterStanzas: 3, acknowledgesAfter: .seconds(1)),
             happenings: [
                 (0, .arrived(2)), (10, .askedByServer), (20, .arrived(2)), (1000, .look), (1020, .look),
             ],
             written: ["a 2 10", "a 4 1020"]),
         Case(
             testDescription: "B9 a burst of questions within the delay gets one answer",
-            policy: .init(responseDelay: 100),
+            policy: .init(responseDelay: .milliseconds(100)),
             happenings: [
                 (0, .arrived(1)), (10, .askedByServer), (20, .askedByServer), (30, .arrived(1)),
                 (60, .askedByServer),
@@ -144,7 +144,7 @@ import Testing
     func nextDue() {
         var management = StreamManagement(
             policy: .init(
-                requestsAfterStanzas: 0, requestsAfter: 300, acknowledgesAfter: 200, responseDelay: 50))
+                requestsAfterStanzas: 0, requestsAfter: .milliseconds(300), acknowledgesAfter: .milliseconds(200), responseDelay: .milliseconds(50)))
         #expect(management.nextDue == nil)
         management.didWrite(1, now: 1000)
         #expect(management.nextDue == 1300)
