@@ -92,8 +92,10 @@ let package = Package(
         // GPL, version 3: only Omemo, its tests and its benchmarks may depend on it.
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
-        .target(name: "CWaits"),
-        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "CWaits"]),
+        .target(name: "CPlatform"),
+        // The system calls: no other target of the library imports Glibc. docs/darwin.md lists what a port must replace.
+        .target(name: "Platform", dependencies: ["CPlatform"]),
+        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform"]),
         .target(
             name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
@@ -102,10 +104,12 @@ let package = Package(
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
-        .target(name: "XMPPCore", dependencies: ["CXML2"]),
-        .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "XMPPCore"]),
+        .target(name: "XMPPCore", dependencies: ["CXML2", "Platform"]),
+        .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "Platform", "XMPPCore"]),
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
-        .target(name: "XMPPAccount", dependencies: ["Handlers", "IQTracker", "XMPPCore", "XMPPTransport"]),
+        .target(
+            name: "XMPPAccount",
+            dependencies: ["Handlers", "IQTracker", "Platform", "XMPPCore", "XMPPTransport"]),
         .target(
             name: "XMPPModules",
             dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
@@ -117,7 +121,8 @@ let package = Package(
         .target(
             name: "Upload",
             dependencies: [
-                "CCurl", "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
+                "CCurl", "Handlers", "IQTracker", "Platform", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "XMPPTransport",
             ]),
         .target(
             name: "Omemo",
@@ -139,7 +144,8 @@ let package = Package(
         .target(
             name: "Simulation",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "PubSub", "XMPPAccount", "XMPPCore", "XMPPModules",
+                "Handlers", "HandlerMacrosSupport", "Platform", "PubSub", "XMPPAccount", "XMPPCore",
+                "XMPPModules",
                 "TestServers", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
@@ -150,7 +156,8 @@ let package = Package(
         .target(
             name: "PushwakeCommands",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "PubSub", "Simulation", "XMPPAccount", "XMPPCore",
+                "Handlers", "HandlerMacrosSupport", "Platform", "PubSub", "Simulation", "XMPPAccount",
+                "XMPPCore",
                 "XMPPModules", "TestServers", "XMPPTestKit", "XMPPTransport",
             ]),
         .executableTarget(
@@ -207,6 +214,7 @@ let package = Package(
         // Processes for the tests below to kill.
         .executableTarget(
             name: "HandlersTestProgram", dependencies: ["Handlers"], path: "Tests/HandlersTestProgram"),
+        .testTarget(name: "PlatformTests", dependencies: ["Platform", "TestSupport", "TestThreads"]),
         .testTarget(
             name: "HandlersTests",
             dependencies: [
@@ -329,8 +337,8 @@ if environment["OMEMO_BENCHMARKS"] != nil {
 
 // What takes in foreign or stored bytes, with what must hold for any: tests replay what `make fuzz` found.
 let fuzzed: [Target.Dependency] = [
-    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "PubSub", "PushwakeCommands", "Simulation",
-    "Upload", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
+    "COpenSSL", "CSQLite", "Handlers", "IQTracker", "Omemo", "Platform", "PubSub", "PushwakeCommands",
+    "Simulation", "Upload", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
 ]
 if environment["FUZZING"] == nil {
     package.targets.append(

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Draws which target and which folder knows which into docs/targets.md, and fails when a target knows one that stands behind it
-in Package.swift, or when folders of one target form a cycle.
+in Package.swift, when folders of one target form a cycle, or when a target of the library calls the system past Platform.
 
     scripts/arrows.py             writes the page
     scripts/arrows.py --check     writes nothing; fails also when the page is not up to date
@@ -19,10 +19,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = os.path.join(ROOT, "docs", "targets.md")
 DECLARATION = re.compile(
     r"^(?:@\S+\s+)*(?:public |package |internal )?(?:final |indirect )*(?:struct|class|enum|protocol|actor|typealias) (\w+)", re.M)
+# Platform, and what is only for tests and for the command. All of Foundation brings Glibc along; FoundationEssentials does not.
+SYSTEM_CALLERS = {"Platform", "XMPPTestKit", "TestServers", "Simulation", "PushwakeCommands", "pushwake", "pushwake-omemo"}
+SYSTEM_IMPORT = re.compile(r"^\s*(?:@\S+ +)*(?:\w+ +)*import +(?:\w+ +)?(Glibc|Musl|Darwin|Foundation|CPlatform)\b", re.M)
 HEAD = """# Targets and folders
 
-Drawn by `scripts/arrows.py`; `make check` fails when it is not up to date, when an arrow between targets points down, or when
-folders of one target form a cycle. An arrow says "knows".
+Drawn by `scripts/arrows.py`; `make check` fails when it is not up to date, when an arrow between targets points down, when
+folders of one target form a cycle, or when a target of the library imports Glibc past Platform. An arrow says "knows".
 
 """
 
@@ -64,6 +67,16 @@ def folder_arrows(target):
     return arrows
 
 
+def system_imports(target):
+    """The files of a target that call the system past Platform, each with the module that it imports."""
+    for place, _, names in sorted(os.walk(os.path.join(ROOT, "Sources", target))):
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            found = name.endswith(".swift") and SYSTEM_IMPORT.search(code(path))
+            if found:
+                yield os.path.relpath(path, ROOT), found[1]
+
+
 def cycle(arrows):
     """Some folders in a circle; none when there is none."""
     def walk(path):
@@ -92,6 +105,9 @@ def main():
                    if names.index(need) > names.index(name)]
     page += drawing({name: needs for name, needs in known})
     for name in names:
+        if name not in SYSTEM_CALLERS:
+            faults += [f"{path} imports {module}; call what it needs through Platform, where a port looks for it"
+                       for path, module in system_imports(name)]
         arrows = folder_arrows(name)
         circle = cycle(arrows)
         if circle:

@@ -11,7 +11,6 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 #include <openssl/x509v3.h>
-#include <sys/socket.h>
 
 // Function-like macros over SSL_ctrl and SSL_CTX_ctrl.
 static inline int dh_SSL_set_host_name_indication(SSL *ssl, const char *name) {
@@ -51,8 +50,3 @@ static inline X509_EXTENSION *dh_make_extension(X509 *issuer, X509 *subject, int
     X509V3_set_ctx(&context, issuer, subject, NULL, NULL, 0);
     return X509V3_EXT_conf_nid(NULL, &context, nid, value);
 }
-
-// glibc declares accept4 only under _GNU_SOURCE, which Swift's Glibc module is built without. Setting close-on-exec
-// in the same call matters: another thread may be starting a child process that must not inherit the connection.
-extern int accept4(int, struct sockaddr *restrict, socklen_t *restrict, int);
-static inline int dh_accept(int listener) { return accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }

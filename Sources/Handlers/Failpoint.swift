@@ -1,5 +1,5 @@
 #if DEBUG || Failpoints
-    import Glibc
+    import Platform
     import Synchronization
 #endif
 
@@ -69,7 +69,7 @@ package enum Failpoint: String, CaseIterable, Sendable {
 
         /// Read once at first use: the environment does not change while a process runs.
         private static let armed: Armed? = {
-            guard let text = getenv("HANDLERS_FAILPOINT").map({ String(cString: $0) }) else { return nil }
+            guard let text = ThisProcess.environment("HANDLERS_FAILPOINT") else { return nil }
             let parts = text.split(separator: ":").map(String.init)
             return Armed(
                 name: parts.first ?? "", action: parts.count > 1 ? parts[1] : "kill",
@@ -85,9 +85,9 @@ package enum Failpoint: String, CaseIterable, Sendable {
             guard let armed = Self.armed, armed.name == name else { return }
             guard Self.hits.add(1, ordering: .relaxed).newValue == armed.nth else { return }
             switch armed.action {
-            case "stop": raise(SIGSTOP)  // to this thread, which then goes no step further
+            case "stop": ThisProcess.stop()
             case "error": throw Hit(description: "the failpoint \(name) was asked to fail")
-            default: kill(getpid(), SIGKILL)
+            default: ThisProcess.kill()
             }
         }
     #else
@@ -108,7 +108,7 @@ package enum Mutation: String, Sendable {
     case forgetCopies = "forget-copies"
 
     #if DEBUG || Failpoints
-        private static let active: String? = getenv("HANDLERS_MUTATION").map { String(cString: $0) }
+        private static let active: String? = ThisProcess.environment("HANDLERS_MUTATION")
         package var isOn: Bool { Self.active == rawValue }
     #else
         @inline(__always) package var isOn: Bool { false }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// The clocks that a store and an account read, passed in so that tests can turn them by hand.
 ///
@@ -42,18 +42,12 @@ public struct TimeSource: Sendable {
     /// The machine's monotonic clock.
     ///
     /// - Returns: Milliseconds since the machine started; they stand still while it is suspended.
-    public static func systemMilliseconds() -> Int64 { now(CLOCK_MONOTONIC) }
+    public static func systemMilliseconds() -> Int64 { SystemTime.monotonicNanoseconds() / 1_000_000 }
 
     /// The machine's wall clock.
     ///
     /// - Returns: Milliseconds since 1970, UTC.
-    public static func systemWallMilliseconds() -> Int64 { now(CLOCK_REALTIME) }
-
-    private static func now(_ clock: clockid_t) -> Int64 {
-        var time = timespec()
-        clock_gettime(clock, &time)
-        return Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-    }
+    public static func systemWallMilliseconds() -> Int64 { SystemTime.wallNanoseconds() / 1_000_000 }
 }
 
 extension Duration {

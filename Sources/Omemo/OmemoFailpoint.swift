@@ -1,7 +1,4 @@
-#if DEBUG || Failpoints
-    import Glibc
-    import Synchronization
-#endif
+import Handlers
 
 /// A named place inside the steps of OMEMO at which a test makes the process kill itself.
 ///
@@ -20,21 +17,5 @@ enum OmemoFailpoint: String, CaseIterable {
     /// Empty messages that were owed are in the outbox; nothing is committed.
     case dutiesDone = "omemo-duties-done"
 
-    #if DEBUG || Failpoints
-        /// Read once at first use: the environment does not change while a process runs.
-        private static let armed: (name: String, nth: Int)? = {
-            guard let text = getenv("HANDLERS_FAILPOINT").map({ String(cString: $0) }) else { return nil }
-            let parts = text.split(separator: ":").map(String.init)
-            return (parts.first ?? "", parts.count > 2 ? Int(parts[2]) ?? 1 : 1)
-        }()
-
-        private static let hits = Atomic<Int>(0)
-
-        func hit() {
-            guard let armed = Self.armed, armed.name == rawValue else { return }
-            if Self.hits.add(1, ordering: .relaxed).newValue == armed.nth { kill(getpid(), SIGKILL) }
-        }
-    #else
-        @inline(__always) func hit() {}
-    #endif
+    func hit() { try? Failpoint.hit(named: rawValue) }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import Handlers
+import Platform
 import Synchronization
 
 /// A control group that holds one worker, and in which the kernel kills it when it wants more memory than its limit.

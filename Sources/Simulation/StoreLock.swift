@@ -1,5 +1,5 @@
 import Glibc
-import Handlers
+import Platform
 
 /// Who is inside a transaction of a store, as the kernel's list of locks tells: nobody is asked, and nothing is opened.
 enum StoreLock {

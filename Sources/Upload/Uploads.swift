@@ -1,5 +1,5 @@
-import Glibc
 public import Handlers
+import Platform
 import XMPPAccount
 public import XMPPCore
 
@@ -140,9 +140,8 @@ public struct Uploads: Sendable {
 
     /// Another process may have another folder.
     private static func absolute(_ path: String) -> String {
-        guard !path.hasPrefix("/"), let folder = getcwd(nil, 0) else { return path }
-        defer { free(folder) }
-        return String(cString: folder) + "/" + path
+        guard !path.hasPrefix("/"), let folder = ThisProcess.workingFolder else { return path }
+        return folder + "/" + path
     }
 
     // MARK: Ending

@@ -1,5 +1,5 @@
-import Glibc
 import Handlers
+import Platform
 import XMPPCore
 import XMPPTransport
 
@@ -120,22 +120,20 @@ final class AccountLoop {
 
     private func wait() {
         if let stream, stream.connection.hasBufferedInput { return }
-        var entries = [pollfd(fd: account.mailbox.signal.fileDescriptor, events: Int16(POLLIN), revents: 0)]
+        var entries = [PollEntry(account.mailbox.signal.fileDescriptor)]
         if let stream {
-            entries.append(
-                pollfd(fd: stream.connection.fileDescriptor, events: stream.connection.pollEvents, revents: 0)
-            )
+            entries.append(PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))
         }
         let planned = timeout
         let begin = now
         account.liveClock.plan(Int64(max(0, planned)))
-        _ = poll(&entries, nfds_t(entries.count), planned)
+        _ = try? PollEntry.wait(&entries, milliseconds: planned)
         account.liveClock.plan(0)
         // A clock turned by hand is not frozen, however far it is turned.
         if account.configuration.time.onTurn == nil {
             skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned))
         }
-        if entries[0].revents != 0 { account.mailbox.signal.clear() }
+        if entries[0].isReady { account.mailbox.signal.clear() }
     }
 
     /// Milliseconds until something is due; -1 when nothing is.

@@ -1,5 +1,5 @@
-import Glibc
 import Handlers
+import Platform
 import Synchronization
 
 /// What other threads ask of an account's loop.
@@ -57,7 +57,7 @@ final class Mailbox: Sendable {
         var isClosed = false
         var hasNewRows = false
         /// The loop's own thread.
-        var loop: pthread_t?
+        var loop: ThreadID?
     }
 
     let signal: WakeSignal
@@ -93,12 +93,12 @@ final class Mailbox: Sendable {
     var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 
     /// Called by the loop on its thread before anything else.
-    func begin() { state.withLock { $0.loop = pthread_self() } }
+    func begin() { state.withLock { $0.loop = .current } }
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
     func noteRows() {
         let isNews = state.withLock { state in
-            let isForeign = state.loop.map { pthread_equal($0, pthread_self()) == 0 } ?? true
+            let isForeign = state.loop != .current
             // A step notes each of its stanzas. Whoever set the mark raises the signal, and the loop takes the mark after
             // it has taken the signal.
             defer { if isForeign { state.hasNewRows = true } }

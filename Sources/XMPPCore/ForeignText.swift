@@ -1,4 +1,4 @@
-private import Glibc
+private import Platform
 
 /// Text that a peer may have written, compared byte by byte.
 ///
@@ -113,7 +113,7 @@ extension ForeignText: Hashable, Comparable {
     /// The order of the bytes that both have.
     private static func order(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Int32 {
         guard let start = left.baseAddress, let other = right.baseAddress else { return 0 }
-        return memcmp(start, other, min(left.count, right.count))
+        return Bytes.order(start, other, count: min(left.count, right.count))
     }
 }
 

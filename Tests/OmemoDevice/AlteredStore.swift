@@ -1,5 +1,5 @@
 import CSQLite
-import CWaits
+import CPlatform
 import Glibc
 import Handlers
 import Omemo

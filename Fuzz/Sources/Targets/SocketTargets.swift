@@ -1,5 +1,6 @@
 import Glibc
 @testable import Handlers
+import Platform
 import Simulation
 import Synchronization
 @testable import XMPPAccount

@@ -1,5 +1,5 @@
 import FoundationEssentials
-import Glibc
+import Platform
 
 // The quick way for arguments to become bytes and back.
 //
@@ -76,7 +76,7 @@ extension UnsafeRawBufferPointer {
     /// Negative where these bytes come before the others in sorted order, 0 where they are the same.
     @inline(__always) func order(to other: UnsafeRawBufferPointer) -> Int {
         guard let base = baseAddress, let otherBase = other.baseAddress else { return count - other.count }
-        let difference = memcmp(base, otherBase, Swift.min(count, other.count))
+        let difference = Bytes.order(base, otherBase, count: Swift.min(count, other.count))
         return difference == 0 ? count - other.count : Int(difference)
     }
 

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// Tells a store of what other stores of the same database do: that they committed, came or left. It asks nobody and
@@ -72,7 +72,9 @@ final class ChangeWatch: Sendable {
         guard Int32(bitPattern: count &- told.load(ordering: .relaxed)) > 0 else { return false }
         told.store(count, ordering: .relaxed)
         changed()
-        if !isStopped.load(ordering: .sequentiallyConsistent) { usleep(UInt32(ChangeWatcher.pause) * 1000) }
+        if !isStopped.load(ordering: .sequentiallyConsistent) {
+            SystemThread.sleep(microseconds: UInt32(ChangeWatcher.pause) * 1000)
+        }
         return true
     }
 }

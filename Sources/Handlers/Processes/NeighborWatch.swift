@@ -1,3 +1,4 @@
+import Platform
 import Synchronization
 
 /// Waits for the end of every other store that has the database open, each on a thread that is asleep in the kernel.
@@ -7,7 +8,7 @@ final class NeighborWatch: Sendable {
     private struct State {
         var ended: (@Sendable () -> Void)?
         /// By the life of the one that is watched: its seat may be taken anew at once.
-        var watches: [Int64: SeatWatch] = [:]
+        var watches: [Int64: LockWatch] = [:]
     }
 
     private let slot: ProcessSlot

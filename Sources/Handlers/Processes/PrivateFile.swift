@@ -1,4 +1,4 @@
-import Glibc
+package import Platform
 
 /// Files that stand beside a database: nobody but this user may have made them, and nothing else may be written by them.
 ///
@@ -14,81 +14,71 @@ package enum PrivateFile {
     /// Opens a file to write to, and creates it with mode 0600.
     ///
     /// - Parameter database: The database file, whose owner may own the file too: root may open another user's database.
-    /// - Returns: The descriptor, and whether others had access until now.
+    /// - Returns: The file, and whether others had access until now.
     /// - Throws: ``HandlerError`` with code `databaseForeign` for what this program must not write to, which stays as it is;
     ///   otherwise as the system refuses.
     package static func open(
         _ path: String, beside database: String
-    ) throws(HandlerError) -> (descriptor: Int32, wasNarrowed: Bool) {
-        let flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW
-        let descriptor = Glibc.open(path, flags, 0o600)
-        guard descriptor >= 0 else { throw refusal(path, errno) }
-        do throws(HandlerError) {
-            var status = stat()
-            guard fstat(descriptor, &status) == 0 else { throw SeatFileErrors.failed(path, errno) }
-            try check(path, status, beside: database)
-            let isOpen = status.st_mode & 0o077 != 0
-            if isOpen, fchmod(descriptor, 0o600) != 0 { throw SeatFileErrors.cannotOpen(path, errno) }
-            return (descriptor, isOpen)
+    ) throws(HandlerError) -> (file: OpenFile, wasNarrowed: Bool) {
+        let (file, status) = try opened(path)
+        if let fault = fault(of: status, beside: database) { throw foreign(path, fault) }
+        if status.isOpenToOthers { try narrow(file, path) }
+        return (file, status.isOpenToOthers)
+    }
+
+    private static func opened(_ path: String) throws(HandlerError) -> (OpenFile, FileStatus) {
+        do throws(Errno) {
+            let file = try OpenFile(updating: path)
+            return (file, try file.status())
         } catch {
-            close(descriptor)
-            throw error
+            throw refusal(path, error)
         }
     }
 
-    /// Opens a file to read, if it is one that ``open(_:)`` would open.
-    ///
-    /// - Returns: The descriptor; -1 where there is no such file.
-    package static func openToRead(_ path: String) -> Int32 {
-        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW)
-        guard descriptor >= 0 else { return -1 }
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1
-        else {
-            close(descriptor)
-            return -1
+    private static func narrow(_ file: OpenFile, _ path: String) throws(HandlerError) {
+        do throws(Errno) {
+            try file.setPermissions(0o600)
+        } catch {
+            throw SeatFileErrors.cannotOpen(path, error)
         }
-        return descriptor
+    }
+
+    /// Opens a file to read, if it is one that ``open(_:beside:)`` would open; nil otherwise.
+    package static func openToRead(_ path: String) -> OpenFile? {
+        guard let file = try? OpenFile(reading: path, followsLinks: false), let status = try? file.status(),
+            status.kind == .regular, status.names == 1
+        else { return nil }
+        return file
     }
 
     /// Refuses a name beside the database that SQLite, or a socket, would take over; one that is free is good.
     ///
     /// - Parameters:
-    ///   - kind: What must stand there, S_IFREG or S_IFSOCK.
+    ///   - kind: What must stand there.
     ///   - database: The database file, whose owner may own it too.
     package static func checkName(
-        _ path: String, kind: UInt32 = S_IFREG, beside database: String
+        _ path: String, kind: FileStatus.Kind = .regular, beside database: String
     ) throws(HandlerError) {
-        var status = stat()
-        guard lstat(path, &status) == 0 else { return }
-        try check(path, status, kind: kind, beside: database)
+        guard let status = try? FileStatus(path, followsLinks: false) else { return }
+        if let fault = fault(of: status, kind, beside: database) { throw foreign(path, fault) }
     }
 
-    private static func check(
-        _ path: String, _ status: stat, kind: UInt32 = S_IFREG, beside database: String
-    ) throws(HandlerError) {
-        guard status.st_mode & S_IFMT == kind else {
-            throw foreign(path, kind == S_IFREG ? "is no regular file" : "is no socket")
+    private static func fault(
+        of status: FileStatus, _ kind: FileStatus.Kind = .regular, beside database: String
+    ) -> String? {
+        guard status.kind == kind else { return kind == .regular ? "is no regular file" : "is no socket" }
+        guard status.owner == ThisProcess.user || status.owner == (try? FileStatus(database))?.owner else {
+            return "belongs to another user"
         }
-        guard status.st_uid == geteuid() || status.st_uid == owner(of: database) else {
-            throw foreign(path, "belongs to another user")
-        }
-        guard status.st_nlink == 1 else {
-            throw foreign(path, "has \(status.st_nlink) names in the file system")
-        }
+        return status.names == 1 ? nil : "has \(status.names) names in the file system"
     }
 
-    private static func owner(of database: String) -> uid_t? {
-        var status = stat()
-        return stat(database, &status) == 0 ? status.st_uid : nil
-    }
-
-    private static func refusal(_ path: String, _ code: Int32) -> HandlerError {
-        switch code {
-        // What open(2) says of a link under O_NOFOLLOW, of a socket or device without driver, and of a folder.
-        case ELOOP: foreign(path, "is a link")
-        case ENXIO, EISDIR: foreign(path, "is no regular file")
-        default: SeatFileErrors.cannotOpen(path, code)
+    private static func refusal(_ path: String, _ error: Errno) -> HandlerError {
+        switch error {
+        // Of a link that is not to be followed, of a socket or a device without driver, and of a folder.
+        case .tooManyLinks: foreign(path, "is a link")
+        case .noDeviceOrAddress, .isFolder: foreign(path, "is no regular file")
+        default: SeatFileErrors.cannotOpen(path, error)
         }
     }
 

@@ -5,7 +5,7 @@ extension ProcessSlot {
     package func ring() {
         // First, so that a ring is never taken for one of the others.
         ownRings.add(1, ordering: .sequentiallyConsistent)
-        file.bell.ring()
+        file.bell.raise()
     }
 
     /// Calls back when another store of this database committed, came or left.
@@ -18,7 +18,7 @@ extension ProcessSlot {
     }
 
     /// How often any store rang, modulo 2^32.
-    var countOfAll: UInt32 { file.bell.count }
+    var countOfAll: UInt32 { file.bell.value }
 
     /// How often the others rang, modulo 2^32; never more than they did, and exact when no ring of our own is under way.
     var countOfOthers: UInt32 {
@@ -26,5 +26,5 @@ extension ProcessSlot {
         return all &- ownRings.load(ordering: .sequentiallyConsistent)
     }
 
-    func waitForRing(after count: UInt32) { file.bell.wait(whileCountIs: count) }
+    func waitForRing(after count: UInt32) { file.bell.wait(whileValueIs: count) }
 }

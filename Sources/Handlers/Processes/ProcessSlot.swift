@@ -1,4 +1,4 @@
-import Glibc
+package import Platform
 import Synchronization
 
 /// One store's seat among those that have the same database open: a lock that the kernel frees the moment its process
@@ -55,22 +55,17 @@ package final class ProcessSlot: Sendable {
 
     private static func takeSeat(_ file: SeatFile) throws(HandlerError) -> Int {
         for seat in 0..<limit {
-            switch OpenFileLock.tryWriting(file.descriptor, SeatFile.lock(ofSeat: seat)) {
-            case 0: return seat
-            case EAGAIN, EACCES: continue
-            case let code: throw SeatFileErrors.failed(file.path, code)
-            }
+            if try file.tryLock(byte: SeatFile.lock(ofSeat: seat)) { return seat }
         }
         throw SeatFileErrors.full(file.path)
     }
 
     private func sitDown(inode: Int64) throws(HandlerError) {
-        let refusal = OpenFileLock.tryWriting(file.descriptor, life)
-        guard refusal == 0 else { throw SeatFileErrors.failed(file.path, refusal) }
+        guard try file.tryLock(byte: life) else { throw SeatFileErrors.failed(file.path, .wouldBlock) }
         file.withRecord(number) {
             $0.clearMark()
             $0.isDirty.store(1, ordering: .releasing)
-            $0.processID.store(Int64(getpid()), ordering: .relaxed)
+            $0.processID.store(Int64(ThisProcess.id), ordering: .relaxed)
             $0.inode.store(inode, ordering: .relaxed)
             // Last: whoever reads it may wait for it.
             $0.life.store(life, ordering: .releasing)
@@ -109,8 +104,8 @@ package final class ProcessSlot: Sendable {
     /// By name and not by closing: the mapping and the threads that wait for others keep the file open.
     private func unlock() {
         isSeated.store(false, ordering: .relaxed)
-        OpenFileLock.unlock(file.descriptor, life)
-        OpenFileLock.unlock(file.descriptor, SeatFile.lock(ofSeat: number))
+        file.handle.unlock(byte: life)
+        file.handle.unlock(byte: SeatFile.lock(ofSeat: number))
     }
 
     // MARK: - Others
@@ -133,8 +128,8 @@ package final class ProcessSlot: Sendable {
 
     private func recover<E>(_ seat: Int, _ body: (Int, Mark?) throws(E) -> Void) throws(E) {
         let lock = SeatFile.lock(ofSeat: seat)
-        guard OpenFileLock.tryWriting(file.descriptor, lock) == 0 else { return }
-        defer { OpenFileLock.unlock(file.descriptor, lock) }
+        guard (try? file.handle.tryLock(byte: lock)) == true else { return }
+        defer { file.handle.unlock(byte: lock) }
         // Looks again: another process may have been first.
         guard isDirty(seat) else { return }
         try body(seat, file.withRecord(seat) { $0.mark })
@@ -148,8 +143,8 @@ package final class ProcessSlot: Sendable {
         guard seat != number, (0..<Self.limit).contains(seat) else { return try body() }
         try recovering.withLock { _ throws(E) in
             let lock = SeatFile.lock(ofSeat: seat)
-            guard OpenFileLock.tryWriting(file.descriptor, lock) == 0 else { return }
-            defer { OpenFileLock.unlock(file.descriptor, lock) }
+            guard (try? file.handle.tryLock(byte: lock)) == true else { return }
+            defer { file.handle.unlock(byte: lock) }
             if !isDirty(seat) { try body() }
         }
     }
@@ -176,7 +171,7 @@ package final class ProcessSlot: Sendable {
 
     /// Whether the store that drew this number is still there; false for the one that asks.
     package func isAlive(_ life: Int64) -> Bool {
-        OpenFileLock.isHeldElsewhere(file.descriptor, life)
+        file.handle.isLockedElsewhere(byte: life)
     }
 
     /// The process that took a seat last; for display.
@@ -193,14 +188,18 @@ package final class ProcessSlot: Sendable {
     /// - Throws: ``HandlerError`` with code `databaseUnavailable` when the system gives no thread or descriptor.
     package func watch(
         _ seat: Int, ended: @escaping @Sendable () -> Void
-    ) throws(HandlerError) -> SeatWatch {
+    ) throws(HandlerError) -> LockWatch {
         precondition(seat != number, "a store cannot wait for its own death")
         return try watch(life: life(of: seat), ended: ended)
     }
 
     /// The same for the store that drew this number.
-    func watch(life: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError) -> SeatWatch {
-        try SeatWatch(file, life: life, ended: ended)
+    func watch(life: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError) -> LockWatch {
+        do throws(Errno) {
+            return try LockWatch(file.handle, byte: life, ended: ended)
+        } catch {
+            throw SeatFileErrors.noThread(error)
+        }
     }
 
     private func life(of seat: Int) -> Int64 {

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// The file `<database>-processes`, open and mapped: a header and ``ProcessSlot/limit`` records.
@@ -23,95 +23,78 @@ final class SeatFile: Sendable {
     static let size = headerSize + ProcessSlot.limit * SeatRecord.stride
 
     let path: String
-    let descriptor: Int32
+    let handle: OpenFile
     /// Whether others had access to the file until it was opened.
     let wasNarrowed: Bool
-    // Memory mapped for the whole life of this object, of atomic fields only.
-    private nonisolated(unsafe) let memory: UnsafeMutableRawPointer
+    /// Of atomic fields only.
+    private let memory: MappedFile
 
     /// - Parameter database: The database file.
     init(database: String) throws(HandlerError) {
         let path = database + "-processes"
-        let (descriptor, wasNarrowed) = try PrivateFile.open(path, beside: database)
-        do throws(HandlerError) {
-            try Self.prepare(path, descriptor)
-            memory = try Self.map(path, descriptor)
-        } catch {
-            close(descriptor)
-            throw error
-        }
+        let (file, wasNarrowed) = try PrivateFile.open(path, beside: database)
+        try Self.prepare(path, file)
+        memory = try Self.withSystemErrors(path) { () throws(Errno) in try MappedFile(file, size: Self.size) }
         self.path = path
-        self.descriptor = descriptor
+        handle = file
         self.wasNarrowed = wasNarrowed
     }
 
-    deinit {
-        munmap(memory, Self.size)
-        close(descriptor)
+    /// Takes the lock of a byte for writing; false when another store holds it.
+    func tryLock(byte: Int64) throws(HandlerError) -> Bool {
+        try Self.withSystemErrors(path) { () throws(Errno) in try handle.tryLock(byte: byte) }
     }
 
     func withRecord<R>(_ seat: Int, _ body: (borrowing SeatRecord) -> R) -> R {
         precondition((0..<ProcessSlot.limit).contains(seat))
-        let place = memory + Self.headerSize + seat * SeatRecord.stride
+        let place = memory.start + Self.headerSize + seat * SeatRecord.stride
         return body(place.assumingMemoryBound(to: SeatRecord.self).pointee)
     }
 
     /// The words of a record, read from a file that is not mapped; zeros where it is too short.
-    static func record(ofSeat seat: Int, in descriptor: Int32) -> [Int64] {
+    static func record(ofSeat seat: Int, in file: OpenFile) -> [Int64] {
         var words = [Int64](repeating: 0, count: SeatRecord.stride / 8)
         let offset = headerSize + seat * SeatRecord.stride
-        _ = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, off_t(offset)) }
+        _ = words.withUnsafeMutableBytes { try? file.read(into: $0, at: offset) }
         return words
     }
 
     /// Rung by every store that has the file open.
-    var bell: ChangeBell {
-        let rings = (memory + Self.bellOffset).assumingMemoryBound(to: Atomic<UInt32>.self)
-        return ChangeBell(rings: UnsafePointer(rings))
-    }
+    ///
+    /// The kernel's own word of a changed file comes too early: SQLite writes and syncs the log first and makes the commit
+    /// visible afterwards, in shared memory, of which there is no word at all. A look in between finds nothing, and nothing
+    /// would call for another. So the one who commits rings, afterwards. One who dies in between is told of by its death.
+    var bell: SharedCounter { SharedCounter(at: memory.start + Self.bellOffset) }
 
     static func lock(ofSeat seat: Int) -> Int64 { firstSeat + Int64(seat) }
 
     static func newLife() -> Int64 { Int64.random(in: lives) }
 
-    private static func map(_ path: String, _ descriptor: Int32) throws(HandlerError)
-        -> UnsafeMutableRawPointer
-    {
-        let memory = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0)
-        guard let memory, memory != MAP_FAILED else { throw SeatFileErrors.failed(path, errno) }
-        return memory
-    }
-
     // MARK: - Preparing
 
-    private static func prepare(_ path: String, _ descriptor: Int32) throws(HandlerError) {
+    private static func prepare(_ path: String, _ file: OpenFile) throws(HandlerError) {
         let header = SeatFileHeader.current()
         // Without the lock first: the usual start must wait for nobody, not even for a stopped process.
-        if isReady(descriptor, header) { return }
-        let refusal = OpenFileLock.waitForWriting(descriptor, preparing)
-        guard refusal == 0 else { throw SeatFileErrors.failed(path, refusal) }
-        defer { OpenFileLock.unlock(descriptor, preparing) }
-        if isReady(descriptor, header) { return }
-        try SeatFileHeader.stored(in: descriptor).check(path)
-        guard isOurs(descriptor) else { throw SeatFileErrors.foreign(path) }
-        guard !OpenFileLock.isHeldElsewhere(descriptor, firstSeat, length: 0) else {
-            throw SeatFileErrors.damaged(path)
-        }
-        try write(path, descriptor, header)
+        if isReady(file, header) { return }
+        try withSystemErrors(path) { () throws(Errno) in try file.lock(byte: preparing) }
+        defer { file.unlock(byte: preparing) }
+        if isReady(file, header) { return }
+        try SeatFileHeader.stored(in: file).check(path)
+        guard isOurs(file) else { throw SeatFileErrors.foreign(path) }
+        guard !file.isLockedElsewhere(byte: firstSeat, length: 0) else { throw SeatFileErrors.damaged(path) }
+        try withSystemErrors(path) { () throws(Errno) in try write(header, to: file) }
     }
 
-    private static func isReady(_ descriptor: Int32, _ header: SeatFileHeader) -> Bool {
-        var status = stat()
-        return fstat(descriptor, &status) == 0 && status.st_size == size
-            && SeatFileHeader.stored(in: descriptor) == header
+    private static func isReady(_ file: OpenFile, _ header: SeatFileHeader) -> Bool {
+        (try? file.status())?.size == Int64(size) && SeatFileHeader.stored(in: file) == header
     }
 
     /// Whether the file is no longer than this library makes it, and holds what records can hold, also where the writer was
     /// interrupted or a loss of power left zeros.
-    private static func isOurs(_ descriptor: Int32) -> Bool {
+    private static func isOurs(_ file: OpenFile) -> Bool {
         var words = [Int64](repeating: 0, count: size / 8 + 1)
-        let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
-        guard count >= 0, count <= size else { return false }
+        let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
+        guard let count, count <= size else { return false }
         return (0..<ProcessSlot.limit).allSatisfy { seat in
             let start = (headerSize + seat * SeatRecord.stride) / 8
             return SeatRecord.isPossible(words[start..<start + SeatRecord.stride / 8])
@@ -124,19 +107,20 @@ final class SeatFile: Sendable {
             + (0..<ProcessSlot.limit).flatMap { _ in SeatRecord.unknown }
     }
 
-    /// Writes every byte, for a hole in a mapped file is a SIGBUS when the disk is full; the header last.
-    private static func write(
-        _ path: String, _ descriptor: Int32, _ header: SeatFileHeader
-    ) throws(HandlerError) {
-        try write(path, descriptor, image)
-        try write(path, descriptor, header.words)
+    /// Writes every byte, for a hole in a mapped file is a SIGBUS when the disk is full; the header last. What a full disk
+    /// left has no header and is written again.
+    private static func write(_ header: SeatFileHeader, to file: OpenFile) throws(Errno) {
+        for words in [image, header.words] {
+            try words.withUnsafeBufferPointer { (words) throws(Errno) in
+                try file.write(UnsafeRawBufferPointer(words), at: 0)
+            }
+        }
     }
 
-    private static func write(_ path: String, _ descriptor: Int32, _ words: [Int64]) throws(HandlerError) {
-        let (count, code) = words.withUnsafeBytes {
-            (pwrite(descriptor, $0.baseAddress, $0.count, 0), errno)
-        }
-        // A short write means that the disk is full; what it left has no header and is written again.
-        guard count == words.count * 8 else { throw SeatFileErrors.failed(path, count < 0 ? code : ENOSPC) }
+    /// Runs system calls on the file, with errors that say what to do.
+    private static func withSystemErrors<R>(
+        _ path: String, _ body: () throws(Errno) -> R
+    ) throws(HandlerError) -> R {
+        do throws(Errno) { return try body() } catch { throw SeatFileErrors.failed(path, error) }
     }
 }

@@ -1,33 +1,33 @@
-import Glibc
+import Platform
 
 /// The errors of the file of seats.
 enum SeatFileErrors {
-    static func cannotOpen(_ path: String, _ code: Int32) -> HandlerError {
-        switch code {
-        case EACCES, EROFS, EPERM:
+    static func cannotOpen(_ path: String, _ error: Errno) -> HandlerError {
+        switch error {
+        case .permissionDenied, .readOnlyFileSystem, .notPermitted:
             HandlerError(
                 .databaseReadOnly,
-                "the file \(path), by which processes with one database know of each other, cannot be written (\(errorText(code))); check its permissions and those of its folder"
+                "the file \(path), by which processes with one database know of each other, cannot be written (\(error)); check its permissions and those of its folder"
             )
-        default: failed(path, code)
+        default: failed(path, error)
         }
     }
 
-    static func failed(_ path: String, _ code: Int32) -> HandlerError {
-        switch code {
-        case ENOSPC, EDQUOT, EIO:
+    static func failed(_ path: String, _ error: Errno) -> HandlerError {
+        switch error {
+        case .noSpace, .diskQuotaExceeded, .ioError:
             HandlerError(
                 .storageFailed,
-                "the file \(path) could not be written (\(errorText(code))); free space or check the disk")
-        case ENOLCK, EINVAL, ENODEV, ENOSYS, EOPNOTSUPP:
+                "the file \(path) could not be written (\(error)); free space or check the disk")
+        case .noLocks, .invalidArgument, .noDevice, .notImplemented, .notSupported:
             HandlerError(
                 .databaseUnavailable,
-                "the file \(path) cannot be locked or mapped (\(errorText(code))); put the database on a local file system"
+                "the file \(path) cannot be locked or mapped (\(error)); put the database on a local file system"
             )
         default:
             HandlerError(
                 .databaseUnavailable,
-                "the file \(path) cannot be opened (\(errorText(code))); check that its folder exists and that it is a file"
+                "the file \(path) cannot be opened (\(error)); check that its folder exists and that it is a file"
             )
         }
     }
@@ -59,10 +59,10 @@ enum SeatFileErrors {
         )
     }
 
-    static func noThread(_ code: Int32) -> HandlerError {
+    static func noThread(_ error: Errno) -> HandlerError {
         HandlerError(
             .databaseUnavailable,
-            "the system gives no thread or file descriptor to watch other processes with (\(errorText(code))); raise the limits of this process"
+            "the system gives no thread or file descriptor to watch other processes with (\(error)); raise the limits of this process"
         )
     }
 }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// The first bytes of the file of seats.
 struct SeatFileHeader: Equatable {
@@ -14,13 +14,13 @@ struct SeatFileHeader: Equatable {
     /// The file is never synced. After a loss of power it may tell of an older time, so what another boot has written
     /// counts for nothing: its processes are all dead, and any of them may have left leases.
     static func current() -> SeatFileHeader {
-        SeatFileHeader(words: [mark, version] + bootID())
+        SeatFileHeader(words: [mark, version] + boot())
     }
 
     /// What stands in the file; zeros where it is too short.
-    static func stored(in descriptor: Int32) -> SeatFileHeader {
+    static func stored(in file: OpenFile) -> SeatFileHeader {
         var words = [Int64](repeating: 0, count: 4)
-        _ = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        _ = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
         return SeatFileHeader(words: words)
     }
 
@@ -31,15 +31,9 @@ struct SeatFileHeader: Equatable {
         guard words[1] <= Self.version else { throw SeatFileErrors.newer(path) }
     }
 
-    /// The kernel's id of this boot as two words; zeros where it cannot be read, which costs the protection above.
-    private static func bootID() -> [Int64] {
-        let descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return [0, 0] }
-        defer { close(descriptor) }
-        var text = [UInt8](repeating: 0, count: 36)
-        guard read(descriptor, &text, text.count) == text.count else { return [0, 0] }
-        let digits = String(decoding: text, as: UTF8.self).filter(\.isHexDigit)
-        guard digits.count == 32 else { return [0, 0] }
-        return [digits.prefix(16), digits.suffix(16)].map { Int64(bitPattern: UInt64($0, radix: 16) ?? 0) }
+    /// This boot as two words; zeros where it has no id, which costs the protection above.
+    private static func boot() -> [Int64] {
+        let id = ThisProcess.bootID() ?? (0, 0)
+        return [Int64(bitPattern: id.high), Int64(bitPattern: id.low)]
     }
 }

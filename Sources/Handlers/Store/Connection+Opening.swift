@@ -1,5 +1,5 @@
 import CSQLite
-import Glibc
+import Platform
 
 extension Connection {
     /// "DHnd": marks a database as one of this library.
@@ -12,7 +12,7 @@ extension Connection {
         path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32
     ) throws(HandlerError) {
         try Self.createPrivately(path)
-        try Self.checkNamesBeside(FileNumber.resolved(path))
+        try Self.checkNamesBeside(FileSystem.resolved(path))
         var database: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         // SQLite gives names such as ":memory:" and "file:…" a meaning of their own; a path with a slash is a file.
@@ -26,7 +26,9 @@ extension Connection {
         self.init(owning: database, path: path)
         sqlite3_busy_timeout(database, busyTimeout)
         // SQLite opens a file that it may not write for reading.
-        guard sqlite3_db_readonly(database, "main") != 1 else { throw readOnlyError(path, errorText(EACCES)) }
+        guard sqlite3_db_readonly(database, "main") != 1 else {
+            throw readOnlyError(path, Errno.permissionDenied.description)
+        }
         try retryingWhileLocked(milliseconds: busyTimeout) { () throws(HandlerError) in
             try configure(synchronous)
         }
@@ -36,8 +38,13 @@ extension Connection {
     private static func createPrivately(_ path: String) throws(HandlerError) {
         // Not open(2): closing the descriptor would drop the locks that other connections of this process hold on the
         // file, and another process could then take itself for the last one and delete the log beneath them.
-        guard mknod(path, S_IFREG | 0o600, 0) != 0, errno != EEXIST else { return }
-        throw cannotOpen(path, errno: errno)
+        do throws(Errno) {
+            try FileSystem.create(path)
+        } catch .alreadyExists {
+            return
+        } catch {
+            throw cannotOpen(path, error)
+        }
     }
 
     /// SQLite itself follows no link here (3.31), but would write to a file that has a second name, or another owner.
@@ -104,8 +111,8 @@ extension Connection {
     ///
     /// - Returns: Whether others had access until now.
     private func makePrivate() -> Bool {
-        var status = stat()
-        return stat(path, &status) == 0 && status.st_mode & 0o077 != 0 && chmod(path, 0o600) == 0
+        guard let status = try? FileStatus(path), status.isOpenToOthers else { return false }
+        return (try? FileSystem.setPermissions(0o600, of: path)) != nil
     }
 
     /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections
@@ -119,7 +126,7 @@ extension Connection {
                 return try body()
             } catch {
                 guard error.code == .databaseLocked, ContinuousClock.now < deadline else { throw error }
-                usleep(1000)
+                SystemThread.sleep(microseconds: 1000)
             }
         }
     }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// The SQLite database that holds bound handlers, whatever they wait for, and the application's own tables.
@@ -154,7 +154,7 @@ public final class HandlerStore: Sendable {
     }
 
     /// Whether the calling thread is inside a step of this store.
-    var isInStep: Bool { threadInStep.load(ordering: .relaxed) == UInt(pthread_self()) }
+    var isInStep: Bool { threadInStep.load(ordering: .relaxed) == ThreadID.current.number }
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
@@ -279,7 +279,7 @@ public final class HandlerStore: Sendable {
     /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step.
     @discardableResult
     public func step<R>(_ body: (borrowing Step) throws -> R) throws -> R {
-        let thread = UInt(pthread_self())
+        let thread = ThreadID.current.number
         guard !isInStep else {
             throw HandlerError(
                 .nestedStep,

@@ -1,5 +1,5 @@
 import CSQLite
-import Glibc
+import Platform
 
 /// Turns a SQLite result code into an error that says what to do.
 func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: String? = nil) -> HandlerError
@@ -22,7 +22,8 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
             .databaseCorrupt,
             "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start anew"
         )
-    case SQLITE_CANTOPEN: cannotOpen(place, errno: database.map { sqlite3_system_errno($0) } ?? 0, detail)
+    case SQLITE_CANTOPEN:
+        cannotOpen(place, Errno(rawValue: database.map { sqlite3_system_errno($0) } ?? 0), detail)
     case SQLITE_FULL, SQLITE_IOERR, SQLITE_NOMEM:
         HandlerError(
             .storageFailed,
@@ -38,17 +39,17 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
     }
 }
 
-func cannotOpen(_ path: String, errno: Int32, _ detail: String = "") -> HandlerError {
-    switch errno {
-    case EACCES, EROFS, EPERM: readOnlyError(path, errorText(errno))
-    case ENOSPC, EDQUOT, EIO:
+func cannotOpen(_ path: String, _ error: Errno, _ detail: String = "") -> HandlerError {
+    switch error {
+    case .permissionDenied, .readOnlyFileSystem, .notPermitted: readOnlyError(path, error.description)
+    case .noSpace, .diskQuotaExceeded, .ioError:
         HandlerError(
             .storageFailed,
-            "the database \(path) could not be opened (\(errorText(errno))); free space or check the disk")
+            "the database \(path) could not be opened (\(error)); free space or check the disk")
     default:
         HandlerError(
             .databaseUnavailable,
-            "the database \(path) cannot be opened (\(errno == 0 ? detail : errorText(errno))); check that its folder exists and that it is a file"
+            "the database \(path) cannot be opened (\(error.rawValue == 0 ? detail : error.description)); check that its folder exists and that it is a file"
         )
     }
 }
@@ -58,6 +59,3 @@ func readOnlyError(_ path: String, _ reason: String) -> HandlerError {
         .databaseReadOnly,
         "the database \(path) cannot be written (\(reason)); check its permissions and those of its folder")
 }
-
-/// The system's sentence for an error number.
-func errorText(_ number: Int32) -> String { String(cString: strerror(number)) }

@@ -1,3 +1,5 @@
+import Platform
+
 // What is true of one file only: who runs what, and what everybody else believes of its rows.
 //
 // A copy that was put back is older than what others have seen: servers have acknowledged more, external services have

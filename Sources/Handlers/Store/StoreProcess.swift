@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// A process that has a store open.
 ///
@@ -15,13 +15,12 @@ public struct StoreProcess: Hashable, Sendable {
 
     /// Those whose seats are locked. Asking about a lock neither takes it nor waits for it.
     static func all(of path: String) -> [StoreProcess] {
-        let descriptor = PrivateFile.openToRead(FileNumber.resolved(path) + "-processes")
-        guard descriptor >= 0 else { return [] }
-        defer { close(descriptor) }
-        guard SeatFileHeader.stored(in: descriptor) == .current() else { return [] }
+        guard let file = PrivateFile.openToRead(FileSystem.resolved(path) + "-processes"),
+            SeatFileHeader.stored(in: file) == .current()
+        else { return [] }
         return (0..<ProcessSlot.limit).compactMap { seat in
-            guard OpenFileLock.isHeldElsewhere(descriptor, SeatFile.lock(ofSeat: seat)) else { return nil }
-            return StoreProcess(seat: seat, record: SeatFile.record(ofSeat: seat, in: descriptor))
+            guard file.isLockedElsewhere(byte: SeatFile.lock(ofSeat: seat)) else { return nil }
+            return StoreProcess(seat: seat, record: SeatFile.record(ofSeat: seat, in: file))
         }
     }
 

@@ -1,5 +1,5 @@
 import CSQLite
-import Glibc
+import Platform
 
 /// Looks into a store without having any part in it: nothing is written, migrated, recovered or called, and nobody
 /// waits.
@@ -71,17 +71,13 @@ public final class StoreReader {
 private struct FileState: Equatable {
     var inode: UInt64
     var size: Int64
-    var seconds: Int
-    var nanoseconds: Int
+    var modified: Int64
 
     /// Nil while a program has the file open, or was killed and left a log: a write-ahead log is there from the first
     /// access on, and the last one who closes the database removes it.
     static func atRest(_ path: String) -> FileState? {
-        var status = stat()
-        guard access(path + "-wal", F_OK) != 0, errno == ENOENT, stat(path, &status) == 0 else { return nil }
-        return FileState(
-            inode: UInt64(status.st_ino), size: Int64(status.st_size), seconds: status.st_mtim.tv_sec,
-            nanoseconds: status.st_mtim.tv_nsec)
+        guard FileSystem.isMissing(path + "-wal"), let status = try? FileStatus(path) else { return nil }
+        return FileState(inode: status.inode, size: status.size, modified: status.modified)
     }
 }
 
@@ -112,10 +108,14 @@ extension Connection {
 
     /// What is no regular file would make SQLite wait, or complain of something else.
     private static func checkFile(_ path: String) throws(HandlerError) {
-        var status = stat()
-        guard stat(path, &status) == 0 else { throw cannotRead(path, errorText(errno)) }
-        guard status.st_mode & S_IFMT == S_IFREG else { throw cannotRead(path, "it is no file") }
-        guard access(path, R_OK) == 0 else { throw cannotRead(path, errorText(errno)) }
+        let kind: FileStatus.Kind
+        do throws(Errno) {
+            kind = try FileStatus(path).kind
+            try FileSystem.checkReadable(path)
+        } catch {
+            throw cannotRead(path, error.description)
+        }
+        guard kind == .regular else { throw cannotRead(path, "it is no file") }
     }
 
     private static func cannotRead(_ path: String, _ reason: String) -> HandlerError {

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import Synchronization
 
 /// Reports SIGTERM and SIGINT, so that a program can end gracefully.
@@ -6,21 +6,18 @@ import Synchronization
 /// The first signal is reported to every watcher and restores the signals' earlier actions: a second one ends the process as if
 /// nobody watched.
 package enum Termination {
-    private static let signals = [SIGTERM, SIGINT]
-
     private struct State {
         var watchers: [Int: @Sendable () -> Void] = [:]
         var lastNumber = 0
-        /// The actions before the first watcher; empty while they are in force.
-        var earlier: [sigaction] = []
+        /// The redirected signals; nil while their earlier actions are in force.
+        var redirected: TerminationSignals?
         /// The thread that waits for a signal; started once.
         var thread: WorkerThread?
     }
 
     private static let state = Mutex(State())
-    /// Raised by the signal handler, which may do nothing more than write.
+    /// Raised by a signal.
     private static let arrived = Result { () throws(HandlerError) in try WakeSignal() }
-    private static let pipe = Atomic<Int32>(-1)
 
     /// Starts to report signals.
     ///
@@ -33,8 +30,7 @@ package enum Termination {
             if state.thread == nil {
                 state.thread = try WorkerThread("signals", blocksSignals: true) { wait(for: arrived) }
             }
-            pipe.store(arrived.writeEnd, ordering: .relaxed)
-            if state.earlier.isEmpty { state.earlier = signals.map(replaceAction) }
+            if state.redirected == nil { state.redirected = .redirect(to: arrived.pipe) }
             state.lastNumber += 1
             state.watchers[state.lastNumber] = report
             return state.lastNumber
@@ -61,25 +57,8 @@ package enum Termination {
         }
     }
 
-    /// - Returns: The action before.
-    private static func replaceAction(of number: Int32) -> sigaction {
-        var (action, earlier) = (sigaction(), sigaction())
-        action.__sigaction_handler.sa_handler = { _ in
-            let code = errno
-            var byte: UInt8 = 1
-            _ = write(Termination.pipe.load(ordering: .relaxed), &byte, 1)
-            errno = code
-        }
-        action.sa_flags = SA_RESTART
-        sigaction(number, &action, &earlier)
-        return earlier
-    }
-
     private static func restoreActions(_ state: inout State) {
-        for (number, action) in zip(signals, state.earlier) {
-            var action = action
-            sigaction(number, &action, nil)
-        }
-        state.earlier = []
+        state.redirected?.restore()
+        state.redirected = nil
     }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 import Glibc
-import Handlers
+import Platform
 
 /// What the kernel says about processes.
 enum ProcessState {

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// A file that is open for reading, and what tells it from another one in its place.
 final class LocalFile {
@@ -14,32 +14,25 @@ final class LocalFile {
             (self.size, self.inode, self.modified) = (size, inode, modified)
         }
 
-        fileprivate init(_ status: stat) {
-            size = Int64(status.st_size)
-            inode = Int64(truncatingIfNeeded: status.st_ino)
-            let seconds = Int64(status.st_mtim.tv_sec).multipliedReportingOverflow(by: 1_000_000_000)
-            modified = seconds.partialValue &+ Int64(status.st_mtim.tv_nsec)
+        fileprivate init(_ status: FileStatus) {
+            (size, modified) = (status.size, status.modified)
+            inode = Int64(truncatingIfNeeded: status.inode)
         }
     }
 
-    private let descriptor: Int32
+    private let file: OpenFile
     private let path: String
 
     /// - Throws: ``UploadError`` `fileMissing`, `fileUnreadable`, `invalidFile` for what is no regular file.
     init(_ path: String) throws(UploadError) {
-        // Opening a pipe or a device would wait, or do something.
-        descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
-        guard descriptor >= 0 else { throw Self.failure(errno, path) }
+        file = try Self.withSystemErrors(path) { () throws(Errno) in try OpenFile(reading: path) }
         self.path = path
     }
 
-    deinit { close(descriptor) }
-
     /// What it is now.
     func identity() throws(UploadError) -> Identity {
-        var status = stat()
-        guard fstat(descriptor, &status) == 0 else { throw Self.failure(errno, path) }
-        guard status.st_mode & S_IFMT == S_IFREG else {
+        let status = try Self.withSystemErrors(path) { () throws(Errno) in try file.status() }
+        guard status.kind == .regular else {
             throw UploadError(.invalidFile, "\(path) is no regular file; only those can be uploaded")
         }
         return Identity(status)
@@ -54,12 +47,9 @@ final class LocalFile {
     ///
     /// - Throws: ``UploadError`` `fileChanged` at the end of the file, which was longer before.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(UploadError) -> Int {
-        while true {
-            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
-            if count > 0 { return count }
-            if count == 0 { throw changed }
-            guard errno == EINTR else { throw Self.failure(errno, path) }
-        }
+        let count = try Self.withSystemErrors(path) { () throws(Errno) in try file.read(into: buffer) }
+        guard count > 0 else { throw changed }
+        return count
     }
 
     private var changed: UploadError {
@@ -68,10 +58,16 @@ final class LocalFile {
             "\(path) was changed after it was to be uploaded; upload it as it is now if it shall be")
     }
 
-    static func failure(_ code: Int32, _ path: String) -> UploadError {
-        let reason = String(cString: strerror(code))
-        return code == ENOENT || code == ENOTDIR
-            ? UploadError(.fileMissing, "\(path) is not there (\(reason)); keep a file until it is uploaded")
-            : UploadError(.fileUnreadable, "\(path) cannot be used (\(reason)); look at its permissions")
+    /// Runs system calls on a file, with errors that say what to do.
+    static func withSystemErrors<R>(
+        _ path: String, _ body: () throws(Errno) -> R
+    ) throws(UploadError) -> R {
+        do throws(Errno) { return try body() } catch { throw failure(error, path) }
+    }
+
+    static func failure(_ error: Errno, _ path: String) -> UploadError {
+        [.noSuchFile, .notAFolder].contains(error)
+            ? UploadError(.fileMissing, "\(path) is not there (\(error)); keep a file until it is uploaded")
+            : UploadError(.fileUnreadable, "\(path) cannot be used (\(error)); look at its permissions")
     }
 }

@@ -1,5 +1,5 @@
-import Glibc
 import Handlers
+import Platform
 
 /// This process's claim to an account: the epoch it raised, the lock it holds and the socket on which it answers.
 ///
@@ -106,7 +106,7 @@ final class Ownership {
                     "another process is alive and keeps this account's stream; let it do the work")
             case .releasing, nil:
                 // Letting go, starting or dying: the lock tells.
-                usleep(Self.pause)
+                SystemThread.sleep(microseconds: Self.pause)
             }
         }
     }

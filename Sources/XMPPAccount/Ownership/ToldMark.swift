@@ -1,5 +1,5 @@
-import Glibc
 import Handlers
+import Platform
 
 /// The last of what an owner told the server, kept outside of the database.
 ///
@@ -17,8 +17,8 @@ struct ToldMark: Equatable {
     init(epoch: Int64) { self.epoch = epoch }
 
     /// - Returns: Nil where nothing was noted, or where it is being written.
-    init?(from descriptor: Int32) {
-        guard let words = Self.words(in: descriptor), words.count == Self.wordCount, Self.isSound(words)
+    init?(from file: OpenFile) {
+        guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
         else {
             return nil
         }
@@ -31,19 +31,19 @@ struct ToldMark: Equatable {
     private static let (looks, pause) = (20, 500 as UInt32)
 
     /// Whether a file holds nothing, or what an owner noted.
-    static func isValid(_ descriptor: Int32) -> Bool {
+    static func isValid(_ file: OpenFile) -> Bool {
         for _ in 0..<looks {
-            guard let words = words(in: descriptor) else { return false }
+            guard let words = words(in: file) else { return false }
             if words.isEmpty || isSound(words) { return true }
-            usleep(pause)
+            SystemThread.sleep(microseconds: pause)
         }
         return false
     }
 
     /// - Returns: None of an empty file; nil of one of another size.
-    private static func words(in descriptor: Int32) -> [Int64]? {
+    private static func words(in file: OpenFile) -> [Int64]? {
         var words = [Int64](repeating: 0, count: wordCount + 1)
-        let count = words.withUnsafeMutableBytes { pread(descriptor, $0.baseAddress, $0.count, 0) }
+        let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
         return count == 0 ? [] : count == wordCount * 8 ? Array(words.dropLast()) : nil
     }
 
@@ -53,11 +53,8 @@ struct ToldMark: Equatable {
     }
 
     init?(file path: String) {
-        let descriptor = PrivateFile.openToRead(path)
-        guard descriptor >= 0 else { return nil }
-        // Here no lock depends on it: those are of the open file (flock).
-        defer { close(descriptor) }
-        self.init(from: descriptor)
+        guard let file = PrivateFile.openToRead(path) else { return nil }
+        self.init(from: file)
     }
 
     /// The last word makes the sum of all come out as nothing, so that a reader knows what is half written.

@@ -67,7 +67,7 @@ final class ServerConnection {
 
     private var hasOutput: Bool {
         if isWritingPaused || phase == .gone { return false }
-        if phase == .handshaking { return transport.pollEvents & Int16(POLLOUT) != 0 }
+        if phase == .handshaking { return transport.pollEvents.contains(.writable) }
         return transport.hasPendingOutput || !output.isEmpty
     }
 

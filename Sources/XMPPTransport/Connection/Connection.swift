@@ -1,4 +1,4 @@
-import Glibc
+package import Platform
 
 /// A socket and, from TLS's beginning on, a TLS session: bytes in, buffered bytes out.
 ///
@@ -76,10 +76,10 @@ package final class Connection {
     package var fileDescriptor: Int32 { socket.fileDescriptor }
     /// The other side in words: `example.org port 5222 (192.0.2.1)`.
     package var peer: String { socket.peer }
-    /// What to poll for: POLLIN, and POLLOUT while output waits.
-    package var pollEvents: Int16 {
+    /// What to poll for: readable, and writable while output waits.
+    package var pollEvents: PollEvents {
         let isWriting = isHandshaking ? !wire.isEmpty : hasPendingOutput
-        return Int16(isWriting ? POLLIN | POLLOUT : POLLIN)
+        return isWriting ? [.readable, .writable] : .readable
     }
 
     /// Whether a read gives something without waiting. Never poll while this is true: what TLS has already
@@ -93,7 +93,7 @@ package final class Connection {
         // .closed.
         guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
         socket.acknowledgeAtOnce()
-        var entries = [pollfd(fd: fileDescriptor, events: pollEvents, revents: 0)]
+        var entries = [PollEntry(fileDescriptor, for: pollEvents)]
         return try Poll.wait(&entries, until: deadline, interrupt: interrupt)
     }
 
@@ -225,7 +225,7 @@ package final class Connection {
     /// - Throws: `timedOut`, `interrupted`, or the reason the connection broke.
     package func flush(until deadline: Deadline, interrupt: Int32? = nil) throws(TransportError) {
         while try !flush() {
-            var entries = [pollfd(fd: fileDescriptor, events: Int16(POLLOUT), revents: 0)]
+            var entries = [PollEntry(fileDescriptor, for: .writable)]
             try checkWait(
                 Poll.wait(&entries, until: deadline, interrupt: interrupt), "Sending to \(peer)")
         }
@@ -380,7 +380,7 @@ package final class Connection {
 
     private func awaitEnd(until deadline: Deadline, interrupt: Int32?) throws(TransportError) {
         while try socket.receive(into: chunk) != .closed {
-            var entries = [pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0)]
+            var entries = [PollEntry(fileDescriptor)]
             guard try Poll.wait(&entries, until: deadline, interrupt: interrupt) == .ready else { return }
         }
     }

@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 extension Socket {
     /// Connects to the first address of `host` that answers (RFC 8305, "happy eyeballs").
@@ -32,8 +32,8 @@ struct ConnectAttempts {
     /// Addresses not tried yet.
     var waiting: ArraySlice<SocketAddress>
     /// Sockets whose connect is under way.
-    var running: [(socket: Socket, address: SocketAddress)] = []
-    var failures: [(address: SocketAddress, number: Int32)] = []
+    var running: [(handle: StreamSocket, address: SocketAddress)] = []
+    var failures: [(address: SocketAddress, error: Errno)] = []
 
     /// How long one address may be silent before the next one is tried too (RFC 8305 section 5).
     static let headStart = Duration.milliseconds(250)
@@ -54,9 +54,7 @@ struct ConnectAttempts {
             }
             if running.isEmpty { throw failure() }
             let limit = waiting.isEmpty ? deadline : Deadline.earlier(deadline, nextStart)
-            var entries = running.map {
-                pollfd(fd: $0.socket.fileDescriptor, events: Int16(POLLOUT), revents: 0)
-            }
+            var entries = running.map { PollEntry($0.handle.descriptor, for: .writable) }
             switch try Poll.wait(&entries, until: limit, interrupt: interrupt) {
             case .interrupted:
                 throw TransportError(.interrupted, "Connecting to \(place) was interrupted.")
@@ -71,36 +69,43 @@ struct ConnectAttempts {
 
     /// Begins one attempt; returns its socket when it succeeded at once.
     private mutating func start(_ address: SocketAddress) throws(TransportError) -> Socket? {
-        let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)
-        let descriptor = socket(address.family, kind, 0)
-        guard descriptor >= 0 else {
-            let number = errno
-            if [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(number) { throw Socket.creationFailure(number) }
-            failures.append((address, number))  // For instance a kernel without IPv6.
-            return nil
-        }
-        let socket = try Socket(
-            adopting: descriptor, peer: address.text == host ? place : "\(place) (\(address.text))")
-        switch address.beginConnecting(descriptor) {
-        case 0: return socket
-        case EINPROGRESS, EINTR: running.append((socket, address))
-        case let number: failures.append((address, number))
+        guard let handle = try open(address) else { return nil }
+        do throws(Errno) {
+            if try handle.connect(to: address) { return connected(handle, address) }
+            running.append((handle, address))
+        } catch {
+            failures.append((address, error))
         }
         return nil
     }
 
+    private mutating func open(_ address: SocketAddress) throws(TransportError) -> StreamSocket? {
+        do throws(Errno) {
+            return try StreamSocket(family: address.family)
+        } catch {
+            if error.isExhaustion { throw Socket.creationFailure(error) }
+            failures.append((address, error))  // For instance a kernel without IPv6.
+            return nil
+        }
+    }
+
     /// Looks at the attempts that poll reported; returns the first that is connected and drops those that
     /// failed.
-    private mutating func settle(_ entries: [pollfd]) -> Socket? {
-        for (index, entry) in entries.enumerated().reversed() where entry.revents != 0 {
-            var number: Int32 = 0
-            var size = socklen_t(MemoryLayout<Int32>.size)
-            if getsockopt(entry.fd, SOL_SOCKET, SO_ERROR, &number, &size) != 0 { number = errno }
+    private mutating func settle(_ entries: [PollEntry]) -> Socket? {
+        for (index, entry) in entries.enumerated().reversed() where entry.isReady {
             let attempt = running.remove(at: index)
-            if number == 0 { return attempt.socket }
-            failures.append((attempt.address, number))
+            do throws(Errno) {
+                try attempt.handle.checkError()
+                return connected(attempt.handle, attempt.address)
+            } catch {
+                failures.append((attempt.address, error))
+            }
         }
         return nil
+    }
+
+    private func connected(_ handle: StreamSocket, _ address: SocketAddress) -> Socket {
+        Socket(handle, peer: address.text == host ? place : "\(place) (\(address.text))")
     }
 
     private var place: String { "\(host) port \(port)" }
@@ -112,13 +117,13 @@ struct ConnectAttempts {
     }
 
     private func failure() -> TransportError {
-        let numbers = failures.map(\.number)
-        if numbers.contains(ECONNREFUSED) {
+        let errors = failures.map(\.error)
+        if errors.contains(.connectionRefused) {
             return TransportError(
                 .refused, "\(place) refused the connection; check the port, and that the server runs.",
                 cause: details)
         }
-        if numbers.contains(ETIMEDOUT) { return timedOut() }
+        if errors.contains(.timedOut) { return timedOut() }
         return TransportError(
             .unreachable, "No address of \(place) can be reached; check the network.", cause: details)
     }
@@ -126,6 +131,6 @@ struct ConnectAttempts {
     private var details: String? {
         failures.isEmpty
             ? nil
-            : failures.map { "\($0.address.text): \(systemErrorText($0.number))" }.joined(separator: "; ")
+            : failures.map { "\($0.address.text): \($0.error.detail)" }.joined(separator: "; ")
     }
 }

@@ -1,5 +1,5 @@
 import CAres
-import Glibc
+import Platform
 
 /// One SRV record (RFC 2782).
 struct ServiceRecord: Hashable, Sendable {
@@ -100,12 +100,12 @@ final class NameQuery {
             var sockets = [ares_socket_t](repeating: dh_ares_no_socket, count: Int(ARES_GETSOCK_MAXNUM))
             let bits = ares_getsock(channel, &sockets, ARES_GETSOCK_MAXNUM)
             guard bits != 0 else { return .ready }
-            var entries: [pollfd] = []
+            var entries: [PollEntry] = []
             for (index, socket) in sockets.enumerated() {
-                let events =
-                    (dh_ares_reads(bits, Int32(index)) != 0 ? POLLIN : 0)
-                    | (dh_ares_writes(bits, Int32(index)) != 0 ? POLLOUT : 0)
-                if events != 0 { entries.append(pollfd(fd: socket, events: Int16(events), revents: 0)) }
+                var events: PollEvents = []
+                if dh_ares_reads(bits, Int32(index)) != 0 { events.insert(.readable) }
+                if dh_ares_writes(bits, Int32(index)) != 0 { events.insert(.writable) }
+                if !events.isEmpty { entries.append(PollEntry(socket, for: events)) }
             }
             let limit = Deadline.earlier(deadline, nextTry)
             let result = try Poll.wait(&entries, until: limit, interrupt: interrupt)
@@ -121,14 +121,15 @@ final class NameQuery {
         return .after(.milliseconds(Int64(time.tv_sec) * 1000 + Int64(time.tv_usec) / 1000 + 1))
     }
 
-    private func process(_ entries: [pollfd]) {
+    private func process(_ entries: [PollEntry]) {
         var isIdle = true
-        for entry in entries where entry.revents != 0 {
+        for entry in entries where entry.isReady {
             isIdle = false
-            let writes = entry.revents & Int16(POLLOUT) != 0
-            let reads = entry.revents & ~Int16(POLLOUT) != 0
+            let writes = entry.found.contains(.writable)
+            let reads = entry.found != .writable  // Errors are read.
             ares_process_fd(
-                channel, reads ? entry.fd : dh_ares_no_socket, writes ? entry.fd : dh_ares_no_socket)
+                channel, reads ? entry.descriptor : dh_ares_no_socket,
+                writes ? entry.descriptor : dh_ares_no_socket)
         }
         // The time alone is looked at.
         if isIdle { ares_process_fd(channel, dh_ares_no_socket, dh_ares_no_socket) }
@@ -159,9 +160,9 @@ final class NameQuery {
         guard status == dh_ares_success, let result else { return failure(status) }
         let nodes = sequence(first: result.pointee.nodes) { $0?.pointee.ai_next }.prefix { $0 != nil }
         let addresses = nodes.compactMap { node in
-            node!.pointee.ai_addr.map {
-                SocketAddress(
-                    $0, length: socklen_t(node!.pointee.ai_addrlen), family: node!.pointee.ai_family)
+            let node = node!.pointee
+            return node.ai_addr.map {
+                SocketAddress(UnsafeRawBufferPointer(start: $0, count: Int(node.ai_addrlen)))
             }
         }
         return addresses.isEmpty ? .none : .found(addresses)

@@ -1,3 +1,5 @@
+import Platform
+
 /// A place to connect to.
 package struct ServiceTarget: Hashable, Sendable {
     package var host: String

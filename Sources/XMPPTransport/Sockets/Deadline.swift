@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// An instant on the monotonic clock until which a blocking call may wait.
 ///
@@ -6,7 +6,7 @@ import Glibc
 /// Deadline.after(.seconds(30))`. The monotonic clock stands still while the machine sleeps and never jumps
 /// when the wall clock is set.
 package struct Deadline: Hashable, Sendable {
-    /// Nanoseconds on CLOCK_MONOTONIC; `Int64.max` means never.
+    /// Nanoseconds on the monotonic clock; `Int64.max` means never.
     let nanoseconds: Int64
 
     /// Waits without end (an interrupting file descriptor still ends the wait).
@@ -43,9 +43,5 @@ package struct Deadline: Hashable, Sendable {
         return Int32(clamping: (left + 999_999) / 1_000_000)
     }
 
-    private static func now() -> Int64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-    }
+    private static func now() -> Int64 { SystemTime.monotonicNanoseconds() }
 }

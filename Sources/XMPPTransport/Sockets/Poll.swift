@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 
 /// What ended a wait.
 package enum WaitResult: Hashable, Sendable {
@@ -17,19 +17,19 @@ enum Poll {
     /// A signal does not end the wait; whoever wants that writes to the interrupting descriptor in its
     /// handler. The interrupting descriptor wins over everything else and is not read from.
     static func wait(
-        _ entries: inout [pollfd], until deadline: Deadline, interrupt: Int32?
+        _ entries: inout [PollEntry], until deadline: Deadline, interrupt: Int32?
     ) throws(TransportError) -> WaitResult {
-        if let interrupt { entries.append(pollfd(fd: interrupt, events: Int16(POLLIN), revents: 0)) }
+        if let interrupt { entries.append(PollEntry(interrupt)) }
         defer { if interrupt != nil { entries.removeLast() } }
         while true {
-            let count = poll(&entries, nfds_t(entries.count), deadline.pollMilliseconds)
-            if count < 0 {
-                let number = errno
-                if number == EINTR { continue }
+            let count: Int
+            do throws(Errno) {
+                count = try PollEntry.wait(&entries, milliseconds: deadline.pollMilliseconds)
+            } catch {
                 throw TransportError(
-                    .systemFailure, "Waiting for the network failed.", cause: systemErrorText(number))
+                    .systemFailure, "Waiting for the network failed.", cause: error.detail)
             }
-            if interrupt != nil, entries[entries.count - 1].revents != 0 { return .interrupted }
+            if interrupt != nil, entries[entries.count - 1].isReady { return .interrupted }
             if count > 0 { return .ready }
             if deadline.isPassed { return .timedOut }
         }

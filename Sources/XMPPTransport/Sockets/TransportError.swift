@@ -1,4 +1,3 @@
-import Glibc
 import XMPPCore
 
 /// Why a connection could not be made or was lost.
@@ -82,15 +81,5 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
     /// The message, and the cause in parentheses.
     public var description: String {
         VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
-    }
-}
-
-/// The system's words for an error number, for `TransportError.cause`.
-func systemErrorText(_ number: Int32) -> String {
-    withUnsafeTemporaryAllocation(of: CChar.self, capacity: 256) { buffer in
-        buffer.initialize(repeating: 0)
-        let result = strerror_r(number, buffer.baseAddress!, buffer.count)
-        guard result == 0 else { return "errno \(number)" }
-        return "\(String(cString: buffer.baseAddress!)), errno \(number)"
     }
 }

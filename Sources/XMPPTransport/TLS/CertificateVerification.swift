@@ -1,5 +1,4 @@
 import COpenSSL
-import Glibc
 
 /// Makes a client session verify the server's certificate against a domain, and remembers why it was refused.
 ///

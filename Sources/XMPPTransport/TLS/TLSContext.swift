@@ -1,5 +1,4 @@
 import COpenSSL
-import Glibc
 import Synchronization
 
 /// A version of TLS.

@@ -1,4 +1,5 @@
 import Foundation
+import Platform
 import TestThreads
 import TestSupport
 import Testing
@@ -126,7 +127,7 @@ import Testing
         }
         var attempts = ConnectAttempts(host: "example.org", port: good.port, addresses: addresses)
         _ = try attempts.run(until: .after(.seconds(20)), interrupt: nil)
-        #expect(attempts.failures.map(\.number) == [ECONNREFUSED, ECONNREFUSED])
+        #expect(attempts.failures.map(\.error) == [.connectionRefused, .connectionRefused])
         _ = try good.accept(within: .seconds(30))
     }
 
@@ -174,7 +175,7 @@ private final class SilentPort {
 
 extension Socket {
     fileprivate func waitForEnd(into buffer: UnsafeMutableRawBufferPointer) throws -> Received {
-        var entries = [pollfd(fd: fileDescriptor, events: Int16(POLLIN), revents: 0)]
+        var entries = [PollEntry(fileDescriptor)]
         _ = try Poll.wait(&entries, until: .after(.seconds(30)), interrupt: nil)
         return try receive(into: buffer)
     }

@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CWaits.h"
+#include "CPlatform.h"
 
 #include <sys/prctl.h>
 

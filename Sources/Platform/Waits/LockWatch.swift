@@ -1,44 +1,43 @@
-import CWaits
+import CPlatform
 import Glibc
 import Synchronization
 
-/// Waits for the end of one holder of a seat, on a thread that is asleep in the kernel until then.
-package final class SeatWatch: Sendable {
+/// Waits until nobody holds the lock of a byte of a file, on a thread that is asleep in the kernel until then.
+package final class LockWatch: Sendable {
     private final class Work: Sendable {
         let ended: @Sendable () -> Void
         init(_ ended: @escaping @Sendable () -> Void) { self.ended = ended }
     }
 
     private let work: Work
-    private let descriptor: Int32
+    /// Open until the wait is over.
+    private let file: OpenFile
     private let thread: Mutex<pthread_t?>
 
-    init(_ file: SeatFile, life: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError) {
+    /// - Parameters:
+    ///   - byte: The byte that another open file description has locked for writing.
+    ///   - ended: Called once, on the waiting thread.
+    package init(_ file: OpenFile, byte: Int64, ended: @escaping @Sendable () -> Void) throws(Errno) {
         work = Work(ended)
-        // Its own number, for the store may close while this waits.
-        descriptor = fcntl(file.descriptor, F_DUPFD_CLOEXEC, 3)
-        guard descriptor >= 0 else { throw SeatFileErrors.noThread(errno) }
+        self.file = file
         thread = Mutex(nil)
         let code = thread.withLock { thread in
             // The work lives as long as this object, which does not go before its thread is through.
             var started = pthread_t()
             let code = dh_lock_wait_start(
-                &started, descriptor, life,
+                &started, file.descriptor, byte,
                 { pointer, _ in
-                    // An error (the file system gives no more locks) is told like an end: whoever looks sees for itself.
+                    // An error (the file system gives no more locks) is reported like an end: the callback looks for itself.
                     let work = Unmanaged<Work>.fromOpaque(pointer!).takeUnretainedValue()
                     withExtendedLifetime(work) { work.ended() }
                 }, Unmanaged.passUnretained(work).toOpaque())
             thread = code == 0 ? started : nil
             return code
         }
-        guard code == 0 else { throw SeatFileErrors.noThread(code) }
+        guard code == 0 else { throw Errno(rawValue: code) }
     }
 
-    deinit {
-        cancel()
-        close(descriptor)
-    }
+    deinit { cancel() }
 
     /// Ends the wait. When this returns, the callback has run to its end or never will run, unless it is the callback
     /// itself that calls this.

@@ -1,6 +1,6 @@
-// Waits between processes that Swift cannot make itself.
-#ifndef C_WAITS_H
-#define C_WAITS_H
+// System calls that Swift cannot make itself.
+#ifndef C_PLATFORM_H
+#define C_PLATFORM_H
 
 #include <pthread.h>
 #include <stdint.h>
@@ -47,5 +47,13 @@ void dh_word_wait(const void *_Nonnull word, uint32_t value);
 
 /// Wakes all who wait for the word.
 void dh_word_wake(const void *_Nonnull word);
+
+// MARK: - An accepted connection
+
+// In C because glibc declares accept4 only under _GNU_SOURCE, which Swift's Glibc module is built without.
+
+/// Accepts a waiting connection, which neither blocks nor is inherited by a program that another thread starts at this
+/// moment. Returns the descriptor, or -1 with errno.
+int dh_accept(int listener);
 
 #endif

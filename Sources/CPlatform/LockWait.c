@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CWaits.h"
+#include "CPlatform.h"
 
 #include <errno.h>
 #include <fcntl.h>

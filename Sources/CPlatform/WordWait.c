@@ -1,5 +1,5 @@
 #define _GNU_SOURCE
-#include "CWaits.h"
+#include "CPlatform.h"
 
 #include <limits.h>
 #include <linux/futex.h>

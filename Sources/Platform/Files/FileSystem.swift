@@ -1,0 +1,35 @@
+import Glibc
+
+/// Names in the file system.
+package enum FileSystem {
+    /// Creates an empty file with mode 0600 without opening it.
+    package static func create(_ path: String) throws(Errno) {
+        guard mknod(path, S_IFREG | 0o600, 0) == 0 else { throw Errno.current }
+    }
+
+    package static func setPermissions(_ mode: UInt32, of path: String) throws(Errno) {
+        guard chmod(path, mode) == 0 else { throw Errno.current }
+    }
+
+    /// Whether there is no such file; false also where nobody can tell.
+    package static func isMissing(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
+
+    /// Throws unless this process may read the file.
+    package static func checkReadable(_ path: String) throws(Errno) {
+        guard access(path, R_OK) == 0 else { throw Errno.current }
+    }
+
+    /// Gives a file a second name. Unlike renaming, this replaces nothing.
+    package static func link(_ path: String, as name: String) throws(Errno) {
+        guard Glibc.link(path, name) == 0 else { throw Errno.current }
+    }
+
+    package static func remove(_ path: String) { unlink(path) }
+
+    /// The path from the root and without links; the path itself where there is no such file.
+    package static func resolved(_ path: String) -> String {
+        guard let resolved = realpath(path, nil) else { return path }
+        defer { free(resolved) }
+        return String(cString: resolved)
+    }
+}

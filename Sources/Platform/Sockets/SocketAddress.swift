@@ -1,0 +1,46 @@
+import Glibc
+
+/// One address a host name stands for, ready for connect(2).
+package struct SocketAddress: Hashable, Sendable {
+    /// The bytes of the `sockaddr_in` or `sockaddr_in6`.
+    private let bytes: [UInt8]
+    /// `AF_INET` or `AF_INET6`.
+    package let family: Int32
+    /// The address as people write it: `192.0.2.1`, `2001:db8::1`.
+    package let text: String
+
+    /// - Parameter bytes: A `sockaddr_in` or `sockaddr_in6`.
+    package init(_ bytes: UnsafeRawBufferPointer) {
+        self.bytes = Array(bytes)
+        guard bytes.count >= MemoryLayout<sockaddr>.size, let start = bytes.baseAddress else {
+            (family, text) = (AF_UNSPEC, "?")
+            return
+        }
+        let address = start.assumingMemoryBound(to: sockaddr.self)
+        family = Int32(address.pointee.sa_family)
+        text = Self.text(address, socklen_t(bytes.count))
+    }
+
+    private static func text(_ address: UnsafePointer<sockaddr>, _ length: socklen_t) -> String {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: Int(NI_MAXHOST)) { name in
+            let result = getnameinfo(
+                address, length, name.baseAddress, socklen_t(name.count), nil, 0, NI_NUMERICHOST
+            )
+            return result == 0 ? String(cString: name.baseAddress!) : "?"
+        }
+    }
+
+    /// Whether the text is an IP address.
+    package static func isNumeric(_ text: String) -> Bool {
+        var v4 = in_addr()
+        var v6 = in6_addr()
+        return inet_pton(AF_INET, text, &v4) == 1 || inet_pton(AF_INET6, text, &v6) == 1
+    }
+
+    /// Lends it to a system call.
+    func withAddress(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Int32) -> Int32 {
+        bytes.withUnsafeBytes { raw in
+            raw.withMemoryRebound(to: sockaddr.self) { body($0.baseAddress!, socklen_t(raw.count)) }
+        }
+    }
+}

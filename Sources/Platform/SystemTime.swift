@@ -1,0 +1,16 @@
+import Glibc
+
+/// The machine's clocks.
+package enum SystemTime {
+    /// Nanoseconds that never go backwards; they stand still while the machine is suspended.
+    package static func monotonicNanoseconds() -> Int64 { nanoseconds(CLOCK_MONOTONIC) }
+
+    /// Nanoseconds since 1970, UTC; a user or a time server may set them back.
+    package static func wallNanoseconds() -> Int64 { nanoseconds(CLOCK_REALTIME) }
+
+    private static func nanoseconds(_ clock: clockid_t) -> Int64 {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}

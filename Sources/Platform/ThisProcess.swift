@@ -1,0 +1,37 @@
+import Glibc
+
+/// The process that runs this code.
+package enum ThisProcess {
+    package static var id: Int32 { getpid() }
+
+    /// The user whose rights it has.
+    package static var user: UInt32 { geteuid() }
+
+    /// A variable of its environment; nil where it is not set.
+    package static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
+
+    /// The folder that relative paths begin in; nil where it was removed.
+    package static var workingFolder: String? {
+        guard let folder = getcwd(nil, 0) else { return nil }
+        defer { free(folder) }
+        return String(cString: folder)
+    }
+
+    /// The kernel's id of the running boot; nil where it cannot be read.
+    package static func bootID() -> (high: UInt64, low: UInt64)? {
+        guard let file = try? OpenFile(reading: "/proc/sys/kernel/random/boot_id") else { return nil }
+        var text = [UInt8](repeating: 0, count: 36)
+        let count = text.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
+        let digits = String(decoding: text, as: UTF8.self).filter(\.isHexDigit)
+        guard count == text.count, digits.count == 32, let high = UInt64(digits.prefix(16), radix: 16),
+            let low = UInt64(digits.suffix(16), radix: 16)
+        else { return nil }
+        return (high, low)
+    }
+
+    /// Dies at once, as by `kill -9`.
+    package static func kill() { _ = Glibc.kill(getpid(), SIGKILL) }
+
+    /// Stops all of its threads until it gets SIGCONT. The signal goes to the calling thread, which runs no further.
+    package static func stop() { _ = raise(SIGSTOP) }
+}

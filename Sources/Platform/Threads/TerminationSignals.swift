@@ -1,0 +1,40 @@
+import Glibc
+import Synchronization
+
+/// SIGTERM and SIGINT while they raise a pipe instead of ending the process.
+package struct TerminationSignals {
+    private static let signals = [SIGTERM, SIGINT]
+    /// Where the signal handler writes, which may do nothing more than that.
+    private static let target = Atomic<Int32>(-1)
+
+    /// The actions before.
+    private let earlier: [sigaction]
+
+    /// From now on the two signals raise `pipe`, which must never close.
+    package static func redirect(to pipe: borrowing WakePipe) -> TerminationSignals {
+        target.store(pipe.writeEnd, ordering: .relaxed)
+        return TerminationSignals(earlier: signals.map(replaceAction))
+    }
+
+    /// Restores the earlier actions.
+    package func restore() {
+        for (number, action) in zip(Self.signals, earlier) {
+            var action = action
+            sigaction(number, &action, nil)
+        }
+    }
+
+    /// - Returns: The action before.
+    private static func replaceAction(of number: Int32) -> sigaction {
+        var (action, earlier) = (sigaction(), sigaction())
+        action.__sigaction_handler.sa_handler = { _ in
+            let code = errno
+            var byte: UInt8 = 1
+            _ = write(TerminationSignals.target.load(ordering: .relaxed), &byte, 1)
+            errno = code
+        }
+        action.sa_flags = SA_RESTART
+        sigaction(number, &action, &earlier)
+        return earlier
+    }
+}

@@ -1,0 +1,13 @@
+import Glibc
+import Testing
+
+@testable import Platform
+
+@Suite struct ErrnoTests {
+    @Test("H14 an error of the system has its words and its number")
+    func words() {
+        #expect(Errno.permissionDenied.description == "Permission denied")
+        #expect(Errno.connectionRefused.detail == "Connection refused, errno 111")
+        #expect(Errno(rawValue: 99999).detail.contains("99999"))
+    }
+}
