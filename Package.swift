@@ -190,7 +190,8 @@ let package = Package(
         .executableTarget(
             name: "benchmarks",
             dependencies: [
-                "BenchmarkHandlers", "CFloor", "Handlers", "TestServers", "XMPPCore", "XMPPTestKit",
+                "BenchmarkHandlers", "CFloor", "Handlers", "TestServers", "XMPPAccount", "XMPPCore",
+                "XMPPModules", "XMPPTestKit",
             ],
             path: "Benchmarks/benchmarks"),
 
@@ -246,8 +247,8 @@ let package = Package(
         .testTarget(
             name: "XMPPModulesTests",
             dependencies: [
-                "AccountTestSupport", "CSQLite", "IQTracker", "TestServers", "TestSupport", "TestThreads",
-                "XMPPAccount", "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "AccountTestSupport", "CSQLite", "HandlersTestProgram", "IQTracker", "TestServers",
+                "TestSupport", "TestThreads", "XMPPAccount", "XMPPModules", "XMPPTestKit", "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),

@@ -18,8 +18,8 @@ let shop = Schema(
     migrations: ["CREATE TABLE unpaid(handler INTEGER NOT NULL); CREATE TABLE letter(text TEXT NOT NULL)"])
 let store = try HandlerStore(path: "shop.db", registry: HandlerRegistry([Thank.self]), schemas: [shop])
 
-let waiting = try store.step { step in
-    try step.first("SELECT handler FROM unpaid") { HandlerID(rawValue: $0.integer(0)) }
+let waiting = try store.read { snapshot in
+    try snapshot.first("SELECT handler FROM unpaid") { HandlerID(rawValue: $0.integer(0)) }
 }
 guard let waiting else {
     try store.step { step in

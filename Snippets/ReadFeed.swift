@@ -40,7 +40,7 @@ do {
     try await account.pubsub.send(
         .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),
         then: Feed.pageRead())
-    while try store.step({ step in try step.first("SELECT 1 FROM handler") { _ in true } }) != nil {
+    while try store.read({ try $0.first("SELECT 1 FROM handler") { _ in true } }) != nil {
         try await Task.sleep(for: .milliseconds(100))
     }
     await account.close()

@@ -20,7 +20,7 @@ let shop = Schema(
 
 try await withTestStore(registry: HandlerRegistry([Remind.self]), schemas: [shop]) { test in
     func letters() throws -> Int64 {
-        try test.store.step { try $0.first("SELECT count(*) FROM letter") { $0.integer(0) } } ?? 0
+        try test.store.read { try $0.first("SELECT count(*) FROM letter") { $0.integer(0) } } ?? 0
     }
     _ = try test.store.step { try $0.schedule(Remind(customer: "Ada").durable, after: .seconds(604_800)) }
     try await test.advance(by: .seconds(604_799))

@@ -5,6 +5,7 @@ import Glibc
 ///
 ///     benchmarks [prefix]                   prints the table and writes .build/bench.json
 ///     benchmarks profile NAME STEPS SIDE    runs one side (ours or reference) without a clock, for a profiler
+///     benchmarks hold STORE                 stays inside a step of a store; the benchmark of contacts starts it
 @main
 struct BenchmarkCommand {
     private static let folder = ".build"
@@ -17,6 +18,7 @@ struct BenchmarkCommand {
         ColdStartBenchmark(),
         PeerBenchmark(peer: "huey", script: "Benchmarks/peers/huey_peer.py"),
         PeerBenchmark(peer: "dbos", script: "Benchmarks/peers/dbos_peer.py"),
+        ContactsBenchmark(),
         RoundTripBenchmark(),
         InboundBenchmark(), ArchiveBenchmark(),
         WakeBenchmark(), TakeOverBenchmark(),
@@ -28,6 +30,9 @@ struct BenchmarkCommand {
         do {
             let words = CommandLine.arguments.dropFirst()
             if words.first == "profile" { return try profile(Array(words.dropFirst())) }
+            if words.first == "hold", words.count == 2 {
+                return try ContactsBenchmark.hold(words[words.endIndex - 1])
+            }
             try measure(prefix: words.first ?? "")
         } catch {
             complain("\(error)")

@@ -46,23 +46,19 @@ public struct Ending: Hashable, Sendable {
     public let trace: HandlerID
 }
 
-extension Connection {
-    func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
-        try first(
-            "SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", [id]
-        ) {
-            (row) throws(HandlerError) in
-            guard let outcome = Outcome(rawValue: row.integer(1)) else {
-                throw HandlerError(
-                    .databaseNewer,
-                    "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
-                )
-            }
-            return Ending(
-                handler: id, name: row.text(0), outcome: outcome,
-                reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.quantity(3),
-                trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
+extension Ending {
+    /// A row of `name, outcome, reason, ended_at, trace`.
+    init(_ id: HandlerID, _ row: borrowing Row) throws(HandlerError) {
+        guard let outcome = Outcome(rawValue: row.integer(1)) else {
+            throw HandlerError(
+                .databaseNewer,
+                "the handler \(id) ended in a way this program does not know (\(row.integer(1))); update the program"
+            )
         }
+        self.init(
+            handler: id, name: row.text(0), outcome: outcome,
+            reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.quantity(3),
+            trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
     }
 }
 

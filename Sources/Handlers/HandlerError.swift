@@ -38,7 +38,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let contextNotRestorable = Code(rawValue: "context-not-restorable")
         /// An async handler was ended after it had lost its lease or had ended.
         public static let leaseLost = Code(rawValue: "lease-lost")
-        /// A step was begun inside a step on the same thread.
+        /// A step or a read was begun inside a step on the same thread, or a read inside a read.
         public static let nestedStep = Code(rawValue: "nested-step")
         /// Handlers ended each other deeper than any program means to.
         public static let nestedTooDeep = Code(rawValue: "nested-too-deep")

@@ -1,7 +1,7 @@
 /// A handler that has not ended, as a program or a person may look at it.
 ///
 /// ```swift
-/// for handler in try store.step({ try $0.handlers(in: .quarantined) }) {
+/// for handler in try store.read({ try $0.handlers(in: .quarantined) }) {
 ///     print(handler.id, handler.name, handler.reason ?? "")
 /// }
 /// ```
@@ -64,34 +64,23 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-extension Transaction {
-    func statuses(_ condition: String, _ values: [any SQLConvertible]) throws(HandlerError) -> [HandlerStatus]
-    {
-        try connection.statuses(condition, values)
-    }
-}
+extension HandlerStatus {
+    /// A query of handlers, but for its condition.
+    static let select = """
+        SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
+            trace
+        FROM handler WHERE
+        """
 
-extension Connection {
-    func statuses(_ condition: String, _ values: [any SQLConvertible]) throws(HandlerError) -> [HandlerStatus]
-    {
-        try all(
-            """
-            SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
-                trace
-            FROM handler WHERE \(condition)
-            """, values
-        ) { (row) throws(HandlerError) in
-            let id = HandlerID(rawValue: row.integer(0))
-            return HandlerStatus(
-                id: id, name: row.text(1), version: Int(row.quantity(2)),
-                arguments: Masking.text(row.blob(3)),
-                isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
-                state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
-                boundAt: row.quantity(6),
-                due: row.optionalInteger(7), attempts: Int(row.quantity(8)), deaths: Int(row.quantity(9)),
-                reason: row.optionalText(10), size: row.optionalQuantity(11),
-                trace: row.optionalInteger(12).map(HandlerID.init(rawValue:)) ?? id)
-        }
+    static func read(_ row: borrowing Row) throws(HandlerError) -> HandlerStatus {
+        let id = HandlerID(rawValue: row.integer(0))
+        return HandlerStatus(
+            id: id, name: row.text(1), version: Int(row.quantity(2)), arguments: Masking.text(row.blob(3)),
+            isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
+            state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
+            boundAt: row.quantity(6), due: row.optionalInteger(7), attempts: Int(row.quantity(8)),
+            deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
+            trace: row.optionalInteger(12).map(HandlerID.init(rawValue:)) ?? id)
     }
 }
 

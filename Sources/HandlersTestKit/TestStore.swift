@@ -9,7 +9,7 @@ import Synchronization
 ///         try step.schedule(Remind(customer: "Ada").durable, after: .seconds(86_400))
 ///     }
 ///     try await test.advance(by: .seconds(86_400))      // a day passes at once
-///     #expect(try test.store.step { try $0.ending(of: id) }?.outcome == .result)
+///     #expect(try test.store.read { try $0.ending(of: id) }?.outcome == .result)
 /// }
 /// ```
 ///

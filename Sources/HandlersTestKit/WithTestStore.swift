@@ -10,7 +10,7 @@ public import Handlers
 ///             try step.schedule(Remind(customer: "Ada").durable, after: .seconds(3600))
 ///         }
 ///         try await test.advance(by: .seconds(7200))
-///         #expect(try test.store.step { try $0.ending(of: id) }?.outcome == .result)
+///         #expect(try test.store.read { try $0.ending(of: id) }?.outcome == .result)
 ///     }
 /// }
 /// ```

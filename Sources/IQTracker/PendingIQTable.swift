@@ -11,7 +11,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let requests = PendingIQTable(account: 1)
-/// let deadline = try store.step { try requests.nextDeadline(in: $0) }
+/// let deadline = try store.read { try requests.nextDeadline(in: $0) }
 /// ```
 public struct PendingIQTable: Sendable {
     /// The table behind it.
@@ -274,8 +274,8 @@ public struct PendingIQTable: Sendable {
     /// - Parameter step: The step.
     /// - Returns: The deadline, to be compared with the account's live time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
-        try step.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
+    public func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
+        try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
             row.optionalQuantity(0)
         }.flatMap { $0 == .max ? nil : $0 }

@@ -4,7 +4,7 @@ public import XMPPCore
 /// A device of a user as far as it is known: what a person looks at before trusting it.
 ///
 /// ```swift
-/// let devices = try account.store.step { try account.omemo.devices(of: juliet, in: $0) }
+/// let devices = try account.store.read { try account.omemo.devices(of: juliet, in: $0) }
 /// let unknown = devices.filter { $0.trust == .undecided }
 /// ```
 public struct OmemoDevice: Hashable, Sendable {
@@ -35,11 +35,12 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - jid: The user, or the own address; its resource is ignored.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The devices, those that are listed no more among them.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
-        try OmemoKeyring(account: account.id).devices(of: jid, in: step)
+    public func devices(of jid: JID, in source: borrowing some Readable) throws(HandlerError) -> [OmemoDevice]
+    {
+        try OmemoKeyring(account: account.id).devices(of: jid, in: source)
     }
 }
 
@@ -52,9 +53,9 @@ package struct OmemoKeyring {
 
     /// The accounts in a store that have a device, with its number and key.
     package static func accounts(
-        in step: borrowing Step
+        in source: borrowing some Readable
     ) throws(HandlerError) -> [(id: Int64, own: OmemoDevice)] {
-        let rows = try step.all(
+        let rows = try source.all(
             """
             SELECT a.id, a.jid, o.device, o.identity FROM account a JOIN omemo_own o ON o.account = a.id ORDER BY a.jid
             """
@@ -71,8 +72,8 @@ package struct OmemoKeyring {
     }
 
     /// The users of whom any device is known.
-    package func users(in step: borrowing Step) throws(HandlerError) -> [JID] {
-        try step.all(
+    package func users(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
+        try source.all(
             """
             SELECT jid FROM omemo_device WHERE account = ?1 UNION SELECT jid FROM omemo_device_identity WHERE account = ?1
             ORDER BY jid
@@ -80,9 +81,11 @@ package struct OmemoKeyring {
         ) { (row) throws(HandlerError) in try? JID(row.text(0)) }.compactMap(\.self)
     }
 
-    package func devices(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoDevice] {
+    package func devices(of jid: JID, in source: borrowing some Readable) throws(HandlerError)
+        -> [OmemoDevice]
+    {
         let user = jid.bare
-        let rows = try step.all(
+        let rows = try source.all(
             """
             SELECT d.device, group_concat(CASE WHEN l.removed_at IS NULL THEN l.namespace END, ' '), max(l.last_seen),
                 i.identity, t.trust

@@ -128,7 +128,7 @@ package enum FlightRecorder {
         }
     }
 
-    private static func flights(_ snapshot: borrowing StoreSnapshot) throws(HandlerError) -> [Flight] {
+    private static func flights(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Flight] {
         let failures = try snapshot.all("SELECT handler, at FROM report_failure ORDER BY at") {
             (row) throws(HandlerError) in (row.integer(0), row.integer(1))
         }
@@ -148,15 +148,14 @@ package enum FlightRecorder {
         }
     }
 
-    private static func epochs(_ snapshot: borrowing StoreSnapshot) throws(HandlerError) -> [Epoch] {
+    private static func epochs(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Epoch] {
         try snapshot.all("SELECT epoch, owner, since FROM report_epoch ORDER BY epoch") {
             (row) throws(HandlerError) in
             Epoch(number: row.integer(0), owner: row.text(1), since: row.integer(2))
         }
     }
 
-    private static func sessions(_ snapshot: borrowing StoreSnapshot) throws(HandlerError) -> [Chronicle.Mark]
-    {
+    private static func sessions(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [Chronicle.Mark] {
         try snapshot.all("SELECT at, kind, number FROM report_session ORDER BY at") {
             (row) throws(HandlerError) in
             Chronicle.Mark(

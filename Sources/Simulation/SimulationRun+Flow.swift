@@ -30,8 +30,8 @@ extension SimulationRun {
     func regulateByStore() throws {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
         // Before the log: what is stored meanwhile makes the backlog look larger than it is, never smaller.
-        let stored = try store.step { step in
-            try step.first("SELECT count(DISTINCT stanza_id) FROM sim_received") {
+        let stored = try store.read { snapshot in
+            try snapshot.first("SELECT count(DISTINCT stanza_id) FROM sim_received") {
                 (row) throws(HandlerError) in Int(row.integer(0))
             }
         }

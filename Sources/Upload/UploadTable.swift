@@ -100,15 +100,15 @@ struct UploadTable {
         return UploadID(rawValue: step.lastInsertedRow)
     }
 
-    func row(_ id: UploadID, in step: borrowing Step) throws(HandlerError) -> Row? {
-        try step.first(
+    func row(_ id: UploadID, in source: borrowing some Readable) throws(HandlerError) -> Row? {
+        try source.first(
             "SELECT \(Self.columns) FROM upload WHERE id = ? AND account = ?", id.rawValue, account,
             read: Self.read)
     }
 
     /// The oldest ones, those that go on first.
-    func rows(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Row] {
-        try step.all(
+    func rows(limit: Int, in source: borrowing some Readable) throws(HandlerError) -> [Row] {
+        try source.all(
             "SELECT \(Self.columns) FROM upload WHERE account = ? AND state IN ('waiting', 'asked', 'putting', 'uploaded') ORDER BY id LIMIT ?",
             account, limit, read: Self.read)
     }

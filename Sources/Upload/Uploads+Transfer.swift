@@ -8,16 +8,18 @@ extension Uploads {
 
     /// An upload, as long as that handler goes on with it.
     func current(_ id: UploadID, _ job: HandlerID) throws -> UploadTable.Row? {
-        try account.store.step { step in try current(id, job, in: step) }
+        try account.store.read { try current(id, job, in: $0) }
     }
 
-    func current(_ id: UploadID, _ job: HandlerID, in step: borrowing Step) throws -> UploadTable.Row? {
-        try table.row(id, in: step).flatMap { $0.job == job ? $0 : nil }
+    func current(_ id: UploadID, _ job: HandlerID, in source: borrowing some Readable) throws -> UploadTable
+        .Row?
+    {
+        try table.row(id, in: source).flatMap { $0.job == job ? $0 : nil }
     }
 
     /// How old a slot is in milliseconds; nil when the clock was set back since, so that nobody knows.
     func age(of row: UploadTable.Row) throws -> Int64? {
-        let now = try account.store.step { step in step.now }
+        let now = account.store.time.wallMilliseconds()
         return now >= row.slotAt ? now &- row.slotAt : nil
     }
 

@@ -166,10 +166,10 @@ public struct Uploads: Sendable {
 
     /// The uploads that have not ended, the oldest first.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Their names and files, at most ``limit``.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func pending(in step: borrowing Step) throws -> [(upload: UploadID, file: UploadFile)] {
-        try table.rows(limit: Self.limit, in: step).map { ($0.id, $0.file) }
+    public func pending(in source: borrowing some Readable) throws -> [(upload: UploadID, file: UploadFile)] {
+        try table.rows(limit: Self.limit, in: source).map { ($0.id, $0.file) }
     }
 }

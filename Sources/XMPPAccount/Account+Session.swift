@@ -48,9 +48,9 @@ extension Account {
     }
 
     /// The account's own bare address; only an anonymous one has to look it up.
-    package func ownAddress(in step: borrowing Step) throws -> JID {
+    package func ownAddress(in source: borrowing some Readable) throws -> JID {
         if configuration.jid.local != nil { return configuration.jid }
-        return try sessions.load(in: step).fullJID?.bare ?? configuration.jid
+        return try sessions.load(in: source).fullJID?.bare ?? configuration.jid
     }
 
     /// Whether only the own server can have sent a stanza.
@@ -64,13 +64,13 @@ extension Account {
     ///
     /// - Parameters:
     ///   - sender: The stanza's `from`.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: True for no sender and for the account's bare address; false for a full address, the account's own included.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: RFC 6120 section 8.1.2.1, RFC 6121 section 2.1.6.
-    public func isFromOwnAccount(_ sender: JID?, in step: borrowing Step) throws -> Bool {
+    public func isFromOwnAccount(_ sender: JID?, in source: borrowing some Readable) throws -> Bool {
         guard let sender else { return true }
-        return sender == (try ownAddress(in: step))
+        return sender == (try ownAddress(in: source))
     }
 }

@@ -303,7 +303,7 @@ public final class Account: Sendable {
     ///   nothing.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func canResume() throws -> Bool {
-        try store.step { step in try self.sessions.load(in: step).canResume(now: step.now) }
+        try store.read { snapshot in try self.sessions.load(in: snapshot).canResume(now: snapshot.now) }
     }
 
     // MARK: Steps

@@ -91,42 +91,52 @@ struct OmemoCommand {
             throw CommandFailure("there is no file \(file); name the store of the program to look at")
         }
         let store = try HandlerStore(path: file, registry: HandlerRegistry())
-        let lines = try store.step { step in try perform(in: step) }
-        for line in lines { Output.say(line) }
+        for line in try lines(store) { Output.say(line) }
     }
 
-    private func perform(in step: borrowing Step) throws -> [VisibleText] {
+    private func lines(_ store: HandlerStore) throws -> [VisibleText] {
+        switch action {
+        case .help: []
+        case .list(let user): try store.read { try list(user, in: $0) }
+        case .trust(let user, let which, let trust):
+            try store.step { try setTrust(trust, in: which, of: user, in: $0) }
+        }
+    }
+
+    private func list(_ user: JID?, in source: borrowing some Readable) throws -> [VisibleText] {
+        let (id, own) = try chosen(in: source)
+        let keyring = OmemoKeyring(account: id)
+        let users = try user.map { [$0] } ?? keyring.users(in: source)
+        var devices: [OmemoDevice] = []
+        for user in users { devices += try keyring.devices(of: user, in: source) }
+        if let user, devices.isEmpty {
+            throw CommandFailure("no device of \(user) is known; a message to them fetches what there is")
+        }
+        return try DeviceReport(own: own, devices: devices).lines(isJSON: isJSON, withOwn: user == nil)
+    }
+
+    private func setTrust(
+        _ trust: OmemoTrust, in which: String, of user: JID, in step: borrowing Step
+    ) throws -> [VisibleText] {
         let (id, own) = try chosen(in: step)
         let keyring = OmemoKeyring(account: id)
-        switch action {
-        case .help: return []
-        case .list(let user):
-            let users = try user.map { [$0] } ?? keyring.users(in: step)
-            var devices: [OmemoDevice] = []
-            for user in users { devices += try keyring.devices(of: user, in: step) }
-            if let user, devices.isEmpty {
-                throw CommandFailure("no device of \(user) is known; a message to them fetches what there is")
-            }
-            return try DeviceReport(own: own, devices: devices).lines(isJSON: isJSON, withOwn: user == nil)
-        case .trust(let user, let which, let trust):
-            let key = try key(which, of: user, keyring, in: step)
-            guard try keyring.set(trust, in: key, of: user, in: step) else {
-                throw CommandFailure("\(user) never had the key \(key.fingerprint); compare the fingerprint")
-            }
-            let devices = try keyring.devices(of: user, in: step).filter { $0.key == key }
-            if isJSON {
-                return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false)
-            }
-            return ["\(user): the key \(key.fingerprint) is \(trust) now"]
+        let key = try key(which, of: user, keyring, in: step)
+        guard try keyring.set(trust, in: key, of: user, in: step) else {
+            throw CommandFailure("\(user) never had the key \(key.fingerprint); compare the fingerprint")
         }
+        let devices = try keyring.devices(of: user, in: step).filter { $0.key == key }
+        if isJSON {
+            return try DeviceReport(own: own, devices: devices).lines(isJSON: true, withOwn: false)
+        }
+        return ["\(user): the key \(key.fingerprint) is \(trust) now"]
     }
 
     /// The account that is meant.
-    private func chosen(in step: borrowing Step) throws -> (id: Int64, own: OmemoDevice) {
-        let hasTables = try step.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
+    private func chosen(in source: borrowing some Readable) throws -> (id: Int64, own: OmemoDevice) {
+        let hasTables = try source.first("SELECT 1 FROM sqlite_schema WHERE name = 'omemo_own'") {
             (_) throws(HandlerError) in true
         }
-        let accounts = hasTables == nil ? [] : try OmemoKeyring.accounts(in: step)
+        let accounts = hasTables == nil ? [] : try OmemoKeyring.accounts(in: source)
         let matching = accounts.filter { account == nil || $0.own.jid == account }
         switch matching.count {
         case 1: return matching[0]
@@ -141,13 +151,13 @@ struct OmemoCommand {
 
     /// A key by its fingerprint, or the one that a device has.
     private func key(
-        _ text: String, of user: JID, _ keyring: OmemoKeyring, in step: borrowing Step
+        _ text: String, of user: JID, _ keyring: OmemoKeyring, in source: borrowing some Readable
     ) throws -> IdentityKey {
         if let key = IdentityKey(fingerprint: text) { return key }
         guard let number = UInt32(text), let device = OmemoDeviceID(rawValue: number) else {
             throw UsageError("'\(text)' is neither a fingerprint nor the number of a device")
         }
-        let known = try keyring.devices(of: user, in: step).first { $0.device == device }
+        let known = try keyring.devices(of: user, in: source).first { $0.device == device }
         guard let key = known?.key else {
             throw CommandFailure(
                 "no key of a device \(number) of \(user) is known; see 'pushwake omemo list \(user)'")

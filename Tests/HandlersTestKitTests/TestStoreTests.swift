@@ -14,10 +14,10 @@ extension Step {
 
 extension TestStore {
     fileprivate func notes() throws -> [String] {
-        try store.step { try $0.all("SELECT text FROM note ORDER BY rowid") { $0.text(0) } }
+        try store.read { try $0.all("SELECT text FROM note ORDER BY rowid") { $0.text(0) } }
     }
 
-    fileprivate func ending(of id: HandlerID) throws -> Ending? { try store.step { try $0.ending(of: id) } }
+    fileprivate func ending(of id: HandlerID) throws -> Ending? { try store.read { try $0.ending(of: id) } }
 }
 
 private struct Chime: Handler {
@@ -179,6 +179,19 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
             try test.restart(registry: HandlerRegistry([Bell.self]))
             try await test.advance(by: .seconds(10))
             #expect(try test.notes().last == "bell b")
+        }
+    }
+
+    @Test("H31 a test reads its store without a step, at the time of its clock, also after a restart")
+    func reading() async throws {
+        try await withTest { test in
+            let first = test.store
+            try test.store.step { try $0.note("kept") }
+            test.clock.advance(by: .seconds(5))
+            #expect(try test.store.read { $0.now } == test.clock.wallMilliseconds())
+            try test.restart()
+            #expect(try test.notes() == ["kept"])
+            #expect(try first.read { try $0.handlers() } == [])
         }
     }
 

@@ -9,6 +9,7 @@ let subcommands: [String: ([String]) throws -> Void] = [
     "work": work,
     "requeue": requeue,
     "deadly": deadly,
+    "hold": hold,
 ]
 
 let arguments = Array(CommandLine.arguments.dropFirst())

@@ -99,12 +99,14 @@ extension Connection {
     func checkPlace() throws(HandlerError) {
         var hasMoved: Int32 = 0
         sqlite3_file_control(database, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)
-        guard hasMoved == 0 else {
-            throw HandlerError(
-                .databaseUnavailable,
-                "the database \(filePath) was moved, deleted or replaced while this program has it open; nothing more is written to the old file. End every program that has it open before a backup is put back, and start again"
-            )
-        }
+        guard hasMoved == 0 else { throw self.hasMoved() }
+    }
+
+    func hasMoved() -> HandlerError {
+        HandlerError(
+            .databaseUnavailable,
+            "the database \(filePath) was moved, deleted or replaced while this program has it open; nothing more is written to the old file. End every program that has it open before a backup is put back, and start again"
+        )
     }
 
     /// Closes a file that others may read, before SQLite gives its mode to -wal and -shm.

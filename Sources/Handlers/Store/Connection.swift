@@ -46,6 +46,7 @@ final class Connection {
     /// Begins a transaction that only reads: it takes no lock for which a writer would wait, or that it would wait for.
     func beginReading() throws(HandlerError) {
         failure = nil
+        try checkPlace()
         try control.run(.beginReading)
     }
 
@@ -79,6 +80,9 @@ final class Connection {
 
     /// False after SQLite gave a transaction up by itself, as it does when the disk is full.
     private var isInTransaction: Bool { sqlite3_get_autocommit(database) == 0 }
+
+    /// Whether it was opened for reading.
+    private var isReadOnly: Bool { sqlite3_db_readonly(database, "main") == 1 }
 
     /// Whether the transaction can still commit.
     var isUsable: Bool { failure == nil && isInTransaction }
@@ -169,6 +173,9 @@ final class Connection {
         control.isRefused = true
         defer { control.isRefused = false }
         let statement = try Statement(sql, in: database)
+        guard statement.isReadOnly || !isReadOnly else {
+            throw HandlerError(.sql, "a snapshot only reads, and '\(sql)' writes; run it in a step")
+        }
         statement.isInUse = true
         // A query that runs itself again for one of its own rows gets a statement of its own for that time.
         if cached != nil { return statement }

@@ -14,8 +14,9 @@ extension HandlerStore {
     /// - Complexity: In the number of stored handlers; for a program's start, not for a worker's.
     public func verify() throws -> [String] {
         let known = Set(registry.names)
-        return try step { step in
-            try step.all("SELECT DISTINCT name FROM handler ORDER BY name") { (row) throws(HandlerError) in
+        return try read { snapshot in
+            try snapshot.all("SELECT DISTINCT name FROM handler ORDER BY name") {
+                (row) throws(HandlerError) in
                 row.text(0)
             }
         }.filter { !known.contains($0) }

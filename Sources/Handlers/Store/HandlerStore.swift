@@ -3,7 +3,8 @@ import Synchronization
 
 /// The SQLite database that holds bound handlers, whatever they wait for, and the application's own tables.
 ///
-/// One store is one file; several processes may open the same file. Every change is a ``step(_:)``.
+/// One store is one file; several processes may open the same file. Every change is a ``step(_:)``; what only looks is a
+/// ``read(_:)``.
 ///
 /// ```swift
 /// let store = try HandlerStore(path: "app.db", registry: .discovered())
@@ -51,6 +52,8 @@ public final class HandlerStore: Sendable {
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
     private let lock = Mutex<Void>(())
+    /// The connections of ``read(_:)``.
+    let readers: ReaderPool
     /// The thread inside a step, to refuse a nested one instead of waiting for itself for ever.
     private let threadInStep = Atomic<UInt>(0)
     /// The runners of this process, oldest first.
@@ -103,6 +106,7 @@ public final class HandlerStore: Sendable {
         try Self.migrate(connection, to: [.handlers] + schemas, log)
         self.connection = connection
         filePath = connection.filePath
+        readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout))
         slot = try ProcessSlot(path: filePath) { (seat, mark) throws(HandlerError) in
             try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
         }
@@ -117,6 +121,7 @@ public final class HandlerStore: Sendable {
     }
 
     deinit {
+        readers.close()
         // A runner that was not closed may have left something. A seat that keeps anything is not clean: the next who
         // looks at it recovers that.
         if (try? connection.leave(seat: slot.number, now: time.wallMilliseconds())) != nil { slot.leave() }

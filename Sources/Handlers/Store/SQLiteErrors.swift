@@ -32,7 +32,7 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
     case SQLITE_AUTH:
         HandlerError(
             .sql,
-            "a step keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo the step"
+            "a step or a read keeps its own transaction, so \(doing) is not allowed in it; throw an error to undo a step"
         )
     default:
         HandlerError(.sql, "SQLite refused \(doing): \(detail) (code \(code))")

@@ -1,4 +1,4 @@
-/// Looking at handlers, and repairing what was set aside.
+/// Repairing what was set aside.
 extension Step {
     /// Gives a handler that is parked or in quarantine another chance, with what arrived for it.
     ///
@@ -26,43 +26,4 @@ extension Step {
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when it has ended or never existed.
     public func discard(_ id: HandlerID) throws(HandlerError) { try transaction.discard(id) }
-
-    /// A handler that has not ended, as it stands; nil when it has ended or never existed.
-    ///
-    /// - Parameter id: The handler's row.
-    /// - Returns: How it stands, with secrets masked.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func status(of id: HandlerID) throws(HandlerError) -> HandlerStatus? {
-        try transaction.statuses("id = ?", [id]).first
-    }
-
-    /// Handlers that a runner will call or expire by the wall clock: timers, retries, deadlines; the earliest first.
-    ///
-    /// - Parameter limit: The most to return, from 1.
-    /// - Returns: The handlers, with secrets masked.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
-        try transaction.statuses("due IS NOT NULL ORDER BY due, id LIMIT ?", [limit])
-    }
-
-    /// Handlers in a state, the oldest first.
-    ///
-    /// - Parameters:
-    ///   - state: The state; nil for any.
-    ///   - start: The row after which to begin, to read a long list in parts.
-    ///   - limit: The most to return, from 1.
-    /// - Returns: The handlers, with secrets masked.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func handlers(
-        in state: HandlerStatus.State? = nil, after start: HandlerID? = nil, limit: Int = 100
-    ) throws(HandlerError) -> [HandlerStatus] {
-        let start = start ?? HandlerID(rawValue: 0)
-        guard let state else {
-            return try transaction.statuses("id > ? ORDER BY id LIMIT ?", [start, limit])
-        }
-        // Pending rows are in no index by state, and are nearly all rows.
-        let indexed = state == .pending ? "" : "state <> 0 AND "
-        return try transaction.statuses(
-            indexed + "state = ? AND id > ? ORDER BY id LIMIT ?", [state.stored, start, limit])
-    }
 }

@@ -8,7 +8,7 @@
 ///     try step.bind(Greet(name: "Juliet").durable)
 /// }
 /// ```
-public struct Step: ~Copyable {
+public struct Step: Readable {
     package let transaction: Transaction
 
     init(_ transaction: Transaction) { self.transaction = transaction }
@@ -254,14 +254,6 @@ public struct Step: ~Copyable {
     ) throws {
         try transaction.invalidate(handler, reason: reason, overrides: overrides, environment: environment)
     }
-
-    /// The tombstone of a handler, or nil while it has not ended.
-    ///
-    /// - Parameter id: The handler's row.
-    /// - Returns: How it ended; nil also when the tombstone was forgotten since.
-    /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
-    ///   not know.
-    public func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try transaction.ending(of: id) }
 }
 
 /// What became of a handler that was to be called.

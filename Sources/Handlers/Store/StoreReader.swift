@@ -2,7 +2,7 @@ import CSQLite
 import Platform
 
 /// Looks into a store without having any part in it: nothing is written, migrated, recovered or called, and nobody
-/// waits.
+/// waits. A program that has the store open reads with ``HandlerStore/read(_:)``.
 ///
 /// It reads beside running programs, also while one of them is stopped inside a transaction, and files that may not be
 /// written, such as a copy.
@@ -42,7 +42,7 @@ public final class StoreReader {
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws; ``HandlerError`` with the codes `databaseUnavailable` (also when there is no file),
     ///   `databaseForeign` (no store), `databaseCorrupt`, `databaseNewer`, `databaseOlder`, `databaseLocked` or `sql`.
-    public func read<R>(_ body: (borrowing StoreSnapshot) throws -> R) throws -> R {
+    public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
         // Nobody has it open, so the file is all there is, and reading it needs no lock and no file beside it.
         if let before = FileState.atRest(path) {
             let result = Result { try read(Connection(readingFileAtRest: path), body) }
@@ -52,12 +52,14 @@ public final class StoreReader {
     }
 
     private func read<R>(
-        _ connection: Connection, _ body: (borrowing StoreSnapshot) throws -> R
+        _ connection: Connection, _ body: (borrowing Snapshot) throws -> R
     ) throws -> R {
-        try connection.beginReading()
-        defer { connection.rollBack() }
-        try connection.checkReadable(schemas)
-        return try body(StoreSnapshot(connection, now: time.wallMilliseconds()))
+        try Snapshot.lend(
+            of: connection, time,
+            check: { () throws(HandlerError) in
+                try connection.checkIsStore()
+                try connection.checkVersions(of: schemas)
+            }, to: body)
     }
 
     /// The processes that have the store open now, by their seats; empty where none has had it open since the machine
@@ -130,14 +132,18 @@ extension Connection {
         return (path.hasPrefix("/") ? "file:" : "file:./") + path.map { escapes[$0] ?? String($0) }.joined()
     }
 
-    /// Refuses what is no store, and a store with tables of another shape than this program knows.
-    fileprivate func checkReadable(_ schemas: [Schema]) throws(HandlerError) {
-        guard try firstOnce("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
+    /// Refuses what is no store.
+    func checkIsStore() throws(HandlerError) {
+        guard try first("PRAGMA application_id", [], { $0.integer(0) }) == Self.applicationID else {
             throw HandlerError(
                 .databaseForeign,
                 "the file \(path) holds no store: \(try isEmpty ? "it is empty" : "it is a database of another program")"
             )
         }
+    }
+
+    /// Refuses a store with tables of another shape than this program knows.
+    fileprivate func checkVersions(of schemas: [Schema]) throws(HandlerError) {
         for schema in schemas {
             // Version 0 means that the store does without this module.
             let version = try schema.version(in: self)

@@ -231,8 +231,6 @@ extension Transaction {
             [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
     }
 
-    func ending(of id: HandlerID) throws(HandlerError) -> Ending? { try connection.ending(of: id) }
-
     func noSuchHandler(_ id: HandlerID) throws(HandlerError) -> HandlerError {
         let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {
             (row) throws(HandlerError) in (row.integer(0), row.integer(1))

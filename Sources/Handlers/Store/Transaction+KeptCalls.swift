@@ -2,7 +2,7 @@
 ///
 /// Each call has a row of its own; `size` is the number of bytes in it. Calls that wait for a runner, or for a program that
 /// knows the handler, are never dropped: beyond their bound a call is quarantined. Of quarantined calls the oldest are dropped,
-/// and ``Step/droppedCalls()`` returns how many.
+/// and ``ReadableStore/droppedCalls()`` returns how many.
 extension Transaction {
     enum KeptCalls {
         /// How many calls of one handler may wait, and up to ``piece`` more.
@@ -85,7 +85,7 @@ extension Transaction {
 /// Quarantined calls of one standing handler that were dropped because newer ones came.
 ///
 /// ```swift
-/// for dropped in try store.step({ try $0.droppedCalls() }) {
+/// for dropped in try store.read({ try $0.droppedCalls() }) {
 ///     print("\(dropped.calls) calls of \(dropped.name) are lost; the handler fails on what it is called with")
 /// }
 /// ```
@@ -98,34 +98,4 @@ public struct DroppedCalls: Hashable, Sendable {
     public let bytes: Int64
     /// When one was dropped last, in milliseconds since 1970.
     public let lastAt: Int64
-}
-
-extension Step {
-    /// The quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and
-    /// 8 MiB.
-    ///
-    /// - Returns: One for each handler, in the order of their names.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
-        try transaction.connection.droppedCalls()
-    }
-}
-
-extension StoreSnapshot {
-    /// The quarantined calls that were dropped because newer ones came; see ``Step/droppedCalls()``.
-    ///
-    /// - Returns: One for each handler, in the order of their names.
-    /// - Throws: ``HandlerError`` with the codes of the store.
-    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] { try connection.droppedCalls() }
-}
-
-extension Connection {
-    fileprivate func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
-        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name", []) {
-            (row) throws(HandlerError) in
-            DroppedCalls(
-                name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
-                lastAt: row.quantity(3))
-        }
-    }
 }

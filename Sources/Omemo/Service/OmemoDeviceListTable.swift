@@ -8,7 +8,7 @@ public import XMPPCore
 /// together with the answer that brought it.
 ///
 /// ```swift
-/// let devices = try account.store.step { try account.omemo.deviceLists.devices(of: juliet, .omemo2, in: $0) }
+/// let devices = try account.store.read { try account.omemo.deviceLists.devices(of: juliet, .omemo2, in: $0) }
 /// ```
 public struct OmemoDeviceListTable: Sendable {
     /// The tables behind it.
@@ -99,14 +99,14 @@ public struct OmemoDeviceListTable: Sendable {
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
     ///   - version: Which of the two lists.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: Nil when nothing is known about the list; empty when the user is known to have none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or holds a broken row.
     public func devices(
-        of jid: JID, _ version: OmemoVersion, in step: borrowing Step
+        of jid: JID, _ version: OmemoVersion, in source: borrowing some Readable
     ) throws(HandlerError) -> [KnownDevice]? {
-        guard try learnedAt(jid, version, in: step) != nil else { return nil }
-        return try step.all(
+        guard try learnedAt(jid, version, in: source) != nil else { return nil }
+        return try source.all(
             """
             SELECT device, label, label_signature, first_seen, last_seen, removed_at FROM omemo_device
             WHERE account = ? AND jid = ? AND namespace = ? ORDER BY device
@@ -118,13 +118,13 @@ public struct OmemoDeviceListTable: Sendable {
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
     ///   - version: Which of the two lists.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func learnedAt(
-        _ jid: JID, _ version: OmemoVersion, in step: borrowing Step
+        _ jid: JID, _ version: OmemoVersion, in source: borrowing some Readable
     ) throws(HandlerError) -> Int64? {
-        try step.first(
+        try source.first(
             "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
             account, jid.bare.description, version.namespace
         ) { (row) throws(HandlerError) in row.quantity(0) }

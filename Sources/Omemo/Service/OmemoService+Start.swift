@@ -78,25 +78,25 @@ extension OmemoService {
 
     /// The own device's number and identity key; nil before ``start()``.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Number and key; the private part never leaves the library.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func own(in step: borrowing Step) throws(HandlerError) -> (
+    public func own(in source: borrowing some Readable) throws(HandlerError) -> (
         device: OmemoDeviceID, key: IdentityKey
     )? {
-        try ownDevice.own(in: step).map { ($0.device, $0.key) }
+        try ownDevice.own(in: source).map { ($0.device, $0.key) }
     }
 
     /// Why the own keys are not on the server, in words; nil when nothing failed.
     ///
     /// - Parameters:
     ///   - version: Which of the two.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The reason; the next session tries again.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func publicationFailure(
-        _ version: OmemoVersion, in step: borrowing Step
+        _ version: OmemoVersion, in source: borrowing some Readable
     ) throws(HandlerError) -> String? {
-        try publications.failure(version, in: step)
+        try publications.failure(version, in: source)
     }
 }

@@ -8,11 +8,13 @@ extension OmemoService {
     ///
     /// - Parameters:
     ///   - jid: The user, or the own address for the own other devices; its resource is ignored.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The keys, those that were replaced among them.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func identities(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoIdentity] {
-        try identities.identities(of: jid, in: step)
+    public func identities(of jid: JID, in source: borrowing some Readable) throws(HandlerError)
+        -> [OmemoIdentity]
+    {
+        try identities.identities(of: jid, in: source)
     }
 
     /// Writes down what the user decided about an identity key.

@@ -69,9 +69,9 @@ struct OmemoIdentityTable {
         ) { (row) throws(HandlerError) in IdentityKey(bytes: row.blob(0)) } ?? nil
     }
 
-    func identities(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [OmemoIdentity] {
+    func identities(of jid: JID, in source: borrowing some Readable) throws(HandlerError) -> [OmemoIdentity] {
         let user = jid.bare
-        let rows = try step.all(
+        let rows = try source.all(
             """
             SELECT i.identity, i.trust, i.first_seen, d.device FROM omemo_identity i
             LEFT JOIN omemo_device_identity d ON d.account = i.account AND d.jid = i.jid AND d.identity = i.identity

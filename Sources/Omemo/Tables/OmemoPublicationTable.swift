@@ -68,8 +68,9 @@ struct OmemoPublicationTable {
             version.namespace)
     }
 
-    func failure(_ version: OmemoVersion, in step: borrowing Step) throws(HandlerError) -> String? {
-        try step.first(
+    func failure(_ version: OmemoVersion, in source: borrowing some Readable) throws(HandlerError) -> String?
+    {
+        try source.first(
             "SELECT failure FROM omemo_publication WHERE account = ? AND namespace = ?", account,
             version.namespace
         ) { (row) throws(HandlerError) in row.optionalText(0) } ?? nil

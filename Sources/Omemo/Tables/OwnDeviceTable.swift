@@ -8,8 +8,8 @@ struct OwnDeviceTable {
 
     // MARK: Identity
 
-    func own(in step: borrowing Step) throws(HandlerError) -> OwnIdentity? {
-        let found = try step.first(
+    func own(in source: borrowing some Readable) throws(HandlerError) -> OwnIdentity? {
+        let found = try source.first(
             "SELECT device, identity, secret, copies FROM omemo_own WHERE account = ?", account
         ) {
             (row) throws(HandlerError) -> OwnIdentity? in

@@ -65,16 +65,16 @@ package struct Client {
     }
 
     /// Whether the server keeps this session when its stream breaks.
-    func canResume(in step: borrowing Step) throws -> Bool {
-        try step.first("SELECT resumable FROM session WHERE account = ?", account.id) {
+    func canResume(in source: borrowing some Readable) throws -> Bool {
+        try source.first("SELECT resumable FROM session WHERE account = ?", account.id) {
             (row) throws(HandlerError) in row.integer(0) != 0
         } ?? false
     }
 
     /// The address of this session.
-    func fullJID(in step: borrowing Step) throws -> String? {
+    func fullJID(in source: borrowing some Readable) throws -> String? {
         // A store may be used by several accounts.
-        try step.first("SELECT full_jid FROM session WHERE account = ?", account.id) {
+        try source.first("SELECT full_jid FROM session WHERE account = ?", account.id) {
             (row) throws(HandlerError) in row.optionalText(0)
         } ?? nil
     }
@@ -165,7 +165,7 @@ package enum ClientApp {
     }
 
     /// The oldest message that was not shown, of one address or of all.
-    static func next(of peer: JID?, in step: borrowing Step) throws -> (row: Int64, line: Line)? {
+    static func next(of peer: JID?, in source: borrowing some Readable) throws -> (row: Int64, line: Line)? {
         let condition = peer == nil ? "" : "WHERE peer = ?"
         let sql = "SELECT row, peer, nick, own, sent_at, body FROM message \(condition) ORDER BY row LIMIT 1"
         func read(_ row: borrowing Row) -> (row: Int64, line: Line) {
@@ -174,8 +174,8 @@ package enum ClientApp {
                 time: DateTime.text(row.quantity(4)), body: row.text(5))
             return (row.integer(0), line)
         }
-        guard let peer else { return try step.first(sql) { (row) throws(HandlerError) in read(row) } }
-        return try step.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
+        guard let peer else { return try source.first(sql) { (row) throws(HandlerError) in read(row) } }
+        return try source.first(sql, peer.bare.description) { (row) throws(HandlerError) in read(row) }
     }
 
     static func noteShown(_ row: Int64, in step: borrowing Step) throws {
@@ -200,7 +200,7 @@ extension Client {
 
     /// - Parameter known: Where the output ended that earlier processes stored; taken by the first message.
     private func showStored(of peer: JID?, _ isJSON: Bool, _ known: inout OutputEnd?) throws {
-        while let (row, line) = try store.step({ try ClientApp.next(of: peer, in: $0) }) {
+        while let (row, line) = try store.read({ try ClientApp.next(of: peer, in: $0) }) {
             let text = isJSON ? try Self.json(line) : line.text
             let isThere = try known.map { try $0.completes("\(text)\n") } ?? false
             known = nil

@@ -73,7 +73,7 @@ struct JoinCommand {
             switch event.change {
             case .left(let departure) where departure.reason != .left:
                 let sentence = sentence(departure)
-                let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
+                let state = try account.store.read { try account.rooms.room(room, in: $0)?.state }
                 guard state == .wanted else { throw CommandFailure("out of \(room): \(sentence)") }
                 isOut = true
                 Terminal.writeError("out of \(room) for now: \(sentence)\n")
@@ -81,7 +81,7 @@ struct JoinCommand {
                 isOut = false
                 Terminal.writeError("in \(room) again as \(nick)\n")
             case .refused(let error):
-                let state = try await account.perform { try account.rooms.room(room, in: $0)?.state }
+                let state = try account.store.read { try account.rooms.room(room, in: $0)?.state }
                 guard state == .wanted else {
                     throw CommandFailure(
                         "\(room) does not let the account in again: \(sentence(.refused(error)))")

@@ -16,11 +16,11 @@ package struct LoginCommand {
         let account = client.account
         let info = try await account.disco.info(of: account.configuration.jid.domainJID)
         let offers = info.features.union(try await ownFeatures())
-        let state = try await account.perform { step in
+        let state = try client.store.read { snapshot in
             (
-                jid: try client.fullJID(in: step) ?? "", canResume: try client.canResume(in: step),
-                contacts: try account.roster.items(in: step).count,
-                unseen: try step.first("SELECT count(*) FROM message") { (row) throws(HandlerError) in
+                jid: try client.fullJID(in: snapshot) ?? "", canResume: try client.canResume(in: snapshot),
+                contacts: try account.roster.items(in: snapshot).count,
+                unseen: try snapshot.first("SELECT count(*) FROM message") { (row) throws(HandlerError) in
                     row.integer(0)
                 } ?? 0
             )

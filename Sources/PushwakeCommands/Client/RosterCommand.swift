@@ -54,7 +54,7 @@ struct RosterCommand {
         case .show: try await show()
         case .add(let jid, let name):
             // What is set takes the place of all that there was.
-            let item = try await client.account.perform { try roster.item(for: jid, in: $0) }
+            let item = try client.store.read { try roster.item(for: jid, in: $0) }
             try await roster.set(jid, name: name ?? item?.name, groups: item?.groups ?? [])
             try await roster.subscribe(to: jid)
             Terminal.say("\(jid) is in the roster and was asked for their presence")
@@ -113,8 +113,8 @@ struct RosterCommand {
         let roster = client.account.roster
         // Presence of contacts comes behind our own.
         try await client.account.caughtUp()
-        let (contacts, requests) = try await client.account.perform { step in
-            let items = try roster.items(in: step)
+        let (contacts, requests) = try client.store.read { snapshot in
+            let items = try roster.items(in: snapshot)
             var contacts: [Contact] = []
             for item in items {
                 contacts.append(
@@ -122,9 +122,9 @@ struct RosterCommand {
                         jid: item.jid.description, name: item.name?.string,
                         subscription: item.subscription.rawValue,
                         isAsked: item.isAsking, groups: item.groups.map(\.string),
-                        isOnline: try !roster.presence(of: item.jid, in: step).isEmpty))
+                        isOnline: try !roster.presence(of: item.jid, in: snapshot).isEmpty))
             }
-            return (contacts, try roster.requests(in: step).map(\.jid.description))
+            return (contacts, try roster.requests(in: snapshot).map(\.jid.description))
         }
         if isJSON {
             for contact in contacts { Terminal.say(try Client.json(contact)) }

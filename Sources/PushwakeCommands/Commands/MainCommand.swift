@@ -134,7 +134,7 @@ struct MainCommand {
     private static func enable(_ push: PushRegistration, _ account: Account) async throws {
         try await account.push.enable(push)
         while true {
-            let state = try await account.perform {
+            let state = try account.store.read {
                 try account.push.state(of: push.service, node: push.node, in: $0)
             }
             switch state {

@@ -70,7 +70,7 @@ struct StormClientCommand {
 
     /// Tells how far it is until everything is there.
     private func follow(_ changes: AsyncStream<ArchiveProgress>, _ account: Account) async {
-        var states = (try? await account.perform { try account.archive.progress(in: $0) }) ?? []
+        var states = (try? account.store.read { try account.archive.progress(in: $0) }) ?? []
         var told = ContinuousClock.now
         var iterator = changes.makeAsyncIterator()
         while states.count <= rooms || states.contains(where: { $0.state != .complete }) {

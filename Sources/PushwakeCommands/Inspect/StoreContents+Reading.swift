@@ -18,7 +18,7 @@ extension StoreContents {
     }
 
     private init(
-        _ snapshot: borrowing StoreSnapshot, path: String, processes: [Process], locks: OwnerLocks, limit: Int
+        _ snapshot: borrowing Snapshot, path: String, processes: [Process], locks: OwnerLocks, limit: Int
     ) throws {
         store = path
         self.processes = processes
@@ -42,7 +42,7 @@ extension StoreContents {
     // MARK: Accounts
 
     private static func accounts(
-        _ snapshot: borrowing StoreSnapshot, _ locks: OwnerLocks
+        _ snapshot: borrowing Snapshot, _ locks: OwnerLocks
     ) throws(HandlerError) -> [Account] {
         // A store of `Handlers` alone has no accounts.
         guard try snapshot.hasTable("account") else { return [] }
@@ -72,7 +72,7 @@ extension StoreContents {
     }
 
     private static func requests(
-        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+        _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Request> {
         guard try snapshot.hasTable("request"), try snapshot.hasTable("session") else {
             return Rows(count: 0, shown: [])
@@ -96,7 +96,7 @@ extension StoreContents {
     }
 
     private static func outbox(
-        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+        _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Stanza> {
         guard try snapshot.hasTable("outbox") else { return Rows(count: 0, shown: []) }
         let kinds = ["message", "presence", "request", "reply", "fleeting"]
@@ -122,7 +122,7 @@ extension StoreContents {
 
     /// What a runner looks at: the earliest first, those that count live time last.
     private static func timers(
-        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+        _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Timer> {
         let condition = "due IS NOT NULL OR live_due IS NOT NULL"
         let now = snapshot.now
@@ -151,7 +151,7 @@ extension StoreContents {
     }
 
     private static func handlers(
-        _ state: HandlerStatus.State, _ snapshot: borrowing StoreSnapshot, _ limit: Int
+        _ state: HandlerStatus.State, _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Handler> {
         let stored: [HandlerStatus.State: Int] = [.parked: 1, .quarantined: 2, .running: 3]
         let count = try count("handler WHERE state <> 0 AND state = \(stored[state] ?? 0)", snapshot)
@@ -161,7 +161,7 @@ extension StoreContents {
     }
 
     private static func named(
-        _ condition: String, _ snapshot: borrowing StoreSnapshot
+        _ condition: String, _ snapshot: borrowing Snapshot
     ) throws(HandlerError) -> [Named] {
         try snapshot.all(
             "SELECT name, count(*) FROM handler WHERE \(condition) GROUP BY name ORDER BY count(*) DESC, name"
@@ -170,7 +170,7 @@ extension StoreContents {
 
     // MARK: Endings
 
-    private static func endings(_ snapshot: borrowing StoreSnapshot) throws(HandlerError) -> [String: Int64] {
+    private static func endings(_ snapshot: borrowing Snapshot) throws(HandlerError) -> [String: Int64] {
         let counts = try snapshot.all("SELECT outcome, count(*) FROM ending GROUP BY outcome") {
             (row) throws(HandlerError) in (outcome(row.integer(0)), row.integer(1))
         }
@@ -178,7 +178,7 @@ extension StoreContents {
     }
 
     private static func lastEndings(
-        _ snapshot: borrowing StoreSnapshot, _ limit: Int
+        _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> [Ending] {
         let now = snapshot.now
         // By row and not by time, for which there is no index: among those bound last are those that ended last.
@@ -200,7 +200,7 @@ extension StoreContents {
     }
 
     private static func count(
-        _ rows: String, _ snapshot: borrowing StoreSnapshot
+        _ rows: String, _ snapshot: borrowing Snapshot
     ) throws(HandlerError) -> Int64 {
         try snapshot.first("SELECT count(*) FROM \(rows)") { (row) throws(HandlerError) in row.integer(0) }
             ?? 0

@@ -54,8 +54,8 @@ package struct StormVerdict: Codable {
     package mutating func count(store path: String, expected: [String: Int]) throws {
         let store = try HandlerStore(
             path: path, registry: HandlerRegistry(), schemas: Account.schemas + [StormApp.schema])
-        let found = try store.step { step in
-            try step.all("SELECT place, number FROM stormed ORDER BY row") {
+        let found = try store.read { snapshot in
+            try snapshot.all("SELECT place, number FROM stormed ORDER BY row") {
                 (row) throws(HandlerError) in (place: row.text(0), number: Int(row.integer(1)))
             }
         }
@@ -73,8 +73,8 @@ package struct StormVerdict: Codable {
 
     /// Each message of the user's was delivered, once, and the program was told so, once.
     private mutating func countOwn(_ store: HandlerStore) throws {
-        let waits = try store.step { step in
-            try step.all(
+        let waits = try store.read { snapshot in
+            try snapshot.all(
                 """
                 SELECT acknowledged_at - sent_at, delivered_at IS NOT NULL
                     AND 1 = (SELECT count(*) FROM storm_ended

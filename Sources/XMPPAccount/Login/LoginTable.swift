@@ -56,6 +56,13 @@ struct LoginTable {
         return login
     }
 
+    /// Whether the server offered stream management at the last login.
+    func isManaging(in source: borrowing some Readable) throws(HandlerError) -> Bool {
+        try source.first("SELECT managing FROM login WHERE account = ?", account) {
+            (row) throws(HandlerError) in row.integer(0) != 0
+        } ?? false
+    }
+
     private func tokenMechanism(in step: borrowing Step) throws(HandlerError) -> HashedTokenMechanism? {
         let row = try step.first("SELECT mechanism, expiry FROM fast_token WHERE account = ?", account) {
             (row) throws(HandlerError) in (row.text(0), row.optionalText(1))

@@ -75,12 +75,13 @@ extension Account {
     /// first one.
     ///
     /// ```swift
-    /// let isSafe = try store.step { try account.supportsStreamManagement(in: $0) }
+    /// let isSafe = try store.read { try account.supportsStreamManagement(in: $0) }
     /// ```
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
+    /// - Returns: Whether it did.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func supportsStreamManagement(in step: borrowing Step) throws -> Bool {
-        try logins.recall(in: step).isManaging
+    public func supportsStreamManagement(in source: borrowing some Readable) throws -> Bool {
+        try logins.isManaging(in: source)
     }
 }

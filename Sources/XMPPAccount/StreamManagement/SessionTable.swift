@@ -46,8 +46,8 @@ struct SessionTable {
         try step.execute("INSERT OR IGNORE INTO session(account) VALUES (?)", account)
     }
 
-    func load(in step: borrowing Step) throws(HandlerError) -> State {
-        let state = try step.first(
+    func load(in source: borrowing some Readable) throws(HandlerError) -> State {
+        let state = try source.first(
             """
             SELECT number, managed, resumption_id, full_jid, handled, acknowledged, live_time, resumable, max, alive_at
             FROM session WHERE account = ?
@@ -67,7 +67,7 @@ struct SessionTable {
                 .databaseCorrupt,
                 "the account \(account) has no session row; restore the database from a copy")
         }
-        state.deferred = try deferred(session: state.number, in: step)
+        state.deferred = try deferred(session: state.number, in: source)
         return state
     }
 
@@ -151,8 +151,8 @@ struct SessionTable {
 
     // MARK: Stanzas that are handled later
 
-    func deferred(session: Int64, in step: borrowing Step) throws(HandlerError) -> [HandledCount] {
-        try step.all("SELECT number FROM deferred WHERE account = ? AND session = ?", account, session) {
+    func deferred(session: Int64, in source: borrowing some Readable) throws(HandlerError) -> [HandledCount] {
+        try source.all("SELECT number FROM deferred WHERE account = ? AND session = ?", account, session) {
             (row) throws(HandlerError) in
             HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(0)))
         }

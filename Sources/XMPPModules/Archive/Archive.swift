@@ -38,11 +38,11 @@ public struct Archive: Sendable {
 
     /// How far the catch-ups are: one of each archive that was ever asked.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: One for each archive.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func progress(in step: borrowing Step) throws -> [ArchiveProgress] {
-        try table.progress(of: nil, in: step)
+    public func progress(in source: borrowing some Readable) throws -> [ArchiveProgress] {
+        try table.progress(of: nil, in: source)
     }
 
     /// Forgets an archive and how far it was fetched, such as that of a room that was left for good.

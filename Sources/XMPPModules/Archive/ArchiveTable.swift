@@ -316,8 +316,8 @@ struct ArchiveTable {
             "DELETE FROM archive_query WHERE account = ? AND jid = ?", account, archive.description)
     }
 
-    func progress(of archive: JID?, in step: borrowing Step) throws -> [ArchiveProgress] {
-        let rows = try step.all(
+    func progress(of archive: JID?, in source: borrowing some Readable) throws -> [ArchiveProgress] {
+        let rows = try source.all(
             """
             SELECT jid, state, received, total, failure FROM archive
             WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid

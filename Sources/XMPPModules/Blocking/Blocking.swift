@@ -27,22 +27,22 @@ public struct Blocking: Sendable {
 
     /// The blocked addresses as the server last told them, in order.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Bare addresses, full ones and domains.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func list(in step: borrowing Step) throws -> [JID] { try table.all(in: step) }
+    public func list(in source: borrowing some Readable) throws -> [JID] { try table.all(in: source) }
 
     /// Whether an address is blocked, by itself or with its account, its domain or its resource there.
     ///
     /// - Parameters:
     ///   - jid: Any address.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: Whether the server lets nothing of it through.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0191 section 5.
-    public func isBlocked(_ jid: JID, in step: borrowing Step) throws -> Bool {
-        try table.covers(jid, in: step)
+    public func isBlocked(_ jid: JID, in source: borrowing some Readable) throws -> Bool {
+        try table.covers(jid, in: source)
     }
 
     // MARK: Changing

@@ -20,17 +20,17 @@ struct BlockingTable {
     }
 
     /// All of them, in order.
-    func all(in step: borrowing Step) throws(HandlerError) -> [JID] {
-        try step.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
+    func all(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
+        try source.all("SELECT jid FROM blocked WHERE account = ? ORDER BY jid", account) {
             (row) throws(HandlerError) in try? JID(row.text(0))
         }.compactMap(\.self)
     }
 
     /// Whether an address is on the list, or one that stands for it (XEP-0191 section 5).
-    func covers(_ jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func covers(_ jid: JID, in source: borrowing some Readable) throws(HandlerError) -> Bool {
         let domain = jid.domain
         let resource = jid.resource.map { "\(domain)/\($0)" } ?? domain
-        return try step.first(
+        return try source.first(
             "SELECT 1 FROM blocked WHERE account = ? AND jid IN (?, ?, ?, ?)", account, jid.description,
             jid.bare.description, resource, domain
         ) { (_) throws(HandlerError) in true } ?? false

@@ -134,11 +134,12 @@ public struct Chat: Sendable {
     ///
     /// - Parameters:
     ///   - id: The message's id.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The delivery as it stands.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func delivery(of id: some TextConvertible, in step: borrowing Step) throws -> Delivery? {
-        try table.row(id.foreignText, in: step)?.delivery
+    public func delivery(of id: some TextConvertible, in source: borrowing some Readable) throws -> Delivery?
+    {
+        try table.row(id.foreignText, in: source)?.delivery
     }
 
     /// The last messages to somebody whose delivery was watched, the newest first.
@@ -146,11 +147,13 @@ public struct Chat: Sendable {
     /// - Parameters:
     ///   - peer: The address to which they were sent.
     ///   - limit: The most to return, from 1.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The deliveries as they stand.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func deliveries(to peer: JID, limit: Int = 100, in step: borrowing Step) throws -> [Delivery] {
-        try table.rows(with: peer, limit: limit, in: step).map(\.delivery)
+    public func deliveries(to peer: JID, limit: Int = 100, in source: borrowing some Readable) throws
+        -> [Delivery]
+    {
+        try table.rows(with: peer, limit: limit, in: source).map(\.delivery)
     }
 
     /// Forgets deliveries that are over.

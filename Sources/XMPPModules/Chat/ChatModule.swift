@@ -79,7 +79,7 @@ public struct ChatModule: AccountModule {
 /// What became of a message that was sent with its delivery watched.
 ///
 /// ```swift
-/// let delivery = try account.store.step { try account.chat.delivery(of: id, in: $0) }
+/// let delivery = try account.store.read { try account.chat.delivery(of: id, in: $0) }
 /// print(delivery?.deliveredAt ?? 0)
 /// ```
 public struct Delivery: Hashable, Sendable {

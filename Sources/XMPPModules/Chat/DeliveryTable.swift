@@ -48,14 +48,14 @@ struct DeliveryTable {
     private static let columns =
         "stanza_id, recipient, sent_at, acknowledged_at, delivered_at, failure, attempts, tries, wait, xml, timer, handler"
 
-    func row(_ id: ForeignText, in step: borrowing Step) throws -> Row? {
-        try step.first(
+    func row(_ id: ForeignText, in source: borrowing some Readable) throws -> Row? {
+        try source.first(
             "SELECT \(Self.columns) FROM delivery WHERE account = ? AND stanza_id = ?", account, id,
             read: Self.read)
     }
 
-    func rows(with peer: JID, limit: Int, in step: borrowing Step) throws -> [Row] {
-        try step.all(
+    func rows(with peer: JID, limit: Int, in source: borrowing some Readable) throws -> [Row] {
+        try source.all(
             "SELECT \(Self.columns) FROM delivery WHERE account = ? AND peer = ? ORDER BY sent_at DESC LIMIT ?",
             account,
             peer.bare.description, limit, read: Self.read)

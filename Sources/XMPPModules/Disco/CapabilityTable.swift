@@ -96,8 +96,8 @@ struct CapabilityTable {
             """, Self.limit)
     }
 
-    func info(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
-        let text = try step.first(
+    func info(of jid: JID, in source: borrowing some Readable) throws -> DiscoInfo? {
+        let text = try source.first(
             """
             SELECT info FROM entity JOIN capability USING(verification) WHERE account = ? AND jid = ?
             """, account, jid.description

@@ -150,11 +150,11 @@ public struct Disco: Sendable {
     ///
     /// - Parameters:
     ///   - jid: A full address from which presence came.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: What it says of itself, checked against its digest (XEP-0115 section 5.4).
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func knownInfo(of jid: JID, in step: borrowing Step) throws -> DiscoInfo? {
-        try CapabilityTable(account: account.id).info(of: jid, in: step)
+    public func knownInfo(of jid: JID, in source: borrowing some Readable) throws -> DiscoInfo? {
+        try CapabilityTable(account: account.id).info(of: jid, in: source)
     }
 
     /// Asks an entity what it is and understands.

@@ -27,11 +27,11 @@ public struct PushNotifications: Sendable {
 
     /// The registrations that are to be enabled, by service and node.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The registrations; ``state(of:node:in:)`` says what the server thinks of each.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func registrations(in step: borrowing Step) throws -> [PushRegistration] {
-        try table.all(in: step).map(\.registration)
+    public func registrations(in source: borrowing some Readable) throws -> [PushRegistration] {
+        try table.all(in: source).map(\.registration)
     }
 
     /// What the server says about a registration; nil when it is to be disabled, or never was enabled.
@@ -39,13 +39,14 @@ public struct PushNotifications: Sendable {
     /// - Parameters:
     ///   - service: The push service.
     ///   - node: The node there; nil for a registration without one.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The state in this session.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func state(of service: JID, node: (any TextConvertible)?, in step: borrowing Step) throws
+    public func state(of service: JID, node: (any TextConvertible)?, in source: borrowing some Readable)
+        throws
         -> PushState?
     {
-        try table.find(service, node?.foreignText, in: step)?.state
+        try table.find(service, node?.foreignText, in: source)?.state
     }
 
     // MARK: Enabling

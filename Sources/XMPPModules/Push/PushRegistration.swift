@@ -50,7 +50,7 @@ public struct PushRegistration: Hashable, Sendable {
 /// What the server says about a registration.
 ///
 /// ```swift
-/// let state = try account.store.step { try account.push.state(of: service, node: token, in: $0) }
+/// let state = try account.store.read { try account.push.state(of: service, node: token, in: $0) }
 /// ```
 public enum PushState: Hashable, Sendable {
     /// It was not answered in this session, or there is no session.

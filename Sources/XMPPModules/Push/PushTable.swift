@@ -36,15 +36,17 @@ struct PushTable {
 
     private static let columns = "service, node, options, asked, state, error"
 
-    func all(in step: borrowing Step) throws(HandlerError) -> [Stored] {
-        try step.all(
+    func all(in source: borrowing some Readable) throws(HandlerError) -> [Stored] {
+        try source.all(
             "SELECT \(Self.columns) FROM push_registration WHERE account = ? ORDER BY service, node", account,
             read: Self.read
         ).compactMap(\.self)
     }
 
-    func find(_ service: JID, _ node: ForeignText?, in step: borrowing Step) throws(HandlerError) -> Stored? {
-        try step.first(
+    func find(_ service: JID, _ node: ForeignText?, in source: borrowing some Readable) throws(HandlerError)
+        -> Stored?
+    {
+        try source.first(
             """
             SELECT \(Self.columns) FROM push_registration WHERE account = ? AND service = ? AND node = ?
             """, account, service.description, node ?? "", read: Self.read) ?? nil

@@ -5,7 +5,7 @@ public import XMPPCore
 /// What the store knows about a room.
 ///
 /// ```swift
-/// let rooms = try account.store.step { try account.rooms.all(in: $0) }
+/// let rooms = try account.store.read { try account.rooms.all(in: $0) }
 /// for room in rooms where room.state == .joined { print(room.jid, room.subject ?? "") }
 /// ```
 ///
@@ -56,7 +56,7 @@ public struct Room: Hashable, Sendable {
 /// Up to where a room's messages were received.
 ///
 /// ```swift
-/// let time = try account.store.step { try account.rooms.room(council, in: $0)?.cursor?.time }
+/// let time = try account.store.read { try account.rooms.room(council, in: $0)?.cursor?.time }
 /// ```
 public struct RoomCursor: Hashable, Sendable {
     /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
@@ -99,7 +99,7 @@ public enum RoomHistory: Hashable, Sendable, Codable {
 /// Somebody in a room.
 ///
 /// ```swift
-/// let occupants = try account.store.step { try account.rooms.occupants(of: council, in: $0) }
+/// let occupants = try account.store.read { try account.rooms.occupants(of: council, in: $0) }
 /// let moderators = occupants.filter { $0.role == .moderator }.map(\.nick)
 /// ```
 public struct RoomOccupant: Hashable, Sendable {
@@ -210,7 +210,7 @@ public struct RoomDeparture: Hashable, Sendable {
 /// An invitation into a room.
 ///
 /// ```swift
-/// for invitation in try account.store.step({ try account.rooms.invitations(in: $0) }) {
+/// for invitation in try account.store.read({ try account.rooms.invitations(in: $0) }) {
 ///     print(invitation.room, invitation.reason ?? "")
 /// }
 /// ```

@@ -6,8 +6,8 @@ import XMPPCore
 extension RoomTable {
     // MARK: Occupants
 
-    func occupants(of room: JID, in step: borrowing Step) throws(HandlerError) -> [RoomOccupant] {
-        try step.all(
+    func occupants(of room: JID, in source: borrowing some Readable) throws(HandlerError) -> [RoomOccupant] {
+        try source.all(
             "SELECT nick, jid, affiliation, role FROM occupant WHERE account = ? AND room = ? ORDER BY nick",
             account, room.description, read: Self.readOccupant)
     }
@@ -87,8 +87,8 @@ extension RoomTable {
 
     private static let invitationColumns = "room, by, reason, password, thread, direct, received_at"
 
-    func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
-        try step.all(
+    func invitations(in source: borrowing some Readable) throws -> [RoomInvitation] {
+        try source.all(
             "SELECT \(Self.invitationColumns) FROM room_invitation WHERE account = ? ORDER BY received_at, room",
             account, read: StoredInvitation.init
         ).map { try $0.invitation }

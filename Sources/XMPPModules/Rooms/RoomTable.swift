@@ -104,16 +104,16 @@ struct RoomTable {
         "SELECT \(columns) FROM room WHERE account = ? AND \(condition) ORDER BY jid"
     }
 
-    func room(_ jid: JID, in step: borrowing Step) throws -> Room? {
-        try step.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
+    func room(_ jid: JID, in source: borrowing some Readable) throws -> Room? {
+        try source.first(Self.select("jid = ?"), account, jid.description, read: Stored.init)?.room
     }
 
     func rooms(_ state: Room.State, in step: borrowing Step) throws -> [Room] {
         try step.all(Self.select("state = ?"), account, state.rawValue, read: Stored.init).map { try $0.room }
     }
 
-    func all(in step: borrowing Step) throws -> [Room] {
-        try step.all(Self.select("1"), account, read: Stored.init).map { try $0.room }
+    func all(in source: borrowing some Readable) throws -> [Room] {
+        try source.all(Self.select("1"), account, read: Stored.init).map { try $0.room }
     }
 
     /// When the last message was sent that is known of each room, in milliseconds since 1970, by the room's address.

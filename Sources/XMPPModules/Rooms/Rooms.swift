@@ -33,31 +33,31 @@ public struct Rooms: Sendable {
 
     /// Every room that the account is in, wants to be in, or was in.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The rooms by their addresses.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func all(in step: borrowing Step) throws -> [Room] { try table.all(in: step) }
+    public func all(in source: borrowing some Readable) throws -> [Room] { try table.all(in: source) }
 
     /// What is known about a room; nil when the account never wanted to be in it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The room.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func room(_ room: JID, in step: borrowing Step) throws -> Room? {
-        try table.room(room.bare, in: step)
+    public func room(_ room: JID, in source: borrowing some Readable) throws -> Room? {
+        try table.room(room.bare, in: source)
     }
 
     /// Who is in a room, by nickname; empty unless the account is in it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The occupants, the account among them.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func occupants(of room: JID, in step: borrowing Step) throws -> [RoomOccupant] {
-        try table.occupants(of: room.bare, in: step)
+    public func occupants(of room: JID, in source: borrowing some Readable) throws -> [RoomOccupant] {
+        try table.occupants(of: room.bare, in: source)
     }
 
     /// Who is in a room under a nickname.
@@ -68,12 +68,12 @@ public struct Rooms: Sendable {
 
     /// The invitations that nobody has answered, oldest first; one for each room, and of many only the newest 100.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
     ///   answers one.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func invitations(in step: borrowing Step) throws -> [RoomInvitation] {
-        try table.invitations(in: step)
+    public func invitations(in source: borrowing some Readable) throws -> [RoomInvitation] {
+        try table.invitations(in: source)
     }
 
     // MARK: Being in a room

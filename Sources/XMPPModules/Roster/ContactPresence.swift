@@ -5,7 +5,7 @@ public import XMPPCore
 /// One resource of a contact that is available.
 ///
 /// ```swift
-/// let resources = try account.store.step { try account.roster.presence(of: juliet, in: $0) }
+/// let resources = try account.store.read { try account.roster.presence(of: juliet, in: $0) }
 /// print(resources.first?.show ?? "available")
 /// ```
 ///
@@ -102,8 +102,8 @@ struct ContactPresenceTable {
     }
 
     /// The resources of one contact, that with the highest priority first.
-    func presence(of jid: JID, in step: borrowing Step) throws(HandlerError) -> [ContactPresence] {
-        try step.all(
+    func presence(of jid: JID, in source: borrowing some Readable) throws(HandlerError) -> [ContactPresence] {
+        try source.all(
             """
             SELECT jid, show, status, priority FROM contact_presence WHERE account = ? AND bare = ?
             ORDER BY priority DESC, jid

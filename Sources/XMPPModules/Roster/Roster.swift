@@ -10,7 +10,7 @@ public import XMPPCore
 /// ```swift
 /// try await account.roster.set(juliet, name: "Juliet", groups: ["Verona"])
 /// try await account.roster.subscribe(to: juliet, then: Contacts.decided().durable)
-/// let contacts = try account.store.step { try account.roster.items(in: $0) }
+/// let contacts = try account.store.read { try account.roster.items(in: $0) }
 /// ```
 public struct Roster: Sendable {
     /// The account whose roster it is.
@@ -30,31 +30,31 @@ public struct Roster: Sendable {
 
     /// All contacts as the server last told them, in the order of their addresses.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The contacts.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func items(in step: borrowing Step) throws -> [RosterItem] {
-        try update.roster.items(in: step)
+    public func items(in source: borrowing some Readable) throws -> [RosterItem] {
+        try update.roster.items(in: source)
     }
 
     /// One contact; nil when it is not in the roster.
     ///
     /// - Parameters:
     ///   - jid: The contact's address.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The contact.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func item(for jid: JID, in step: borrowing Step) throws -> RosterItem? {
-        try update.roster.item(for: jid, in: step)
+    public func item(for jid: JID, in source: borrowing some Readable) throws -> RosterItem? {
+        try update.roster.item(for: jid, in: source)
     }
 
     /// The version of the stored roster; nil when the server has none (RFC 6121 section 2.6).
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The version, which only the server understands.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func version(in step: borrowing Step) throws -> ForeignText? {
-        try update.roster.state(in: step).version
+    public func version(in source: borrowing some Readable) throws -> ForeignText? {
+        try update.roster.state(in: source).version
     }
 
     /// The available resources of a contact, or of the account itself, that with the highest priority first.
@@ -64,20 +64,20 @@ public struct Roster: Sendable {
     ///
     /// - Parameters:
     ///   - jid: The contact; a resource is left out.
-    ///   - step: The step to read in.
+    ///   - source: The step or snapshot to read in.
     /// - Returns: The resources; none for a contact that is not available.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func presence(of jid: JID, in step: borrowing Step) throws -> [ContactPresence] {
-        try update.presences.presence(of: jid, in: step)
+    public func presence(of jid: JID, in source: borrowing some Readable) throws -> [ContactPresence] {
+        try update.presences.presence(of: jid, in: source)
     }
 
     /// Who asks to see the account's presence and is not answered yet, the oldest first.
     ///
-    /// - Parameter step: The step to read in.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The requests; ``approve(_:)`` or ``deny(_:)`` answers one.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func requests(in step: borrowing Step) throws -> [SubscriptionRequest] {
-        try update.subscriptions.requests(in: step)
+    public func requests(in source: borrowing some Readable) throws -> [SubscriptionRequest] {
+        try update.subscriptions.requests(in: source)
     }
 
     // MARK: Changing

@@ -35,7 +35,7 @@ public enum RosterChange: ModuleEvent, Hashable {
 /// Somebody asks to see the account's presence.
 ///
 /// ```swift
-/// for request in try account.store.step({ try account.roster.requests(in: $0) }) {
+/// for request in try account.store.read({ try account.roster.requests(in: $0) }) {
 ///     try await account.roster.approve(request.jid)
 /// }
 /// ```

@@ -4,7 +4,7 @@ public import XMPPCore
 /// One contact in the roster, as the server keeps it.
 ///
 /// ```swift
-/// let item = try account.store.step { try account.roster.item(for: juliet, in: $0) }
+/// let item = try account.store.read { try account.roster.item(for: juliet, in: $0) }
 /// print(item?.name ?? "", item?.isSubscribed ?? false)
 /// ```
 ///

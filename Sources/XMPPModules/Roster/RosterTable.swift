@@ -44,8 +44,8 @@ struct RosterTable {
         var isLoaded: Bool
     }
 
-    func state(in step: borrowing Step) throws(HandlerError) -> State {
-        try step.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
+    func state(in source: borrowing some Readable) throws(HandlerError) -> State {
+        try source.first("SELECT version, versioned, loaded FROM roster WHERE account = ?", account) {
             (row) throws(HandlerError) in
             State(
                 version: row.optionalForeignText(0), isVersioned: row.integer(1) != 0,
@@ -82,14 +82,14 @@ struct RosterTable {
 
     private static let columns = "jid, name, subscription, ask, approved, groups"
 
-    func items(in step: borrowing Step) throws(HandlerError) -> [RosterItem] {
-        try step.all(
+    func items(in source: borrowing some Readable) throws(HandlerError) -> [RosterItem] {
+        try source.all(
             "SELECT \(Self.columns) FROM roster_item WHERE account = ? ORDER BY jid", account, read: Self.read
         ).compactMap(\.self)
     }
 
-    func item(for jid: JID, in step: borrowing Step) throws(HandlerError) -> RosterItem? {
-        try step.first(
+    func item(for jid: JID, in source: borrowing some Readable) throws(HandlerError) -> RosterItem? {
+        try source.first(
             "SELECT \(Self.columns) FROM roster_item WHERE account = ? AND jid = ?", account, jid.description,
             read: Self.read) ?? nil
     }

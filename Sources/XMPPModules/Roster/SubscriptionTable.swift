@@ -78,8 +78,8 @@ struct SubscriptionTable {
         text.flatMap { $0.isEmpty ? nil : $0.prefix(bytes: ForeignBounds.words) }
     }
 
-    func requests(in step: borrowing Step) throws(HandlerError) -> [SubscriptionRequest] {
-        try step.all(
+    func requests(in source: borrowing some Readable) throws(HandlerError) -> [SubscriptionRequest] {
+        try source.all(
             """
             SELECT jid, status, nick, received_at FROM subscription_request WHERE account = ?
             ORDER BY received_at, jid

@@ -1,0 +1,32 @@
+extension HandlerStore {
+    /// How many reads of a store run at once; one more waits until another has ended.
+    package static let maximumReads = 4
+
+    /// Lends `body` the store as it was committed last, without the write lock.
+    ///
+    /// A read waits for no writer, not for one whose process is frozen inside a step either, and no writer waits for a read. So
+    /// it is the way to show something:
+    ///
+    /// ```swift
+    /// let contacts = try account.store.read { try account.roster.items(in: $0) }
+    /// ```
+    ///
+    /// All of `body` sees one state; what is committed meanwhile, by this process or another, only the next read sees. A handler
+    /// reads through its step, which sees what it has written; a read inside a step is refused.
+    ///
+    /// Four reads of a store run at once, each on a connection of its own that is opened for the first and then kept; one more
+    /// waits until another has ended. While a read lasts, the log of the database cannot be written back past the state that the
+    /// read sees, so the log grows with each commit: read what is to be shown, and show it after the read.
+    ///
+    /// - Parameter body: The work; short and synchronous. It may begin a step, which commits apart from the read.
+    /// - Returns: What `body` returns.
+    /// - Throws: What `body` throws; ``HandlerError`` when the store fails, or `nestedStep` inside a step or another read.
+    public func read<R>(_ body: (borrowing Snapshot) throws -> R) throws -> R {
+        guard !isInStep else {
+            throw HandlerError(
+                .nestedStep,
+                "a read was begun inside a step; read through the step, which sees what it has written")
+        }
+        return try readers.read(time, body)
+    }
+}

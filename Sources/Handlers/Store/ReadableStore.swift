@@ -1,0 +1,115 @@
+/// A state of the store that can be read: a ``Step``, or a ``Snapshot`` without the write lock.
+///
+/// A function that only reads takes either:
+///
+/// ```swift
+/// func contacts(in source: borrowing some Readable) throws -> [String] {
+///     try source.all("SELECT name FROM contact ORDER BY name") { $0.text(0) }
+/// }
+/// let shown = try store.read { try contacts(in: $0) }
+/// let known = try store.step { step in try contacts(in: step) }
+/// ```
+public protocol ReadableStore: ~Copyable {
+    /// The first row of a result, or nil.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads the row that it is lent.
+    /// - Returns: What `read` returns; nil when there is no row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
+    func first<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> T?
+
+    /// All rows of a result.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads each row in turn.
+    /// - Returns: What `read` returned for each row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement.
+    func all<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> [T]
+
+    /// The wall clock in milliseconds since 1970, the same for the whole step or read.
+    var now: Int64 { get }
+}
+
+/// What a reading function takes: a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
+public typealias Readable = ReadableStore & ~Copyable
+
+// MARK: Handlers
+
+extension ReadableStore where Self: ~Copyable {
+    /// The tombstone of a handler, or nil while it has not ended.
+    ///
+    /// - Parameter id: The handler's row.
+    /// - Returns: How it ended; nil also when the tombstone was forgotten since.
+    /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
+    ///   not know.
+    public func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
+        try first("SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", id) {
+            (row) throws(HandlerError) in try Ending(id, row)
+        }
+    }
+
+    /// A handler that has not ended, as it stands; nil when it has ended or never existed.
+    ///
+    /// - Parameter id: The handler's row.
+    /// - Returns: How it stands, with secrets masked.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func status(of id: HandlerID) throws(HandlerError) -> HandlerStatus? {
+        try first("\(HandlerStatus.select) id = ?", id, read: HandlerStatus.read)
+    }
+
+    /// Handlers that a runner will call or expire by the wall clock: timers, retries, deadlines; the earliest first.
+    ///
+    /// - Parameter limit: The most to return, from 1.
+    /// - Returns: The handlers, with secrets masked.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
+        try all(
+            "\(HandlerStatus.select) due IS NOT NULL ORDER BY due, id LIMIT ?", limit,
+            read: HandlerStatus.read)
+    }
+
+    /// Handlers in a state, the oldest first.
+    ///
+    /// - Parameters:
+    ///   - state: The state; nil for any.
+    ///   - start: The row after which to begin, to read a long list in parts.
+    ///   - limit: The most to return, from 1.
+    /// - Returns: The handlers, with secrets masked.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func handlers(
+        in state: HandlerStatus.State? = nil, after start: HandlerID? = nil, limit: Int = 100
+    ) throws(HandlerError) -> [HandlerStatus] {
+        let start = start ?? HandlerID(rawValue: 0)
+        guard let state else {
+            return try all(
+                "\(HandlerStatus.select) id > ? ORDER BY id LIMIT ?", start, limit, read: HandlerStatus.read)
+        }
+        // Pending rows are in no index by state, and are nearly all rows.
+        let indexed = state == .pending ? "" : "state <> 0 AND "
+        return try all(
+            "\(HandlerStatus.select) \(indexed)state = ? AND id > ? ORDER BY id LIMIT ?", state.stored, start,
+            limit, read: HandlerStatus.read)
+    }
+
+    /// The quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and
+    /// 8 MiB.
+    ///
+    /// - Returns: One for each handler, in the order of their names.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
+        try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
+            (row) throws(HandlerError) in
+            DroppedCalls(
+                name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
+                lastAt: row.quantity(3))
+        }
+    }
+}

@@ -1,0 +1,71 @@
+/// The store as it was committed last when the read began, lent to the closure that reads it.
+///
+/// It cannot be copied or kept, and nothing can be written through it. ``HandlerStore/read(_:)`` and
+/// ``StoreReader/read(_:)`` lend one.
+///
+/// ```swift
+/// let waiting = try store.read { try $0.first("SELECT count(*) FROM handler") { $0.integer(0) } }
+/// ```
+public struct Snapshot: Readable {
+    private let connection: Connection
+    public let now: Int64
+
+    private init(_ connection: Connection, now: Int64) {
+        self.connection = connection
+        self.now = now
+    }
+
+    /// Lends the last committed state of a database to `body`.
+    ///
+    /// - Parameter check: Reads something, so that the state is fixed from here on: BEGIN alone fixes none.
+    static func lend<R>(
+        of connection: Connection, _ time: TimeSource, check: () throws(HandlerError) -> Void,
+        to body: (borrowing Snapshot) throws -> R
+    ) throws -> R {
+        try connection.beginReading()
+        defer { connection.rollBack() }
+        try check()
+        return try body(Snapshot(connection, now: time.wallMilliseconds()))
+    }
+
+    /// The first row of a result, or nil.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It cannot write.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads the row that it is lent.
+    /// - Returns: What `read` returns; nil when there is no row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement and for
+    ///   one that writes.
+    public func first<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> T? {
+        try connection.first(sql, values, read)
+    }
+
+    /// All rows of a result.
+    ///
+    /// - Parameters:
+    ///   - sql: One SQL statement with `?` for values. It cannot write.
+    ///   - values: The values for the `?`, in order.
+    ///   - read: Reads each row in turn.
+    /// - Returns: What `read` returned for each row.
+    /// - Throws: What `read` throws; ``HandlerError`` with the codes of the store, or `sql` for a faulty statement and for
+    ///   one that writes.
+    public func all<T>(
+        _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
+    ) throws(HandlerError) -> [T] {
+        try connection.all(sql, values, read)
+    }
+
+    /// Whether there is a table of that name; the tables of modules that a program does without are not there.
+    ///
+    /// - Parameter name: The table's name.
+    /// - Returns: Whether it is there.
+    /// - Throws: ``HandlerError`` with the codes of the store.
+    public func hasTable(_ name: String) throws(HandlerError) -> Bool {
+        try first("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) {
+            (_) throws(HandlerError) in true
+        } ?? false
+    }
+}

@@ -1,0 +1,57 @@
+import FoundationEssentials
+import Glibc
+
+/// A child that is stopped (SIGSTOP) where it says a word, such as inside a transaction.
+package final class FrozenProcess {
+    private static let limit = Duration.seconds(60)
+
+    private let process: ChildProcess
+
+    /// Starts a child and stops it; returns once the kernel says that it stands still.
+    ///
+    /// - Parameters:
+    ///   - program: The program's path.
+    ///   - arguments: Its arguments.
+    ///   - word: The line that it writes where it is to be stopped. Then it must wait for the end of its standard input.
+    /// - Throws: ``ChildProcessError`` when it cannot be started, does not say the word, or runs on.
+    package init(_ program: String, _ arguments: [String], saying word: String) throws {
+        process = try ChildProcess(program, arguments, input: .pipe, output: .pipe)
+        while try nextLine() != word {}
+        process.signal(SIGSTOP)
+        let deadline = ContinuousClock.now + Self.limit
+        while !isStopped {
+            guard ContinuousClock.now < deadline else {
+                throw ChildProcessError(.timedOut, "The child \(process.processID) does not stop.")
+            }
+            usleep(1000)
+        }
+    }
+
+    /// Whether the kernel says that it stands still.
+    package var isStopped: Bool {
+        let status = try? String(contentsOfFile: "/proc/\(process.processID)/stat", encoding: .utf8)
+        // The state stands behind the name, which is in parentheses.
+        return status?.split(separator: ")").last?.hasPrefix(" T") == true
+    }
+
+    /// Lets it go on and ends its standard input.
+    ///
+    /// - Returns: The next line that it writes.
+    @discardableResult
+    package func thaw() throws -> String {
+        process.signal(SIGCONT)
+        process.closeInput()
+        return try nextLine()
+    }
+
+    /// Ends it where it stands.
+    package func kill() { process.killAndWait() }
+
+    private func nextLine() throws -> String {
+        guard let line = try process.output?.readLine(deadline: .now + Self.limit) else {
+            throw ChildProcessError(
+                .streamClosed, "The child \(process.processID) has said all it had to say.")
+        }
+        return line
+    }
+}
