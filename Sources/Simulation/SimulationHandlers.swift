@@ -109,7 +109,7 @@ package enum SimulationApp {
         let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
         let handler = try account.send(
             iq, then: answered(n: n), orElse: abandoned(n: n),
-            timeout: want == "silence" ? 40 : want == "later" ? 600_000 : 60_000, in: step)
+            timeout: .milliseconds(want == "silence" ? 40 : want == "later" ? 600_000 : 60_000), in: step)
         try step.execute(
             "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,
             want == "later" ? "result" : want)
