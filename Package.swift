@@ -132,7 +132,7 @@ let package = Package(
             ]),
         .target(
             name: "XMPPTestKit",
-            dependencies: ["COpenSSL", "HandlersTestKit", "XMPPCore", "XMPPTransport"]),
+            dependencies: ["COpenSSL", "HandlersTestKit", "Platform", "XMPPCore", "XMPPTransport"]),
         // Prosody, ejabberd, peers and proxies as child processes, for the simulation and for the tests.
         .target(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
