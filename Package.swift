@@ -132,7 +132,7 @@ let package = Package(
             ]),
         .target(
             name: "XMPPTestKit",
-            dependencies: ["COpenSSL", "HandlersTestKit", "XMPPCore", "XMPPTransport"]),
+            dependencies: ["COpenSSL", "HandlersTestKit", "Platform", "XMPPCore", "XMPPTransport"]),
         // An account without server, for tests of handlers and modules.
         .target(
             name: "AccountTestKit", dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore"]),

@@ -65,6 +65,24 @@ import Testing
         #expect(name.withLock { $0 } == "platform\n")
     }
 
+    @Test("H14 a thread that is to run no signal handler blocks signals, and its starter does not")
+    func signals() throws {
+        @Sendable func isBlocked() -> Bool {
+            var mask = sigset_t()
+            pthread_sigmask(SIG_BLOCK, nil, &mask)
+            return sigismember(&mask, SIGURG) == 1
+        }
+        let found = Mutex<[Bool]>([])
+        for blocks in [true, false] {
+            let thread = try SystemThread("signals", blocksSignals: blocks) {
+                found.withLock { $0.append(isBlocked()) }
+            }
+            thread.join()
+        }
+        #expect(found.withLock { $0 } == [true, false])
+        #expect(!isBlocked())
+    }
+
     @Test("H14 this boot has an id, and it stays the same")
     func boot() throws {
         let (one, other) = (try #require(ThisProcess.bootID()), try #require(ThisProcess.bootID()))

@@ -1,9 +1,8 @@
-import Glibc
+import Platform
 
 /// The connections of a store that only read: opened when first needed, each lent to one read at a time.
 ///
-/// `@unchecked Sendable`: what changes is touched only with the mutex held; mutex and condition live at fixed addresses and
-/// may be used from any thread. A connection is used by the thread that took it out of `idle`, and by no other.
+/// `@unchecked Sendable`: a connection is used by the thread that took it out of `idle`, and by no other.
 final class ReaderPool: @unchecked Sendable {
     /// How much of the database each connection keeps in memory, in KiB.
     private static let cacheSize = 512
@@ -11,11 +10,13 @@ final class ReaderPool: @unchecked Sendable {
     private let path: String
     private let file: Int64?
     private let busyTimeout: Int32
-    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let readEnded = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private var idle: [Connection] = []
-    /// The threads that read now.
-    private var threads: [pthread_t] = []
+    private let state = Monitor(State())
+
+    private struct State {
+        var idle: [Connection] = []
+        /// The threads that read now.
+        var threads: [ThreadID] = []
+    }
 
     /// Makes an empty pool.
     ///
@@ -25,15 +26,6 @@ final class ReaderPool: @unchecked Sendable {
     init(path: String, busyTimeout: Int32) {
         (self.path, self.busyTimeout) = (path, busyTimeout)
         file = FileNumber.of(path)
-        pthread_mutex_init(mutex, nil)
-        pthread_cond_init(readEnded, nil)
-    }
-
-    deinit {
-        pthread_cond_destroy(readEnded)
-        pthread_mutex_destroy(mutex)
-        readEnded.deallocate()
-        mutex.deallocate()
     }
 
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
@@ -59,30 +51,38 @@ final class ReaderPool: @unchecked Sendable {
 
     /// Closes the connections. A store does so before it closes its own, which as the last one removes the log; one that
     /// only reads cannot.
-    func close() { withLock { idle.removeAll() } }
+    func close() { state.withLock { $0.idle.removeAll() } }
 
     /// - Returns: A connection that is open already.
     private func enter() throws(HandlerError) -> Connection? {
-        let thread = pthread_self()
-        return try withLock { () throws(HandlerError) in
-            guard !threads.contains(thread) else {
-                throw HandlerError(
-                    .nestedStep,
-                    "a read was begun inside a read; pass the outer snapshot on and read through that one")
-            }
-            while threads.count >= HandlerStore.maximumReads { pthread_cond_wait(readEnded, mutex) }
-            threads.append(thread)
-            return idle.popLast()
+        let thread = ThreadID.current
+        let place = state.wait(limit: nil) { state -> Place? in
+            if state.threads.contains(thread) { return .nested }
+            guard state.threads.count < HandlerStore.maximumReads else { return nil }
+            state.threads.append(thread)
+            return .free(state.idle.popLast())
         }
+        // Without a limit it waits until there is one.
+        guard case .free(let connection) = place else {
+            throw HandlerError(
+                .nestedStep,
+                "a read was begun inside a read; pass the outer snapshot on and read through that one")
+        }
+        return connection
+    }
+
+    /// What a read that begins finds.
+    private enum Place {
+        case nested
+        case free(Connection?)
     }
 
     private func leave(_ connection: Connection?) {
-        let thread = pthread_self()
-        withLock {
-            threads.removeAll { $0 == thread }
-            if let connection { idle.append(connection) }
+        let thread = ThreadID.current
+        state.withLock { state in
+            state.threads.removeAll { $0 == thread }
+            if let connection { state.idle.append(connection) }
         }
-        pthread_cond_signal(readEnded)
     }
 
     private func open() throws(HandlerError) -> Connection {
@@ -91,11 +91,5 @@ final class ReaderPool: @unchecked Sendable {
         guard FileNumber.of(path) == file else { throw connection.hasMoved() }
         try connection.executeOnce("PRAGMA cache_size = -\(Self.cacheSize)")
         return connection
-    }
-
-    private func withLock<R, Failure>(_ body: () throws(Failure) -> R) throws(Failure) -> R {
-        pthread_mutex_lock(mutex)
-        defer { pthread_mutex_unlock(mutex) }
-        return try body()
     }
 }

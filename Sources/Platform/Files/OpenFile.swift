@@ -24,6 +24,11 @@ package final class OpenFile: Sendable {
         self.init(adopting: try Self.open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW))
     }
 
+    /// Opens a file to write it from the start, each time at its end, or creates it with mode 0600.
+    package convenience init(emptying path: String) throws(Errno) {
+        self.init(adopting: try Self.open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND))
+    }
+
     /// Opens a folder, for paths that begin in it.
     convenience init(folder path: String) throws(Errno) {
         self.init(adopting: try Self.open(path, O_RDONLY | O_DIRECTORY))

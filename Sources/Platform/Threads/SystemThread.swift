@@ -8,24 +8,15 @@ import Synchronization
 package final class SystemThread: Sendable {
     private final class Body {
         let name: String
-        let blocksSignals: Bool
         let run: @Sendable () -> Void
 
-        init(_ name: String, _ blocksSignals: Bool, _ run: @escaping @Sendable () -> Void) {
+        init(_ name: String, _ run: @escaping @Sendable () -> Void) {
             self.name = name
-            self.blocksSignals = blocksSignals
             self.run = run
-        }
-
-        func begin() {
-            dh_name_thread(name)
-            guard blocksSignals else { return }
-            var all = sigset_t()
-            sigfillset(&all)
-            pthread_sigmask(SIG_SETMASK, &all, nil)
         }
     }
 
+    package let id: ThreadID
     private let thread: Mutex<pthread_t?>
 
     /// Starts a thread that ends when `body` returns.
@@ -41,22 +32,34 @@ package final class SystemThread: Sendable {
         // Enough for a handler and SQLite; the default of 8 MiB is only reserved, but a worker's limits count it.
         pthread_attr_setstacksize(&attributes, 1 << 20)
         defer { pthread_attr_destroy(&attributes) }
-        let pointer = Unmanaged.passRetained(Body(name, blocksSignals, body)).toOpaque()
+        let pointer = Unmanaged.passRetained(Body(name, body)).toOpaque()
         var started = pthread_t()
+        // The thread inherits the mask, so that not even its first moment can run a handler.
+        let earlier = blocksSignals ? Self.blockSignals() : nil
         let code = pthread_create(
             &started, &attributes,
             { pointer in
                 // Balanced with passRetained above; pthread_create passes the pointer on unchanged.
                 let body = Unmanaged<Body>.fromOpaque(pointer!).takeRetainedValue()
-                body.begin()
+                dh_name_thread(body.name)
                 body.run()
                 return nil
             }, pointer)
+        if var earlier { pthread_sigmask(SIG_SETMASK, &earlier, nil) }
         guard code == 0 else {
             Unmanaged<Body>.fromOpaque(pointer).release()
             throw Errno(rawValue: code)
         }
+        id = ThreadID(number: UInt(started))
         thread = Mutex(started)
+    }
+
+    /// - Returns: The calling thread's mask before.
+    private static func blockSignals() -> sigset_t {
+        var (all, earlier) = (sigset_t(), sigset_t())
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &earlier)
+        return earlier
     }
 
     deinit {

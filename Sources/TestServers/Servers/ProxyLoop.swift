@@ -231,5 +231,5 @@ final class ProxyLoop: @unchecked Sendable {
         LoopbackSocket.resetOnClose(link.server.descriptor.number)
     }
 
-    private static var now: Int64 { ServerTime.milliseconds(CLOCK_MONOTONIC) }
+    private static var now: Int64 { ServerTime.monotonicMilliseconds }
 }

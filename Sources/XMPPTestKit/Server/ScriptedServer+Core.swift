@@ -1,3 +1,4 @@
+import Platform
 import XMPPTransport
 import XMPPCore
 
@@ -94,7 +95,7 @@ extension ScriptedServer {
                         let loop = ServerLoop(
                             lasting, server: self, listeners: listeners, context: context, wake: wake)
                         loop.run()
-                        return { self.state.withLock { $0.lasting = loop.lasting } }
+                        self.state.withLock { $0.lasting = loop.lasting }
                     }
                     state.lasting = nil
                     return nil

@@ -1,4 +1,5 @@
 import Glibc
+import Platform
 import XMPPTransport
 import XMPPCore
 
@@ -56,11 +57,11 @@ final class ServerConnection {
     // MARK: Waiting
 
     /// What to poll for; the descriptor is negative when there is nothing to wait for.
-    var pollEntry: pollfd {
-        var events: Int32 = 0
-        if canRead { events |= Int32(POLLIN) }
-        if hasOutput { events |= Int32(POLLOUT) }
-        return pollfd(fd: events == 0 ? -1 : transport.fileDescriptor, events: Int16(events), revents: 0)
+    var pollEntry: PollEntry {
+        var events: PollEvents = []
+        if canRead { events.insert(.readable) }
+        if hasOutput { events.insert(.writable) }
+        return PollEntry(events.isEmpty ? -1 : transport.fileDescriptor, for: events)
     }
 
     private var canRead: Bool { phase != .gone && phase != .awaitingTLS && !isReadingPaused }
@@ -193,7 +194,7 @@ final class ServerConnection {
 
     private func finish() {
         shutdown(transport.fileDescriptor, Int32(SHUT_WR))
-        phase = .lingering(until: ServerTime.milliseconds(CLOCK_MONOTONIC) + Self.lingerLimit)
+        phase = .lingering(until: ServerTime.monotonicMilliseconds + Self.lingerLimit)
     }
 
     /// Closes at once.

@@ -125,7 +125,7 @@ extension ServerDomain {
         return stanza.appending(
             Element(
                 "delay", namespace: Namespaces.delay,
-                attributes: ["from": name, "stamp": ServerTime.stamp(time)]
+                attributes: ["from": name, "stamp": DateTime.text(time)]
             ))
     }
 

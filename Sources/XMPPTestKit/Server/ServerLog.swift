@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 public import XMPPCore
 
 /// What a ``ScriptedServer`` saw: the independent witness of a test.
@@ -14,8 +14,8 @@ public final class ServerLog: Sendable {
     struct State {
         var rows: [ServerLogRow] = []
         var addresses: [Int32: JID] = [:]
-        /// The file of JSON lines, -1 for none.
-        var file: Int32 = -1
+        /// The file of JSON lines; nil for none.
+        var file: OpenFile?
         var isFileBroken = false
     }
 
@@ -25,20 +25,14 @@ public final class ServerLog: Sendable {
     init(path: String?) throws(ScriptedServerError) {
         var state = State()
         if let path {
-            state.file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0o600)
-            guard state.file >= 0 else {
+            do throws(Errno) {
+                state.file = try OpenFile(emptying: path)
+            } catch {
                 throw ScriptedServerError(
-                    .logFile,
-                    "The log file \(path) cannot be written (\(String(cString: strerror(errno)))); name another."
-                )
+                    .logFile, "The log file \(path) cannot be written (\(error)); name another.")
             }
         }
         self.state = Monitor(state)
-    }
-
-    deinit {
-        let file = state.withLock { $0.file }
-        if file >= 0 { close(file) }
     }
 
     // MARK: Reading
@@ -91,27 +85,15 @@ public final class ServerLog: Sendable {
         state.withLock { state in
             for address in addresses { state.addresses[address.session] = address.jid }
             state.rows += rows
-            guard state.file >= 0 else { return }
+            guard let file = state.file else { return }
             var lines: [UInt8] = []
             for row in rows {
                 lines += row.entry(state.addresses).json.utf8
                 lines.append(UInt8(ascii: "\n"))
             }
-            if !Self.write(lines, to: state.file) { state.isFileBroken = true }
+            let isWritten: Void? = try? lines.withUnsafeBytes { try file.write($0) }
+            if isWritten == nil { state.isFileBroken = true }
         }
-    }
-
-    private static func write(_ bytes: [UInt8], to file: Int32) -> Bool {
-        var rest = bytes[...]
-        while !rest.isEmpty {
-            let count = rest.withUnsafeBytes { Glibc.write(file, $0.baseAddress, $0.count) }
-            if count < 0 {
-                if errno == EINTR { continue }
-                return false
-            }
-            rest = rest.dropFirst(count)
-        }
-        return true
     }
 }
 

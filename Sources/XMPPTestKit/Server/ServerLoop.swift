@@ -1,4 +1,4 @@
-import Glibc
+import Platform
 import XMPPTransport
 import XMPPCore
 
@@ -27,7 +27,7 @@ final class ServerLoop {
     private let server: ScriptedServer.Core
     private let listeners: [LoopbackListener]
     private let context: TLSContext
-    private let wake: Int32
+    private let wake: ServerThread.Waker
     private var connections: [ServerConnection] = []
     private var connectionsByNumber: [Int: ServerConnection] = [:]
     private let serializer = Serializer()
@@ -53,7 +53,7 @@ final class ServerLoop {
     /// - Parameter wake: Becomes readable when there is a command.
     init(
         _ lasting: Lasting, server: ScriptedServer.Core, listeners: [LoopbackListener], context: TLSContext,
-        wake: Int32
+        wake: ServerThread.Waker
     ) {
         self.lasting = lasting
         self.server = server
@@ -93,32 +93,24 @@ final class ServerLoop {
     }
 
     private struct Ready {
-        var entries: [pollfd]
+        var entries: [PollEntry]
         var listenerCount: Int
 
         /// Anything but "writable" is for a read to find out about.
         func isReadable(_ index: Int) -> Bool {
             let entry = listenerCount + 1 + index
-            return entry < entries.count && entries[entry].revents & ~Int16(POLLOUT) != 0
+            return entry < entries.count && entries[entry].isReady && entries[entry].found != .writable
         }
     }
 
     private func wait() -> Ready {
-        var entries = [pollfd(fd: wake, events: Int16(POLLIN), revents: 0)]
-        entries += listeners.map { pollfd(fd: $0.fileDescriptor, events: Int16(POLLIN), revents: 0) }
+        var entries = [PollEntry(wake.pipe.readEnd)]
+        entries += listeners.map { PollEntry($0.fileDescriptor) }
         entries += connections.map(\.pollEntry)
-        // A signal ends the wait early, which does no harm.
-        if poll(&entries, nfds_t(entries.count), timeout()) < 0 {
-            for index in entries.indices { entries[index].revents = 0 }
-        }
-        if entries[0].revents != 0 { clearWake() }
+        // Fails only where poll(2) has no memory, which leaves all entries as they are: not ready.
+        _ = try? PollEntry.wait(&entries, milliseconds: timeout())
+        if entries[0].isReady { wake.pipe.clear() }
         return Ready(entries: entries, listenerCount: listeners.count)
-    }
-
-    private func clearWake() {
-        withUnsafeTemporaryAllocation(byteCount: 64, alignment: 1) { buffer in
-            while recv(wake, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT)) > 0 {}
-        }
     }
 
     private func timeout() -> Int32 {
@@ -128,7 +120,7 @@ final class ServerLoop {
         if server.configuration.clock == nil, let next = lasting.domain.nextDue { due.append(next) }
         for case .lingering(let limit) in connections.lazy.map(\.phase) { due.append(limit) }
         guard let first = due.min() else { return -1 }
-        return Int32(clamping: max(0, first - ServerTime.milliseconds(CLOCK_MONOTONIC)))
+        return Int32(clamping: max(0, first - ServerTime.monotonicMilliseconds))
     }
 
     // MARK: Commands
@@ -161,7 +153,7 @@ final class ServerLoop {
     // MARK: Accepting
 
     private func accept(_ ready: Ready) {
-        for (index, listener) in listeners.enumerated() where ready.entries[index + 1].revents != 0 {
+        for (index, listener) in listeners.enumerated() where ready.entries[index + 1].isReady {
             // An error here is the machine's, such as too many open files; the next turn tries again.
             while let transport = (try? listener.accept()) ?? nil { add(transport, listener) }
         }
@@ -271,7 +263,7 @@ final class ServerLoop {
 
     private func flush() {
         writeLog()
-        let now = ServerTime.milliseconds(CLOCK_MONOTONIC)
+        let now = ServerTime.monotonicMilliseconds
         for connection in connections {
             if case .lingering(let limit) = connection.phase, limit <= now { connection.drop(.finish) }
             do { try connection.flush(context) } catch { connection.drop(.finish) }

@@ -4,13 +4,13 @@ import Glibc
 ///
 /// `@unchecked Sendable`: the state is touched only with the mutex held; mutex and condition live at fixed addresses and
 /// may be used from any thread.
-final class Monitor<State>: @unchecked Sendable {
+package final class Monitor<State>: @unchecked Sendable {
     private var state: State
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     private var waiters = 0
 
-    init(_ state: State) {
+    package init(_ state: State) {
         self.state = state
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
@@ -29,7 +29,7 @@ final class Monitor<State>: @unchecked Sendable {
     }
 
     /// Lends the state; who waits looks again afterwards.
-    func withLock<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
+    package func withLock<Result>(_ body: (inout State) throws -> Result) rethrows -> Result {
         pthread_mutex_lock(mutex)
         defer {
             if waiters > 0 { pthread_cond_broadcast(condition) }
@@ -42,7 +42,7 @@ final class Monitor<State>: @unchecked Sendable {
     ///
     /// - Parameter limit: How long to wait; nil without end.
     /// - Returns: What `body` gave, nil when the time was over before.
-    func wait<Result>(limit: Duration?, _ body: (inout State) -> Result?) -> Result? {
+    package func wait<Result>(limit: Duration?, _ body: (inout State) -> Result?) -> Result? {
         var end = timespec()
         if let limit {
             clock_gettime(CLOCK_MONOTONIC, &end)
