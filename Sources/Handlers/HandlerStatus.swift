@@ -65,12 +65,13 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension HandlerStatus {
-    /// A query of handlers, but for its condition.
-    static let select = """
+    static func select(_ condition: String) -> String {
+        """
         SELECT id, name, version, arguments, kind, state, bound_at, due, attempts, deaths, reason, size,
             trace
-        FROM handler WHERE
+        FROM handler WHERE \(condition)
         """
+    }
 
     static func read(_ row: borrowing Row) throws(HandlerError) -> HandlerStatus {
         let id = HandlerID(rawValue: row.integer(0))

@@ -149,8 +149,7 @@ private struct SourceStatement {
         "Outbox.swift table": ["room_message", "outbox"],
         "HandlerStatus.swift condition": [
             "id = ?", "due IS NOT NULL ORDER BY due, id LIMIT ?", "id > ? ORDER BY id LIMIT ?",
-            "state = ? ORDER BY id LIMIT ?",
-            "state <> 0 AND state = ? ORDER BY id LIMIT ?", "state = ? AND id > ? ORDER BY id LIMIT ?",
+            "state = ? AND id > ? ORDER BY id LIMIT ?",
             "state <> 0 AND state = ? AND id > ? ORDER BY id LIMIT ?",
         ],
         "Transaction+Due.swift isStillDue": ["due <= ?", "live_due <= ?"],

@@ -62,7 +62,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: How it stands, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func status(of id: HandlerID) throws(HandlerError) -> HandlerStatus? {
-        try first("\(HandlerStatus.select) id = ?", id, read: HandlerStatus.read)
+        try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)
     }
 
     /// Handlers that a runner will call or expire by the wall clock: timers, retries, deadlines; the earliest first.
@@ -72,7 +72,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
         try all(
-            "\(HandlerStatus.select) due IS NOT NULL ORDER BY due, id LIMIT ?", limit,
+            HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit,
             read: HandlerStatus.read)
     }
 
@@ -90,12 +90,12 @@ extension ReadableStore where Self: ~Copyable {
         let start = start ?? HandlerID(rawValue: 0)
         guard let state else {
             return try all(
-                "\(HandlerStatus.select) id > ? ORDER BY id LIMIT ?", start, limit, read: HandlerStatus.read)
+                HandlerStatus.select("id > ? ORDER BY id LIMIT ?"), start, limit, read: HandlerStatus.read)
         }
         // Pending rows are in no index by state, and are nearly all rows.
         let indexed = state == .pending ? "" : "state <> 0 AND "
         return try all(
-            "\(HandlerStatus.select) \(indexed)state = ? AND id > ? ORDER BY id LIMIT ?", state.stored, start,
+            HandlerStatus.select("\(indexed)state = ? AND id > ? ORDER BY id LIMIT ?"), state.stored, start,
             limit, read: HandlerStatus.read)
     }
 

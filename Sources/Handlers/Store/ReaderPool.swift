@@ -43,7 +43,7 @@ final class ReaderPool: @unchecked Sendable {
             kept = connection
             return result
         } catch {
-            // One whose storage failed is closed; the next read opens another.
+            // One whose storage failed is closed, for it may keep a damaged page; the next read opens another.
             if (error as? HandlerError)?.isStorageFailure != true { kept = connection }
             throw error
         }

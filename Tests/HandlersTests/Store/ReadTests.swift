@@ -317,7 +317,6 @@ import Testing
             try file.seek(toOffset: offset)
             try file.write(contentsOf: Data(repeating: 0xff, count: 4096))
             #expect(code { try store.read { try count($0) } } == .databaseCorrupt)
-            #expect(connections(folder) == 2, "the store's own, and the file handle: the reader's is closed")
             #expect(try store.read { try $0.handlers() } == [])
             try file.seek(toOffset: offset)
             try file.write(contentsOf: whole)
