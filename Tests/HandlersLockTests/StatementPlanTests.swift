@@ -163,7 +163,24 @@ private struct SourceStatement {
         "Client.swift condition": ["", "WHERE peer = ?"],
     ]
 
+    /// The named numbers, as the sources write them.
+    private static let names: [String: String] = {
+        var names: [String: String] = [:]
+        for kind in Transaction.Kind.allCases { names["Kind.\(kind).sql"] = kind.sql }
+        for state in Transaction.State.allCases {
+            names["State.\(state).sql"] = state.sql
+            names["State.\(state).condition"] = state.condition
+        }
+        return names
+    }()
+
     private static func expanded(_ literal: String, _ file: String, _ code: String) throws -> [String] {
+        var literal = literal
+        for (name, value) in names {
+            for name in [name, "Transaction." + name] {
+                literal = literal.replacing("\\(\(name))", with: value)
+            }
+        }
         guard let part = literal.firstMatch(of: #/\\\((?:Self\.)?(\w+)\)/#) else { return [literal] }
         let named = try Regex(
             "let \(part.1)(?:: String)? ?= *\\n? *(?:\"\"\"\\n([\\s\\S]*?)\"\"\"|\"([^\"]*)\")\\n")

@@ -163,7 +163,9 @@ public final class HandlerStore: Sendable {
 
     private func requeueKnown() throws {
         // Looks before it locks, as the usual start finds nothing.
-        let parked = try connection.firstOnce("SELECT 1 FROM handler WHERE state <> 0 AND state = 1") {
+        let parked = try connection.firstOnce(
+            "SELECT 1 FROM handler WHERE \(Transaction.State.parked.condition)"
+        ) {
             (_) throws(HandlerError) in true
         }
         guard parked != nil else { return }

@@ -107,16 +107,21 @@ extension Transaction {
         return lease
     }
 
+    // Made once: a statement is found by its text, soonest by its address.
+    private static let lendRow = """
+        UPDATE handler SET state = \(State.leased.sql), due = NULL, lease = ?, epoch = epoch + 1,
+            attempts = attempts + 1, input = coalesce(input, ?)
+        WHERE id = ?
+        """
+    private static let deleteLeased =
+        "DELETE FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?"
+
     /// Marks a row as run by this process and returns its new epoch.
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
         // What a timer is called with is not kept while it waits; from here on its due time is gone.
         let input = row.input == nil ? try (context as? any RestorableContext)?.stored() : nil
         try connection.execute(
-            """
-            UPDATE handler SET state = 3, due = NULL, lease = ?, epoch = epoch + 1, attempts = attempts + 1,
-                input = coalesce(input, ?)
-            WHERE id = ?
-            """, [slot.number, input, row.id])
+            Self.lendRow, [slot.number, input, row.id])
         return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {
             (row) throws(HandlerError) in row.integer(0)
         } ?? 0
@@ -136,7 +141,7 @@ extension Transaction {
     /// Ends a leased handler together with its effects.
     func close<R>(_ lease: Lease, _ effects: (borrowing Step) throws -> R) throws -> R {
         let deleted = try connection.execute(
-            "DELETE FROM handler WHERE id = ? AND state = 3 AND epoch = ?", [lease.handler, lease.epoch])
+            Self.deleteLeased, [lease.handler, lease.epoch])
         guard deleted == 1 else { throw lease.lost("another process runs it, or it was ended meanwhile") }
         running = lease.stored
         defer {
@@ -164,13 +169,14 @@ extension Transaction {
     func giveBack(_ lease: Lease) throws(HandlerError) {
         guard try holds(lease) else { return }
         try connection.execute(
-            "UPDATE handler SET state = 0, due = ?, lease = NULL, attempts = ? WHERE id = ?",
+            "UPDATE handler SET state = \(State.pending.sql), due = ?, lease = NULL, attempts = ? WHERE id = ?",
             [now, lease.stored.attempts, lease.handler])
     }
 
     private func holds(_ lease: Lease) throws(HandlerError) -> Bool {
         try connection.first(
-            "SELECT 1 FROM handler WHERE id = ? AND state = 3 AND epoch = ?", [lease.handler, lease.epoch]
+            "SELECT 1 FROM handler WHERE id = ? AND state = \(State.leased.sql) AND epoch = ?",
+            [lease.handler, lease.epoch]
         ) { (_) throws(HandlerError) in true } ?? false
     }
 }
@@ -186,8 +192,8 @@ extension Connection {
         try freeing(seat) { () throws(HandlerError) in
             try execute(
                 """
-                UPDATE handler SET state = 0, due = ?, lease = NULL, deaths = deaths + 1
-                WHERE state <> 0 AND state = 3 AND lease = ?
+                UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?, lease = NULL, deaths = deaths + 1
+                WHERE \(Transaction.State.leased.condition) AND lease = ?
                 """,
                 [now, seat])
             if let mark { try count(mark) }
@@ -200,8 +206,10 @@ extension Connection {
         guard try isHeld(seat: seat) else { return }
         try freeing(seat) { () throws(HandlerError) in
             try execute(
-                "UPDATE handler SET state = 0, due = ?, lease = NULL WHERE state <> 0 AND state = 3 AND lease = ?",
-                [now, seat])
+                """
+                UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?, lease = NULL
+                WHERE \(Transaction.State.leased.condition) AND lease = ?
+                """, [now, seat])
         }
     }
 
@@ -209,7 +217,7 @@ extension Connection {
     private func isHeld(seat: Int) throws(HandlerError) -> Bool {
         try firstOnce(
             """
-            SELECT 1 FROM handler WHERE state <> 0 AND state = 3 AND lease = ?1
+            SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition) AND lease = ?1
             UNION ALL SELECT 1 FROM live_seat WHERE seat = ?1
             """, [seat]
         ) { (_) throws(HandlerError) in true } ?? false
@@ -232,8 +240,10 @@ extension Connection {
         // For a standing handler only deaths in the same call count together.
         try execute(
             """
-            UPDATE handler SET deaths = CASE WHEN kind = 0 OR culprit IS ? THEN deaths + 1 ELSE 1 END,
-                attempts = attempts + (kind = 0), culprit = CASE WHEN kind = 1 THEN ? END
+            UPDATE handler SET
+                deaths = CASE WHEN kind = \(Transaction.Kind.once.sql) OR culprit IS ? THEN deaths + 1 ELSE 1 END,
+                attempts = attempts + (kind = \(Transaction.Kind.once.sql)),
+                culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ? END
             WHERE id = ?
             """, [digest, digest, mark.handler])
     }

@@ -93,7 +93,7 @@ extension ReadableStore where Self: ~Copyable {
                 HandlerStatus.select("id > ? ORDER BY id LIMIT ?"), start, limit, read: HandlerStatus.read)
         }
         // Pending rows are in no index by state, and are nearly all rows.
-        let indexed = state == .pending ? "" : "state <> 0 AND "
+        let indexed = state == .pending ? "" : "state <> \(Transaction.State.pending.sql) AND "
         return try all(
             HandlerStatus.select("\(indexed)state = ? AND id > ? ORDER BY id LIMIT ?"), state.stored, start,
             limit, read: HandlerStatus.read)

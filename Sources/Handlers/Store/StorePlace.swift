@@ -12,7 +12,7 @@ extension HandlerStore {
         let found = try connectionState { (connection) throws(HandlerError) in
             try connection.firstOnce(
                 """
-                SELECT inode, EXISTS (SELECT 1 FROM handler WHERE state <> 0 AND state = 3)
+                SELECT inode, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
                     OR EXISTS (SELECT 1 FROM live_seat) FROM place
                 """
             ) { (row) throws(HandlerError) in (inode: row.optionalInteger(0), hasSeats: row.integer(1) != 0) }
@@ -40,7 +40,7 @@ extension HandlerStore {
         let seats = try connectionState { (connection) throws(HandlerError) in
             try connection.allOnce(
                 """
-                SELECT DISTINCT lease FROM handler WHERE state <> 0 AND state = 3 AND lease IS NOT NULL
+                SELECT DISTINCT lease FROM handler WHERE \(Transaction.State.leased.condition) AND lease IS NOT NULL
                 UNION SELECT seat FROM live_seat
                 """
             ) { (row) throws(HandlerError) in Int(row.integer(0)) }

@@ -17,6 +17,14 @@ extension Transaction {
         }
     }
 
+    // Made once: a statement is found by its text, soonest by its address.
+    private static let selectOnceNotLeased =
+        "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state <> \(State.leased.sql)"
+    private static let selectOncePending =
+        "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = \(Kind.once.sql) AND state = \(State.pending.sql)"
+    private static let selectStanding =
+        "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace FROM handler WHERE id = ? AND kind = \(Kind.standing.sql)"
+
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
     func end(
@@ -26,10 +34,7 @@ extension Transaction {
         try attempt(
             StoredCall(outcome, overrides: overrides), context.given,
             take: {
-                try take(
-                    id,
-                    "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state <> 3"
-                )
+                try take(id, Self.selectOnceNotLeased)
             },
             run: { stored, input in
                 try invoke(stored, overrides: overrides, context: context, input: &input)
@@ -41,10 +46,7 @@ extension Transaction {
 
     /// Ends a handler that has run and waits on, without another call.
     func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
-        let stored = try take(
-            id,
-            "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ? AND kind = 0 AND state = 0"
-        )
+        let stored = try take(id, Self.selectOncePending)
         try bury(id, stored, outcome, nil)
     }
 
@@ -52,10 +54,7 @@ extension Transaction {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
             take: {
-                var stored = try read(
-                    id,
-                    "SELECT name, version, arguments, NULL, attempts, deaths, culprit, trace FROM handler WHERE id = ? AND kind = 1"
-                )
+                var stored = try read(id, Self.selectStanding)
                 stored.isStanding = true
                 return stored
             },
@@ -218,7 +217,7 @@ extension Transaction {
     /// The row of a handler that was taken, as it was when it was bound.
     private func putBack(_ id: HandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
-            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, 0, ?, ?)",
+            "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?)",
             [id, stored.name, stored.version, stored.arguments, stored.alternative, now, stored.trace])
     }
 

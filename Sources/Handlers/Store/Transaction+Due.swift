@@ -151,7 +151,7 @@ extension Transaction {
     /// The conditions are those of the index, word for word: SQLite takes it for no others.
     static let putOff = """
         SELECT id FROM handler
-        WHERE due IS NOT NULL AND due > ?2 AND period IS NULL AND state = 0 AND call IS NOT NULL
+        WHERE due IS NOT NULL AND due > ?2 AND period IS NULL AND state = \(State.pending.sql) AND call IS NOT NULL
             AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL)
         LIMIT ?3
         """
@@ -169,8 +169,11 @@ extension Transaction {
     /// Sets a row aside as it stands.
     func quarantine(_ id: HandlerID, _ reason: String) throws(HandlerError) {
         try connection.execute(
-            "UPDATE handler SET state = 2, due = NULL, live_due = NULL, lease = NULL, reason = ? WHERE id = ?",
-            [reason, id])
+            """
+            UPDATE handler SET state = \(State.quarantined.sql), due = NULL, live_due = NULL, lease = NULL,
+                reason = ?
+            WHERE id = ?
+            """, [reason, id])
         try report(id, reason)
         try trimQuarantine(after: id)
     }

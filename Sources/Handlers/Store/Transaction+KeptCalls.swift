@@ -24,7 +24,7 @@ extension Transaction {
         var kept = connection.keptCalls[name] ?? (count: 0, isCrowded: false)
         if kept.count % KeptCalls.piece == 0 {
             let sum = try connection.first(
-                "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state <> 2",
+                "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state <> \(State.quarantined.sql)",
                 [name]
             ) { (row) throws(HandlerError) in (count: row.integer(0), bytes: row.integer(1)) }
             kept.isCrowded =
@@ -41,7 +41,7 @@ extension Transaction {
     @discardableResult
     func trimQuarantine(of name: String) throws(HandlerError) -> Int {
         let sum = try connection.first(
-            "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2",
+            "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)",
             [name]
         ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.quantity(1)) }
         guard let sum else { return 0 }
@@ -65,7 +65,8 @@ extension Transaction {
     private func dropOldest(of name: String) throws(HandlerError) -> Int64? {
         let oldest = try connection.first(
             """
-            SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = 2 ORDER BY id LIMIT 1
+            SELECT id, size FROM handler WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)
+            ORDER BY id LIMIT 1
             """, [name]
         ) { (row) throws(HandlerError) in (id: row.integer(0), size: row.quantity(1)) }
         guard let oldest else { return nil }

@@ -19,7 +19,7 @@ extension Transaction {
     /// Gives the handlers another chance that were parked because a program did not know them and that this one does.
     func requeueKnown() throws -> Int {
         let parked = try connection.all(
-            "SELECT DISTINCT name, version FROM handler WHERE state <> 0 AND state = 1"
+            "SELECT DISTINCT name, version FROM handler WHERE \(State.parked.condition)"
         ) {
             (row) throws(HandlerError) in (name: row.text(0), version: row.integer(1))
         }
@@ -28,7 +28,7 @@ extension Transaction {
             guard let definition = registry.definition(named: name), version <= definition.version else {
                 continue
             }
-            count += try requeue("state = 1 AND name = ? AND version = ?", [name, version])
+            count += try requeue("state = \(State.parked.sql) AND name = ? AND version = ?", [name, version])
         }
         return count
     }
@@ -38,9 +38,10 @@ extension Transaction {
         // Without the call it was made with, it can only wait to be called again.
         let count = try connection.execute(
             """
-            UPDATE handler SET state = 0, due = CASE WHEN call IS NULL THEN NULL ELSE ? END, attempts = 0,
+            UPDATE handler SET state = \(State.pending.sql), due = CASE WHEN call IS NULL THEN NULL ELSE ? END, attempts = 0,
                 deaths = 0, reason = NULL
-            WHERE state <> 0 AND state IN (1, 2) AND \(condition)
+            WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
+                AND \(condition)
             """, [now] + values)
         hasNewDue = hasNewDue || count > 0
         return count

@@ -50,16 +50,26 @@ package final class Transaction {
         self.monotonic = monotonic
     }
 
-    enum Kind: Int64 {
+    package enum Kind: Int64, CaseIterable {
         case once = 0
         case standing = 1
+
+        /// The number, as a statement has it.
+        package var sql: String { String(rawValue) }
     }
 
-    enum State: Int64 {
+    package enum State: Int64, CaseIterable {
         case pending = 0
         case parked = 1
         case quarantined = 2
         case leased = 3
+
+        /// The number, as a statement has it.
+        package var sql: String { String(rawValue) }
+        /// The rows in this state. The index of those that are not pending is found by its own condition only.
+        package var condition: String {
+            self == .pending ? "state = \(sql)" : "state <> \(Self.pending.sql) AND state = \(sql)"
+        }
     }
 
     // MARK: Undoing a part
