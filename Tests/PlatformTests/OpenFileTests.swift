@@ -51,7 +51,7 @@ import Testing
         #expect(try other.tryLock(byte: 7))
     }
 
-    @Test("X13 the lock of a whole file is its open file's, and free when that is closed")
+    @Test("W4 the lock of a whole file is its open file's, and free when that is closed")
     func wholeLocks() throws {
         try FileSystem.create(path)
         let other = try OpenFile(reading: path)
