@@ -241,7 +241,8 @@ let package = Package(
         .testTarget(
             name: "XMPPAccountTests",
             dependencies: [
-                "AccountTestSupport", "HandlersTestKit", "ParserVerifier", "TestServers", "TestSupport", "TestThreads",
+                "AccountTestSupport", "HandlersTestKit", "ParserVerifier", "TestServers", "TestSupport",
+                "TestThreads",
                 "XMPPAccount", "XMPPTestKit", "XMPPTransport",
             ]),
         .testTarget(
@@ -267,7 +268,8 @@ let package = Package(
         .testTarget(
             name: "PubSubTests",
             dependencies: [
-                "AccountTestKit", "PubSub", "TestServers", "TestSupport", "TestThreads", "XMPPModules", "XMPPTestKit",
+                "AccountTestKit", "PubSub", "TestServers", "TestSupport", "TestThreads", "XMPPModules",
+                "XMPPTestKit",
                 "pubsub-program",
             ],
             resources: [
@@ -290,7 +292,8 @@ let package = Package(
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "AccountTestKit", "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "AccountTestKit", "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads",
+                "XMPPTestKit",
                 "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",

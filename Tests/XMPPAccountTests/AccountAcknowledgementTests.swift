@@ -205,7 +205,8 @@ import XMPPTestKit
             try await account.listen()
             try await settle(account)
             account.acknowledgements = .init(
-                acknowledgesAfterStanzas: 3, acknowledgesAfter: .seconds(1), responseDelay: .milliseconds(200))
+                acknowledgesAfterStanzas: 3, acknowledgesAfter: .seconds(1), responseDelay: .milliseconds(200)
+            )
             try await account.perform { _ in }
             let mark = rig.server.log.count
             func receive(_ numbers: ClosedRange<Int>) async throws {

@@ -157,7 +157,8 @@ import XMPPTestKit
             let error = await errorOf { _ = try await account.request(rig.question("q2", want: "error")) }
             #expect((error as? StanzaError)?.condition == .itemNotFound)
             async let late = errorOf {
-                _ = try await account.request(rig.question("q3", want: "nothing"), timeout: .milliseconds(500))
+                _ = try await account.request(
+                    rig.question("q3", want: "nothing"), timeout: .milliseconds(500))
             }
             try await rig.saw { $0.event == .received && $0.id == "q3" }
             try await rig.turnUntil { try account.store.waitingHandlers == 0 }
@@ -208,7 +209,8 @@ import XMPPTestKit
             let account = try await rig.connected()
             try await account.send(
                 rig.question("q1", want: "nothing"), then: TestApp.Answered(name: "q1").durable,
-                orElse: TestApp.Abandoned(name: "q1").durable, timeout: .seconds(1), timeoutPolicy: .invalidate)
+                orElse: TestApp.Abandoned(name: "q1").durable, timeout: .seconds(1),
+                timeoutPolicy: .invalidate)
             try await rig.saw { $0.event == .received && $0.id == "q1" }
             try await rig.turnUntil { try account.store.waitingHandlers == 0 }
             #expect(try account.store.notes("abandoned") == ["q1: timed-out"])

@@ -82,7 +82,8 @@ enum DeferralApp {
         return try JSONDecoder().decode(DeferredStanza.self, from: Data(note.dropFirst(id.count + 2).utf8))
     }
 
-    private func ask(_ id: String, _ rig: AccountRig, _ account: Account, timeout: Duration? = nil) async throws
+    private func ask(_ id: String, _ rig: AccountRig, _ account: Account, timeout: Duration? = nil)
+        async throws
     {
         try await account.send(
             rig.question(id), then: DeferralApp.Answered().durable,

@@ -278,7 +278,9 @@ import XMPPTestKit
             try await account.caughtUp()
             let answered = try TestApp.Answered(name: "q1").durable
             _ = try account.store.step { step in
-                try account.send(rig.question("q1", want: "silence"), then: answered, timeout: .milliseconds(100), in: step)
+                try account.send(
+                    rig.question("q1", want: "silence"), then: answered, timeout: .milliseconds(100), in: step
+                )
             }
             try await rig.saw("the request was sent") { $0.event == .received && $0.id == "q1" }
             try await account.caughtUp()

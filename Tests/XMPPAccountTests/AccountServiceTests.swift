@@ -20,7 +20,9 @@ import XMPPTestKit
     }
 
     /// An account at `localhost` that knows nothing but a name server.
-    private func account(_ rig: AccountRig, _ names: DNSServer, timeout: Duration = .seconds(30)) throws -> Account {
+    private func account(_ rig: AccountRig, _ names: DNSServer, timeout: Duration = .seconds(30)) throws
+        -> Account
+    {
         try rig.account {
             $0.server = nil
             $0.nameServers = [names.address]

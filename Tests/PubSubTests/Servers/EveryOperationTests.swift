@@ -142,7 +142,8 @@ extension OperationsOnServers {
             let unknown = [PubSubOption("pubsub#deliver", ["1"])]
             // Short, for the one that is never answered.
             await run.ask(
-                "set other options", .setSubscriptionOptions(of: node, to: unknown, id: id), timeout: .milliseconds(1500))
+                "set other options", .setSubscriptionOptions(of: node, to: unknown, id: id),
+                timeout: .milliseconds(1500))
             await run.ask("set first options", .setSubscriptionOptions(of: node, to: options, id: id))
             await run.ask("unsubscribe", .unsubscribe(from: node, id: id))
             await run.ask("unsubscribe again", .unsubscribe(from: node, id: id))

@@ -61,7 +61,8 @@ import Testing
             ],
             written: ["r 0", "r 2"]),
         Case(
-            testDescription: "B6 by count first", policy: .init(requestsAfterStanzas: 5, requestsAfter: .seconds(2)),
+            testDescription: "B6 by count first",
+            policy: .init(requestsAfterStanzas: 5, requestsAfter: .seconds(2)),
             happenings: [(0, .wrote(2)), (10, .wrote(2)), (20, .wrote(1)), (2000, .look)], written: ["r 20"]),
         Case(
             testDescription: "B6 by time first, from the first stanza on",
@@ -144,7 +145,8 @@ import Testing
     func nextDue() {
         var management = StreamManagement(
             policy: .init(
-                requestsAfterStanzas: 0, requestsAfter: .milliseconds(300), acknowledgesAfter: .milliseconds(200), responseDelay: .milliseconds(50)))
+                requestsAfterStanzas: 0, requestsAfter: .milliseconds(300),
+                acknowledgesAfter: .milliseconds(200), responseDelay: .milliseconds(50)))
         #expect(management.nextDue == nil)
         management.didWrite(1, now: 1000)
         #expect(management.nextDue == 1300)

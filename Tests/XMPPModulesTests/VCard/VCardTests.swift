@@ -153,7 +153,8 @@ import XMPPTestKit
             await #expect(throws: StanzaError(.serviceUnavailable)) { try await account.ping(gone) }
             rig.server.addBot(jid: AccountRig.peer)
             let error =
-                await errorOf { _ = try await account.ping(AccountRig.peer, timeout: .milliseconds(1)) } as? AccountError
+                await errorOf { _ = try await account.ping(AccountRig.peer, timeout: .milliseconds(1)) }
+                as? AccountError
             #expect(error?.code == .timedOut)
         }
     }
