@@ -9,7 +9,7 @@ extension AccountLoop {
         case .prepareTLS: prepareTLS()
         case .takeOver(let purpose): feed(.tookOver(purpose, failure { try takeOver(for: purpose) }))
         case .open(let attempt): open(attempt)
-        case .cancelOpening: interrupt?.raise()
+        case .cancelOpening: for opener in openers.values { opener.cancel() }
         case .discardOpened:
             opened?.connection.closeDirty()
             opened = nil

@@ -16,15 +16,14 @@ extension AccountLoop {
 
     func open(_ attempt: Int) {
         do {
-            let interrupt = try WakeSignal()
-            self.interrupt = interrupt
             let opener = StreamOpener(
                 configuration: account.configuration,
                 login: StoredLogin(account: account, owner: try owner), memory: loginMemory,
                 resource: "\(account.configuration.resourcePrefix).\(StanzaID.random().prefix(12))")
-            let mailbox = account.mailbox
-            openers[attempt] = try WorkerThread("account opening") {
-                let result = Result { try opener.open(interrupt: interrupt.fileDescriptor) }
+            let (events, mailbox) = (events, account.mailbox)
+            openers[attempt] = Task(executorPreference: events) {
+                let result: Result<OpenedStream, any Error>
+                do { result = .success(try await opener.open(on: events)) } catch { result = .failure(error) }
                 let isTaken = mailbox.post(.opened(result, attempt: attempt))
                 if !isTaken, case .success(let stream) = result { stream.connection.closeDirty() }
             }
@@ -34,7 +33,7 @@ extension AccountLoop {
     }
 
     func finishOpening(_ result: Result<OpenedStream, any Error>, _ attempt: Int) {
-        openers.removeValue(forKey: attempt)?.join()
+        openers[attempt] = nil
         switch result {
         case .failure(let error): feed(.openingFailed(attempt: attempt, error))
         case .success(let opened):

@@ -18,9 +18,10 @@ final class AccountLoop {
     let loginMemory = LoginMemory()
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?
-    /// The threads that open streams, by their attempt, until they have ended, and what cancels the last one.
-    var openers: [Int: WorkerThread] = [:]
-    var interrupt: WakeSignal?
+    /// Runs what opens streams on this thread.
+    let events: EventLoop
+    /// The tasks that open streams, by their attempt, until they have ended.
+    var openers: [Int: Task<Void, Never>] = [:]
     /// A stream that was opened and is not started or discarded yet.
     var opened: OpenedStream?
     /// Events of the commit that started the stream, to be sent after those that announce it.
@@ -36,7 +37,10 @@ final class AccountLoop {
     /// How far the marks of received messages were looked through.
     var forgetting = Forgetting.waiting(until: 0)
 
-    init(_ account: Account) { self.account = account }
+    init(_ account: Account) {
+        self.account = account
+        events = EventLoop { [signal = account.mailbox.signal] in signal.raise() }
+    }
 
     var now: Int64 { account.configuration.time.milliseconds() }
 
@@ -50,8 +54,9 @@ final class AccountLoop {
             turn()
             account.runner.rest(atMost: longestRest)
         }
-        // Interrupted by now.
-        for opener in openers.values { opener.join() }
+        // Tasks that are canceled do not wait any more.
+        for opener in openers.values { opener.cancel() }
+        events.runJobs()
         preparation?.join()
     }
 
@@ -65,6 +70,7 @@ final class AccountLoop {
     /// One turn: steps for what arrived and was asked, then everything that depends on time.
     private func turn() {
         awakeAt = now
+        events.runJobs()
         ownership?.takeLockIfFree()
         let events = takeAnswers(receive())
         let (commands, hasNewRows) = account.mailbox.takeAll()
@@ -127,7 +133,7 @@ final class AccountLoop {
         let planned = timeout
         let begin = now
         account.liveClock.plan(Int64(max(0, planned)))
-        _ = try? PollEntry.wait(&entries, milliseconds: planned)
+        try? events.poll(&entries, milliseconds: planned)
         account.liveClock.plan(0)
         // A clock turned by hand is not frozen, however far it is turned.
         if account.configuration.time.onTurn == nil {

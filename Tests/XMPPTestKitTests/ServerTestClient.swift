@@ -77,7 +77,10 @@ final class ServerTestClient {
     init(_ server: ScriptedServer, authority: String, direct: Bool) throws {
         self.authority = authority
         let port = direct ? server.directTLSPort : server.startTLSPort
-        connection = try Connection.connect(host: server.host, port: port, deadline: deadline)
+        let deadline = deadline
+        connection = try EventLoop.run {
+            try await Connection.connect(host: server.host, port: port, deadline: deadline, on: $0)
+        }
         parser = try StreamParser()
         if direct { try startTLS(offersProtocol: true) }
     }
@@ -85,9 +88,13 @@ final class ServerTestClient {
     deinit { connection.closeDirty() }
 
     private func startTLS(offersProtocol: Bool) throws {
-        try connection.startTLS(
-            .client(trust: .file(authority)), domain: "localhost", offersProtocol: offersProtocol,
-            deadline: deadline)
+        // This thread waits, and uses it afterwards.
+        nonisolated(unsafe) let connection = connection
+        let (context, deadline) = (try TLSContext.client(trust: .file(authority)), deadline)
+        try EventLoop.run {
+            try await connection.startTLS(
+                context, domain: "localhost", offersProtocol: offersProtocol, deadline: deadline, on: $0)
+        }
     }
 
     // MARK: The stream

@@ -65,7 +65,9 @@ extension FuzzTarget {
         let query = try NameQuery(servers: ["127.0.0.1:\(peer.port)"])
         let services = query.services(of: "_xmpp-client._tcp.capulet.example")
         let addresses = query.addresses(of: "capulet.example", port: 5222)
-        let result = try query.wait(until: .after(.seconds(10)), interrupt: nil)
+        // This thread waits, and uses it afterwards.
+        nonisolated(unsafe) let asked = query
+        let result = try EventLoop.run { await asked.wait(until: .after(.seconds(10)), on: $0) }
         try require(result == .ready, "the question is not answered within 10 s")
         if case .found(let found) = addresses.answer { _ = SocketAddress.interleaved(found).map(\.text) }
         guard case .found(let records) = services.answer else { return }

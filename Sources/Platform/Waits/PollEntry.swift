@@ -11,7 +11,7 @@ package struct PollEvents: OptionSet, Hashable, Sendable {
 }
 
 /// A descriptor that poll(2) waits for, and what it found.
-package struct PollEntry {
+package struct PollEntry: Sendable {
     private var entry: pollfd
 
     /// - Parameter descriptor: A negative one is passed over.

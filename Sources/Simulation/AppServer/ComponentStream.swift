@@ -37,8 +37,10 @@ package final class ComponentStream {
     /// - Throws: `TransportError`, or ``SimulationError`` when the server refuses the component.
     package init(_ address: Address, interrupt: Int32) throws {
         let deadline = Deadline.after(Self.openLimit)
-        connection = try Connection.connect(
-            host: address.host, port: address.port, deadline: deadline, interrupt: interrupt)
+        connection = try EventLoop.run(interrupt: interrupt) {
+            try await Connection.connect(
+                host: address.host, port: address.port, deadline: deadline, on: $0)
+        }
         parser = try StreamParser()
         self.interrupt = interrupt
         try open(address, deadline)

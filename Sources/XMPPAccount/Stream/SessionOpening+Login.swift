@@ -11,13 +11,13 @@ extension SessionOpening {
     /// - Parameters:
     ///   - isAhead: Whether the offer is the remembered one. The password is never sent on the strength of that.
     ///   - mayUseToken: False when a token has just been refused.
-    mutating func begin(_ offer: ServerOffer, isAhead: Bool = false, mayUseToken: Bool = true) throws
+    mutating func begin(_ offer: ServerOffer, isAhead: Bool = false, mayUseToken: Bool = true) async throws
         -> Attempt
     {
         let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
         // That it is not listed here says nothing: ejabberd shows it behind the login only.
         if offer.extensible?.bindFeatures?.contains(Namespaces.csi) == true { learned.hasClientState = true }
-        if mayUseToken, configuration.usesExtensibleLogin, let attempt = try beginWithToken(offer, bindings) {
+        if mayUseToken, configuration.usesExtensibleLogin, let attempt = try await beginWithToken(offer, bindings) {
             return attempt
         }
         if configuration.usesExtensibleLogin, let extensible = offer.extensible,
@@ -25,14 +25,14 @@ extension SessionOpening {
         {
             do {
                 let exchange = try exchange(extensible.login, bindings, isAhead: isAhead)
-                return try begin(exchange, extensible, bindings)
+                return try await begin(exchange, extensible, bindings)
             } catch let error as SASLError where error.code == .noCommonMechanism {
                 // The older profile may offer more.
                 if offer.classic.mechanisms.isEmpty { throw error }
             }
         }
         let exchange = try exchange(offer.classic, bindings, isAhead: isAhead)
-        try stream.send(
+        try await stream.send(
             Element(
                 "auth", namespace: Namespaces.sasl, attributes: ["mechanism": exchange.mechanismName],
                 text: Self.text(exchange.initialResponse)))
@@ -40,7 +40,7 @@ extension SessionOpening {
     }
 
     /// One round trip: the token, and everything else with it.
-    private func beginWithToken(_ offer: ServerOffer, _ bindings: ChannelBindings) throws -> Attempt? {
+    private func beginWithToken(_ offer: ServerOffer, _ bindings: ChannelBindings) async throws -> Attempt? {
         guard configuration.usesTokens, configuration.authentication == .password,
             let mechanism = known.tokenMechanism, let extensible = offer.extensible,
             extensible.tokenMechanisms.contains(mechanism.name),
@@ -51,13 +51,13 @@ extension SessionOpening {
                 spent.mechanism, user: configuration.jid.local?.string ?? "", token: spent.secret,
                 bindings: bindings)
         else { return nil }
-        return try begin(exchange, extensible, bindings, spent: spent)
+        return try await begin(exchange, extensible, bindings, spent: spent)
     }
 
     private func begin(
         _ exchange: any SASLExchange, _ offer: ServerOffer.Extensible, _ bindings: ChannelBindings,
         spent: SpentToken? = nil
-    ) throws -> Attempt {
+    ) async throws -> Attempt {
         var attempt = Attempt(exchange: exchange, isExtensible: true, spent: spent)
         if spent == nil, configuration.usesTokens, configuration.authentication != .anonymous {
             attempt.requested = HashedTokenMechanism.best(offer.tokenMechanisms, bindings: bindings)
@@ -71,13 +71,13 @@ extension SessionOpening {
                 tag: opener.resource, enable: canManage ? StreamOpener.enableElement(configuration) : nil)
         }
         guard offer.canResume else {
-            try stream.send(request.element)
+            try await stream.send(request.element)
             return attempt
         }
         try withResumption { resumption in
             request.resumption = resumption
             attempt.resumption = resumption
-            try stream.send(request.element)
+            try stream.sendAtOnce(request.element)
         }
         // A token is the first and the last word.
         if attempt.resumption != nil, spent != nil { try Failpoint.afterResumeSent.hit() }
@@ -109,19 +109,19 @@ extension SessionOpening {
     /// Answers challenges until the server has decided.
     ///
     /// - Returns: `<success/>`, once the server has proved itself too, or `<failure/>`.
-    func converse(_ attempt: inout Attempt, _ offer: ServerOffer) throws -> Verdict {
+    func converse(_ attempt: inout Attempt, _ offer: ServerOffer) async throws -> Verdict {
         let namespace = attempt.isExtensible ? Namespaces.sasl2 : Namespaces.sasl
         if var scram = attempt.exchange as? SCRAMClient {
             scram.offer = attempt.isExtensible ? offer.extensible?.login : offer.classic
             attempt.exchange = scram
         }
         while true {
-            let answer = try stream.element()
+            let answer = try await stream.element()
             guard answer.namespace == namespace else { throw unexpected(answer) }
             switch answer.name {
             case "challenge":
                 let response = try attempt.exchange.received(challenge: Self.data(answer.text))
-                try respond(response, attempt, namespace)
+                try await respond(response, attempt, namespace)
             case "success":
                 // A server that succeeds without its signature has not proved that it knows the password.
                 let data = attempt.isExtensible ? try SASL2Success(answer).data : try Self.data(answer.text)
@@ -144,16 +144,16 @@ extension SessionOpening {
 
     /// With the last response the server acts upon the request, `<resume/>` included: it leaves only while nobody else
     /// can have taken the account over.
-    private func respond(_ response: [UInt8], _ attempt: Attempt, _ namespace: String) throws {
+    private func respond(_ response: [UInt8], _ attempt: Attempt, _ namespace: String) async throws {
         let element = Element(
             "response", namespace: namespace, text: Self.text(response, isExtensible: attempt.isExtensible))
-        guard let asked = attempt.resumption else { return try stream.send(element) }
+        guard let asked = attempt.resumption else { return try await stream.send(element) }
         try withResumption { resumption in
             guard resumption == asked else {
                 throw AccountError(
                     .connectionFailed, "the session changed while the login was under way; it is tried again")
             }
-            try stream.send(element)
+            try stream.sendAtOnce(element)
         }
         try Failpoint.afterResumeSent.hit()
     }

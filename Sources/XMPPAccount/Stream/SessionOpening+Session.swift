@@ -8,7 +8,7 @@ extension SessionOpening {
 
     // MARK: In the login's own round trip (XEP-0388, XEP-0386, XEP-0198 section 9)
 
-    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) throws -> StreamOpener.Outcome {
+    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) async throws -> StreamOpener.Outcome {
         try check(success.address)
         var failed: StreamOpener.FailedResumption?
         if let answer = success.resumption, let asked = attempt.resumption {
@@ -18,7 +18,7 @@ extension SessionOpening {
             failed = StreamOpener.FailedResumption(answer)
         }
         guard let binding = success.binding else {
-            return try beginClassicSession(
+            return try await beginClassicSession(
                 isNewStream: false, hasAskedToResume: success.resumption != nil, failed: failed)
         }
         guard binding.name == "bound", let address = success.address, address.isFull else {
@@ -64,11 +64,11 @@ extension SessionOpening {
     ///   - hasAskedToResume: Whether the server has already refused to resume.
     mutating func beginClassicSession(
         isNewStream: Bool, hasAskedToResume: Bool, failed: StreamOpener.FailedResumption?
-    ) throws -> StreamOpener.Outcome {
+    ) async throws -> StreamOpener.Outcome {
         var asked: StreamOpener.Resumption?
         // A session that can be resumed had stream management, so the server most likely still has it.
         if !hasAskedToResume, isNewStream, known.isManaging { asked = try askToResume() }
-        let features = isNewStream ? try stream.features() : try stream.furtherFeatures()
+        let features = isNewStream ? try await stream.features() : try await stream.furtherFeatures()
         let canManage = features.child("sm", Namespaces.sm) != nil
         learned.isManaging = canManage
         learned.hasClientState = features.child("csi", Namespaces.csi) != nil
@@ -78,7 +78,7 @@ extension SessionOpening {
         var failed = failed
         if let asked {
             try Failpoint.afterResumeSent.hit()
-            let answer = try stream.element()
+            let answer = try await stream.element()
             answers.append(answer)
             if answer.has(name: "resumed", namespace: Namespaces.sm) { return try resumed(answer, asked) }
             guard answer.has(name: "failed", namespace: Namespaces.sm) else {
@@ -86,7 +86,7 @@ extension SessionOpening {
             }
             failed = StreamOpener.FailedResumption(answer)
         }
-        var session = try bind(canManage: canManage)
+        var session = try await bind(canManage: canManage)
         session.features = Set(features.elements.map(\.namespace))
         return .bound(session, failed: failed)
     }
@@ -97,22 +97,22 @@ extension SessionOpening {
         var asked: StreamOpener.Resumption?
         try withResumption { resumption in
             guard let resumption else { return }
-            try stream.send(resumption.element)
+            try stream.sendAtOnce(resumption.element)
             asked = resumption
         }
         return asked
     }
 
     /// Binds and enables in one flight: the server works in order.
-    private mutating func bind(canManage: Bool) throws -> BoundSession {
+    private mutating func bind(canManage: Bool) async throws -> BoundSession {
         let payload = Element(
             "bind", namespace: Namespaces.bind,
             children: [Element("resource", namespace: Namespaces.bind, text: opener.resource)])
         let id = StanzaID.random()
         stream.write(IQ(type: .set, id: id, payload: payload).element)
         if canManage { stream.write(StreamOpener.enableElement(configuration)) }
-        try stream.flush()
-        let answer = try stream.element()
+        try await stream.flush()
+        let answer = try await stream.element()
         guard let iq = try? IQ(element: answer), iq.id == id, iq.type == .result,
             let text = iq.payload?.child("jid", Namespaces.bind)?.text, let jid = try? JID(text), jid.isFull
         else {
@@ -120,15 +120,15 @@ extension SessionOpening {
             throw AccountError(.bindFailed, "\(domain) gave no resource (\(reason)); it is tried again")
         }
         let session = BoundSession(fullJID: jid, isManaged: false, resumptionID: nil, location: nil)
-        return canManage ? try enabled(session) : session
+        return canManage ? try await enabled(session) : session
     }
 
-    private mutating func enabled(_ session: BoundSession) throws -> BoundSession {
+    private mutating func enabled(_ session: BoundSession) async throws -> BoundSession {
         // The resource is bound, so stanzas may come; they count only behind <enabled/> (XEP-0198 section 4).
-        while try stream.isStanzaNext(), uncounted.count < Self.uncountedLimit {
-            uncounted.append(try stream.arrival())
+        while try await stream.isStanzaNext(), uncounted.count < Self.uncountedLimit {
+            uncounted.append(try await stream.arrival())
         }
-        let answer = try stream.element()
+        let answer = try await stream.element()
         answers.append(answer)
         if answer.has(name: "failed", namespace: Namespaces.sm) {
             var session = session

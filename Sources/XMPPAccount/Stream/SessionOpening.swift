@@ -5,7 +5,7 @@ import XMPPTransport
 /// From a protected connection to a session: one attempt, on one stream.
 struct SessionOpening {
     let opener: StreamOpener
-    let stream: BlockingStream
+    let stream: OpeningStream
     let known: KnownLogin
     /// Stanzas that came before stream management began.
     var uncounted: [StreamParser.Event] = []
@@ -38,17 +38,17 @@ struct SessionOpening {
     /// Tells the server before the login whom it concerns (XEP-0484 section 4.1 demands it).
     private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
 
-    mutating func run() throws -> StreamOpener.Outcome {
+    mutating func run() async throws -> StreamOpener.Outcome {
         try choose()
         try stream.begin(to: domain, from: from)
         var attempt: Attempt?
         // What was offered last time is most likely offered again.
-        if let offer = known.offer { attempt = try? begin(offer, isAhead: true) }
+        if let offer = known.offer { attempt = try? await begin(offer, isAhead: true) }
         do {
-            let features = try stream.features()
+            let features = try await stream.features()
             learned.offer = ServerOffer.stored(features)
             let offer = ServerOffer(features)
-            return try authenticate(offer, attempt)
+            return try await authenticate(offer, attempt)
         } catch let error as AccountError where attempt != nil && error.isAboutTheStream {
             throw StaleOffer(cause: error)
         }
@@ -56,18 +56,19 @@ struct SessionOpening {
 
     private mutating func authenticate(
         _ offer: ServerOffer, _ ahead: Attempt?
-    ) throws -> StreamOpener.Outcome {
+    ) async throws -> StreamOpener.Outcome {
         var isAhead = ahead != nil
         var mayUseToken = ahead?.spent == nil
-        var attempt = try ahead ?? begin(offer)
+        var attempt: Attempt
+        if let ahead { attempt = ahead } else { attempt = try await begin(offer) }
         while true {
-            switch try converse(&attempt, offer) {
+            switch try await converse(&attempt, offer) {
             case .success(let success):
                 configuration.note(
                     .info, .login,
                     "logged in by \(attempt.exchange.mechanismName)\(attempt.isExtensible ? " (SASL2)" : "")")
                 note(attempt)
-                return try begin(after: success, attempt)
+                return try await begin(after: success, attempt)
             case .failure(let failure):
                 configuration.note(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
                 if let spent = attempt.spent {
@@ -78,7 +79,7 @@ struct SessionOpening {
                     throw refusal(failure)
                 }
                 isAhead = false
-                attempt = try begin(offer, mayUseToken: mayUseToken)
+                attempt = try await begin(offer, mayUseToken: mayUseToken)
             }
         }
     }
@@ -93,16 +94,16 @@ struct SessionOpening {
     /// Reads the features of the stream that begins with the login's success, where there is one.
     private mutating func begin(
         after success: Element, _ attempt: Attempt
-    ) throws -> StreamOpener.Outcome {
+    ) async throws -> StreamOpener.Outcome {
         guard attempt.isExtensible else {
             try stream.begin(to: domain, from: from)
-            return try beginClassicSession(isNewStream: true, hasAskedToResume: false, failed: nil)
+            return try await beginClassicSession(isNewStream: true, hasAskedToResume: false, failed: nil)
         }
         let success = try SASL2Success(success)
         if let requested = attempt.requested ?? attempt.spent?.mechanism, let token = success.token {
             learned.token = (requested, token)
         }
-        return try beginSession(success, attempt)
+        return try await beginSession(success, attempt)
     }
 
     /// The refusal in words.

@@ -3,12 +3,12 @@ import XMPPTransport
 
 /// Brings a stream to where it is protected by TLS: finds the server, connects, and begins TLS.
 ///
-///     location ─▶ server override or SRV ─▶ host after host ─▶ TCP ─▶ TLS or STARTTLS ─▶ BlockingStream
+///     location ─▶ server override or SRV ─▶ host after host ─▶ TCP ─▶ TLS or STARTTLS ─▶ OpeningStream
 struct StreamConnector {
     let configuration: AccountConfiguration
     let memory: LoginMemory
     let deadline: Deadline
-    let interrupt: Int32
+    let loop: EventLoop
 
     private var domain: String { configuration.jid.domain.string }
 
@@ -16,22 +16,22 @@ struct StreamConnector {
     private static let leastShare = Duration.seconds(2)
 
     /// Connects to where the server wants the session to be resumed, or else to where the account's service is.
-    func connect(to location: String?) throws -> BlockingStream {
+    func connect(to location: String?) async throws -> OpeningStream {
         if let location,
             let target = configuration.target(location),
-            let stream = try? connect([target], deadline: share(of: 2))
+            let stream = try? await connect([target], deadline: share(of: 2))
         {
             return stream
         }
-        return try connect(targets())
+        return try await connect(try await targets())
     }
 
-    private func targets() throws(TransportError) -> [ServiceTarget] {
+    private func targets() async throws(TransportError) -> [ServiceTarget] {
         if let server = configuration.server {
             return [.init(host: server.host, port: server.port, isDirectTLS: server.security == .directTLS)]
         }
-        return try ServiceTargets.lookUp(
-            domain, servers: configuration.nameServers, deadline: deadline, interrupt: interrupt)
+        return try await ServiceTargets.lookUp(
+            domain, servers: configuration.nameServers, deadline: deadline, on: loop)
     }
 
     /// Where a stream error sends the client (RFC 6120 section 4.9.3.19). The certificate there must be for the
@@ -48,12 +48,12 @@ struct StreamConnector {
     // MARK: Host after host
 
     /// Connects to the first that leads to a protected stream.
-    func connect(_ targets: [ServiceTarget], deadline limit: Deadline? = nil) throws -> BlockingStream {
+    func connect(_ targets: [ServiceTarget], deadline limit: Deadline? = nil) async throws -> OpeningStream {
         var failures: [any Error] = []
         for (index, target) in targets.enumerated() {
             let end = Deadline.earlier(limit ?? deadline, share(of: targets.count - index))
             do {
-                return try connect(target, deadline: end)
+                return try await connect(target, deadline: end)
             } catch let error as TransportError where error.code == .interrupted {
                 throw error
             } catch let error as AccountError where error.code == .closed || redirection(error) != nil {
@@ -86,19 +86,19 @@ struct StreamConnector {
 
     // MARK: One host
 
-    private func connect(_ target: ServiceTarget, deadline: Deadline) throws -> BlockingStream {
+    private func connect(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
         let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
-        let connection = try Connection.connect(
+        let connection = try await Connection.connect(
             host: target.host, port: target.port, nameServers: configuration.nameServers, deadline: deadline,
-            interrupt: interrupt)
+            on: loop)
         configuration.onMilestone?(.connected)
         if target.isDirectTLS {
-            try connection.startTLS(
-                context, domain: domain, offersProtocol: true, deadline: deadline, interrupt: interrupt)
+            try await connection.startTLS(
+                context, domain: domain, offersProtocol: true, deadline: deadline, on: loop)
         }
         if let log = configuration.log { connection.transcript = Transcript(log, configuration.jid) }
-        let stream = try BlockingStream(connection, deadline: deadline, interrupt: interrupt)
-        if !target.isDirectTLS { try startTLS(stream, context) }
+        let stream = try OpeningStream(connection, deadline: deadline, loop: loop)
+        if !target.isDirectTLS { try await startTLS(stream, context) }
         configuration.onMilestone?(.protected)
         configuration.note(
             .info, .connection,
@@ -108,24 +108,24 @@ struct StreamConnector {
         return stream
     }
 
-    private func startTLS(_ stream: BlockingStream, _ context: TLSContext) throws {
+    private func startTLS(_ stream: OpeningStream, _ context: TLSContext) async throws {
         // No `from` before TLS: the address would travel in clear (RFC 6120 section 4.7.1).
         try stream.begin(to: domain, from: nil)
         // Without TLS there is no going on, so there is nothing to wait for (XEP-0305 section 2).
         stream.write(Element("starttls", namespace: Namespaces.tls))
-        let features = try stream.features()
+        let features = try await stream.features()
         guard features.child("starttls", Namespaces.tls) != nil else {
             throw AccountError(
                 .tlsUnavailable,
                 "\(stream.connection.peer) does not offer TLS for \(domain); nothing is sent without it. Check the port, or use direct TLS"
             )
         }
-        let answer = try stream.element()
+        let answer = try await stream.element()
         guard answer.has(name: "proceed", namespace: Namespaces.tls) else {
             throw AccountError(
                 .tlsUnavailable, "\(stream.connection.peer) refused to begin TLS; try again later")
         }
-        try stream.startTLS(context, domain: domain)
+        try await stream.startTLS(context, domain: domain)
     }
 }
 

@@ -9,8 +9,8 @@ import XMPPTransport
 ///                  └─▶ <auth> ─▶ a new stream ─▶ <resume/> or bind            (RFC 6120)
 ///
 /// What the server offered last time is remembered, so that the login is sent without waiting for its features.
-/// It blocks and so runs on a thread of its own; ``AccountLoop`` takes the opened stream over and commits the outcome
-/// before anything else is sent.
+/// It waits on the account's thread and gives it back meanwhile; ``AccountLoop`` takes the opened stream over and commits the
+/// outcome before anything else is sent.
 struct StreamOpener: Sendable {
     /// What a session needs to be resumed.
     struct Resumption: Hashable, Sendable {
@@ -46,11 +46,11 @@ struct StreamOpener: Sendable {
     /// How often one attempt follows a server to another host.
     private static let redirectionLimit = 4
 
-    /// - Parameter interrupt: A descriptor that becomes readable when connecting shall end.
-    func open(interrupt: Int32) throws -> OpenedStream {
+    /// - Parameter loop: What waits. Canceling the task ends the attempt.
+    func open(on loop: EventLoop) async throws -> OpenedStream {
         let connector = StreamConnector(
             configuration: configuration, memory: memory,
-            deadline: .after(configuration.connectTimeout), interrupt: interrupt)
+            deadline: .after(configuration.connectTimeout), loop: loop)
         var visited: Set<ServiceTarget> = []
         var next = memory.redirection
         memory.redirection = nil
@@ -59,9 +59,9 @@ struct StreamOpener: Sendable {
             do {
                 let known = try login.recall()
                 let stream =
-                    try next.map { try connector.connect([$0]) } ?? connector.connect(to: known.location)
+                    try await connect(connector, to: next, known)
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
-                let outcome = try opening.run()
+                let outcome = try await opening.run()
                 return OpenedStream(
                     stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
                     learned: opening.learned)
@@ -80,6 +80,13 @@ struct StreamOpener: Sendable {
                 next = target
             }
         }
+    }
+
+    private func connect(
+        _ connector: StreamConnector, to target: ServiceTarget?, _ known: KnownLogin
+    ) async throws -> OpeningStream {
+        guard let target else { return try await connector.connect(to: known.location) }
+        return try await connector.connect([target])
     }
 
     var domain: String { configuration.jid.domain.string }
@@ -114,9 +121,9 @@ extension AccountConfiguration {
     }
 }
 
-/// An opened stream on its way from the thread that opened it to the account's own.
+/// An opened stream on its way from the task that opened it to the account's loop.
 ///
-/// Unchecked: the opening thread gives its only reference away and never touches it again.
+/// Unchecked: the task gives its only reference away and never touches it again.
 final class OpenedStream: @unchecked Sendable {
     let connection: Connection
     let parser: StreamParser
@@ -133,7 +140,7 @@ final class OpenedStream: @unchecked Sendable {
     let learned: LearnedLogin
 
     init(
-        _ stream: BlockingStream, outcome: StreamOpener.Outcome, answers: [Element],
+        _ stream: OpeningStream, outcome: StreamOpener.Outcome, answers: [Element],
         uncounted: [StreamParser.Event], learned: LearnedLogin
     ) {
         self.answers = answers

@@ -61,13 +61,13 @@ package final class Connection {
 
     deinit { chunk.deallocate() }
 
-    /// Connects; see ``Socket/connect(host:port:nameServers:deadline:interrupt:)``.
+    /// Connects; see ``Socket/connect(host:port:nameServers:deadline:on:)``.
     package static func connect(
-        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, interrupt: Int32? = nil
-    ) throws(TransportError) -> Connection {
+        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) -> Connection {
         Connection(
-            socket: try .connect(
-                host: host, port: port, nameServers: nameServers, deadline: deadline, interrupt: interrupt))
+            socket: try await .connect(
+                host: host, port: port, nameServers: nameServers, deadline: deadline, on: loop))
     }
 
     // MARK: - Waiting
@@ -95,6 +95,14 @@ package final class Connection {
         socket.acknowledgeAtOnce()
         var entries = [PollEntry(fileDescriptor, for: pollEvents)]
         return try Poll.wait(&entries, until: deadline, interrupt: interrupt)
+    }
+
+    /// Waits like ``wait(until:interrupt:)``, and gives the thread back meanwhile.
+    package func wait(until deadline: Deadline, on loop: EventLoop) async -> WaitResult {
+        guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
+        socket.acknowledgeAtOnce()
+        var entries = [PollEntry(fileDescriptor, for: pollEvents)]
+        return await loop.wait(&entries, until: deadline)
     }
 
     // MARK: - Reading
@@ -231,6 +239,14 @@ package final class Connection {
         }
     }
 
+    /// Sends all of the output like ``flush(until:interrupt:)``, and gives the thread back meanwhile.
+    package func flush(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
+        while try !flush() {
+            var entries = [PollEntry(fileDescriptor, for: .writable)]
+            try checkWait(await loop.wait(&entries, until: deadline), "Sending to \(peer)")
+        }
+    }
+
     private func send(_ buffer: inout OutputBuffer) throws(TransportError) {
         while !buffer.isEmpty {
             let count = try buffer.consume { bytes throws(TransportError) in try socket.send(bytes) }
@@ -251,16 +267,18 @@ package final class Connection {
     ///   - domain: The domain of the account's JID. The certificate must be for it, whatever host was dialed.
     ///   - offersProtocol: True for direct TLS (XEP-0368): ALPN offers "xmpp-client".
     ///   - deadline: When to give up.
-    ///   - interrupt: A descriptor that becomes readable when somebody wants the call to end.
+    ///   - loop: What waits. Canceling the task ends the call.
     /// - Throws: `certificate…`, `tlsProtocolTooOld`, `tlsFailed`, `plaintextBeforeTLS`, `connectionClosed`,
     ///   `connectionReset`, `timedOut`, `interrupted`. The connection is of no use afterwards; drop it.
     package func startTLS(
         _ context: TLSContext, domain: String, offersProtocol: Bool = false, deadline: Deadline,
-        interrupt: Int32? = nil
-    ) throws(TransportError) {
-        try flush(until: deadline, interrupt: interrupt)
+        on loop: EventLoop
+    ) async throws(TransportError) {
+        try await flush(until: deadline, on: loop)
         try beginTLS(context, domain: domain, offersProtocol: offersProtocol)
-        try finishHandshake(until: deadline, interrupt: interrupt)
+        while try !continueHandshake() {
+            try checkWait(await wait(until: deadline, on: loop), "The TLS handshake with \(peer)")
+        }
     }
 
     /// Begins TLS as the client without waiting; go on with ``continueHandshake()``. The output must be

@@ -11,17 +11,16 @@ extension Socket {
     ///   - port: 1...65535.
     ///   - nameServers: Whom to ask for the addresses; empty for the machine's own ways.
     ///   - deadline: When to give up.
-    ///   - interrupt: A descriptor that becomes readable when somebody wants the call to end. It is not read
-    ///     from.
+    ///   - loop: What waits. Canceling the task ends the call.
     /// - Throws: `TransportError` with `nameNotFound`, `lookupFailed`, `refused`, `unreachable`, `timedOut`,
     ///   `interrupted` or `systemFailure`.
     package static func connect(
-        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, interrupt: Int32? = nil
-    ) throws(TransportError) -> Socket {
-        let addresses = try AddressLookup.addresses(
-            of: host, port: port, servers: nameServers, deadline: deadline, interrupt: interrupt)
+        host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) -> Socket {
+        let addresses = try await AddressLookup.addresses(
+            of: host, port: port, servers: nameServers, deadline: deadline, on: loop)
         var attempts = ConnectAttempts(host: host, port: port, addresses: addresses)
-        return try attempts.run(until: deadline, interrupt: interrupt)
+        return try await attempts.run(until: deadline, on: loop)
     }
 }
 
@@ -44,7 +43,7 @@ struct ConnectAttempts {
         waiting = addresses[...]
     }
 
-    mutating func run(until deadline: Deadline, interrupt: Int32?) throws(TransportError) -> Socket {
+    mutating func run(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) -> Socket {
         var nextStart = Deadline.after(.zero)
         while true {
             if running.isEmpty || nextStart.isPassed, let address = waiting.popFirst() {
@@ -55,7 +54,7 @@ struct ConnectAttempts {
             if running.isEmpty { throw failure() }
             let limit = waiting.isEmpty ? deadline : Deadline.earlier(deadline, nextStart)
             var entries = running.map { PollEntry($0.handle.descriptor, for: .writable) }
-            switch try Poll.wait(&entries, until: limit, interrupt: interrupt) {
+            switch await loop.wait(&entries, until: limit) {
             case .interrupted:
                 throw TransportError(.interrupted, "Connecting to \(place) was interrupted.")
             case .timedOut:

@@ -16,8 +16,8 @@ final class AddressLookup: Sendable {
     ///
     /// - Parameter servers: Name servers to ask instead of the machine's ways to resolve a name.
     static func addresses(
-        of host: String, port: UInt16, servers: [String] = [], deadline: Deadline, interrupt: Int32?
-    ) throws(TransportError) -> [SocketAddress] {
+        of host: String, port: UInt16, servers: [String] = [], deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) -> [SocketAddress] {
         let name = DomainName.ascii(DomainName.withoutBrackets(host))
         // A C string ends at a zero byte: what is looked up would not be what was asked for.
         if name.isEmpty || name.utf8.contains(0) { throw failure(of: host, .noName) }
@@ -25,12 +25,12 @@ final class AddressLookup: Sendable {
             return addresses
         }
         if !servers.isEmpty {
-            return try ask(servers, name, host: host, port: port, deadline: deadline, interrupt: interrupt)
+            return try await ask(servers, name, host: host, port: port, deadline: deadline, on: loop)
         }
         let lookup = try AddressLookup()
         try lookup.start(name, port)
         var entries = [PollEntry(lookup.done.readEnd)]
-        try check(try Poll.wait(&entries, until: deadline, interrupt: interrupt), host)
+        try check(await loop.wait(&entries, until: deadline), host)
         switch lookup.outcome.withLock({ $0 }) {
         case .success(let addresses)?: return SocketAddress.interleaved(addresses)
         case .failure(let reason)?: throw failure(of: host, reason)
@@ -39,11 +39,11 @@ final class AddressLookup: Sendable {
     }
 
     private static func ask(
-        _ servers: [String], _ name: String, host: String, port: UInt16, deadline: Deadline, interrupt: Int32?
-    ) throws(TransportError) -> [SocketAddress] {
+        _ servers: [String], _ name: String, host: String, port: UInt16, deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) -> [SocketAddress] {
         let query = try NameQuery(servers: servers)
         let question = query.addresses(of: name, port: port)
-        try check(try query.wait(until: deadline, interrupt: interrupt), host)
+        try check(await query.wait(until: deadline, on: loop), host)
         switch question.answer {
         case .found(let addresses): return SocketAddress.interleaved(addresses)
         case .none?: throw failure(of: host, .noName)

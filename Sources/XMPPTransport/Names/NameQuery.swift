@@ -55,7 +55,7 @@ final class NameQuery {
 
     // MARK: - Asking
 
-    /// Asks for the SRV records of a name; the answer is there after ``wait(until:interrupt:)``.
+    /// Asks for the SRV records of a name; the answer is there after ``wait(until:on:)``.
     func services(of name: String) -> Question<[ServiceRecord]> {
         let question = Question<[ServiceRecord]>()
         services.append(question)
@@ -95,7 +95,7 @@ final class NameQuery {
     /// Waits until every question has its answer.
     ///
     /// - Returns: `timedOut` or `interrupted` when some have none.
-    func wait(until deadline: Deadline, interrupt: Int32?) throws(TransportError) -> WaitResult {
+    func wait(until deadline: Deadline, on loop: EventLoop) async -> WaitResult {
         while true {
             var sockets = [ares_socket_t](repeating: dh_ares_no_socket, count: Int(ARES_GETSOCK_MAXNUM))
             let bits = ares_getsock(channel, &sockets, ARES_GETSOCK_MAXNUM)
@@ -108,7 +108,7 @@ final class NameQuery {
                 if !events.isEmpty { entries.append(PollEntry(socket, for: events)) }
             }
             let limit = Deadline.earlier(deadline, nextTry)
-            let result = try Poll.wait(&entries, until: limit, interrupt: interrupt)
+            let result = await loop.wait(&entries, until: limit)
             if result == .interrupted || deadline.isPassed { return result == .ready ? .timedOut : result }
             process(entries)
         }

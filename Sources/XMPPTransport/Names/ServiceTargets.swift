@@ -82,15 +82,15 @@ package enum ServiceTargets {
     /// - Parameter servers: Name servers; empty for the machine's.
     /// - Throws: `serviceNotOffered` when the domain says that it has none; `timedOut`, `interrupted`.
     package static func lookUp(
-        _ domain: String, servers: [String], deadline: Deadline, interrupt: Int32?
-    ) throws(TransportError) -> [ServiceTarget] {
+        _ domain: String, servers: [String], deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) -> [ServiceTarget] {
         let name = DomainName.ascii(DomainName.withoutBrackets(domain))
         let itself = ServiceTarget(host: name, port: 5222, isDirectTLS: false)
         if name.isEmpty || SocketAddress.isNumeric(name) { return [itself] }
         let query = try NameQuery(servers: servers)
         let secure = query.services(of: "_xmpps-client._tcp.\(name)")
         let plain = query.services(of: "_xmpp-client._tcp.\(name)")
-        switch try query.wait(until: deadline, interrupt: interrupt) {
+        switch await query.wait(until: deadline, on: loop) {
         case .ready: break
         case .timedOut:
             throw TransportError(

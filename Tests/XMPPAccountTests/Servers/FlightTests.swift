@@ -6,6 +6,7 @@ import TestThreads
 import Testing
 @testable import XMPPAccount
 import XMPPCore
+import XMPPTransport
 import TestServers
 
 extension RealServerTests {
@@ -39,8 +40,7 @@ extension RealServerTests {
                 let opener = StreamOpener(
                     configuration: account.configuration, login: try StoredLogin(account),
                     memory: memory, resource: "flight.\(StanzaID.random())")
-                let stop = try WakeSignal()
-                let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }
+                let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
                 let flights = try #require(proxy.records.last).flights
                 let account = account
                 let isResumed = try account.store.step { step in

@@ -177,8 +177,7 @@ extension RealServerTests {
                         configuration: account.configuration,
                         login: try StoredLogin(account),
                         memory: memory, resource: "keys")
-                    let stop = try WakeSignal()
-                    let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }
+                    let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
                     #expect(opened.learned.scram?.mechanism.name == "SCRAM-SHA-256-PLUS")
                     opened.connection.closeDirty()
                 }

@@ -18,8 +18,10 @@ final class RecordedSession {
 
     init(_ home: RealHome, _ security: RealHome.Security) throws {
         self.home = home
-        connection = try Connection.connect(
-            host: home.server.host, port: home.port(security), deadline: deadline)
+        let (host, port, deadline) = (home.server.host, home.port(security), deadline)
+        connection = try EventLoop.run {
+            try await Connection.connect(host: host, port: port, deadline: deadline, on: $0)
+        }
         if security == .directTLS { try beginTLS(offersProtocol: true) }
     }
 
@@ -38,8 +40,13 @@ final class RecordedSession {
     private func beginTLS(offersProtocol: Bool = false) throws {
         let context = try TLSContext.client(
             trust: .file(home.scene.certificates.authorityFile), identity: nil, pins: [], newest: .tls13)
-        try connection.startTLS(
-            context, domain: home.server.domain, offersProtocol: offersProtocol, deadline: deadline)
+        // This thread waits, and uses it afterwards.
+        nonisolated(unsafe) let connection = connection
+        let (domain, deadline) = (home.server.domain, deadline)
+        try EventLoop.run {
+            try await connection.startTLS(
+                context, domain: domain, offersProtocol: offersProtocol, deadline: deadline, on: $0)
+        }
     }
 
     // MARK: The streams

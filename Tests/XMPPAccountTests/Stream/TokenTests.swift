@@ -115,8 +115,7 @@ import XMPPTestKit
             let opener = StreamOpener(
                 configuration: account.configuration, login: try StoredLogin(account),
                 memory: LoginMemory(), resource: "lost")
-            let stop = try WakeSignal()
-            let opened = try await onThread { try opener.open(interrupt: stop.fileDescriptor) }
+            let opened = try await onThread { try EventLoop.run { try await opener.open(on: $0) } }
             #expect(opened.learned.token != nil)
             opened.connection.closeDirty()
             try await account.connect()

@@ -30,13 +30,16 @@ final class StrangerClient {
 
     private static func connect(_ scene: RealScene) throws -> Connection {
         let deadline = Deadline.after(.seconds(30))
-        let connection = try Connection.connect(
-            host: scene.server.host, port: scene.port(.directTLS), deadline: deadline)
+        let (host, port) = (scene.server.host, scene.port(.directTLS))
         let context = try TLSContext.client(
             trust: .file(scene.certificates.authorityFile), identity: nil, pins: [], newest: .tls13)
-        try connection.startTLS(
-            context, domain: RealServers.domain, offersProtocol: true, deadline: deadline)
-        return connection
+        return try EventLoop.run { loop in
+            let connection = try await Connection.connect(
+                host: host, port: port, deadline: deadline, on: loop)
+            try await connection.startTLS(
+                context, domain: RealServers.domain, offersProtocol: true, deadline: deadline, on: loop)
+            return connection
+        }
     }
 
     private func logIn() throws {

@@ -2,7 +2,7 @@ import XMPPCore
 import XMPPTransport
 
 /// A stream while it is being opened: one element is awaited at a time, under one deadline.
-final class BlockingStream {
+final class OpeningStream {
     let connection: Connection
     private(set) var parser: StreamParser
     /// What was parsed and not yet taken.
@@ -11,13 +11,13 @@ final class BlockingStream {
     private(set) var parserError: StreamParserError?
     /// When to give up.
     var deadline: Deadline
-    private let interrupt: Int32
+    private let loop: EventLoop
     private var input: [UInt8] = []
 
-    init(_ connection: Connection, deadline: Deadline, interrupt: Int32) throws {
+    init(_ connection: Connection, deadline: Deadline, loop: EventLoop) throws {
         self.connection = connection
         self.deadline = deadline
-        self.interrupt = interrupt
+        self.loop = loop
         parser = try StreamParser()
     }
 
@@ -31,20 +31,20 @@ final class BlockingStream {
     }
 
     /// The features that the server announces at the beginning of its stream.
-    func features() throws -> Element {
-        try flush()
-        guard case .opened(let header) = try next() else {
+    func features() async throws -> Element {
+        try await flush()
+        guard case .opened(let header) = try await next() else {
             throw AccountError(.protocolViolation, "the server did not begin its stream with a stream header")
         }
         guard header["version"]?.hasPrefix("1.") == true else {
             throw AccountError(.protocolViolation, "the server speaks no XMPP 1.0; it cannot be used")
         }
-        return try furtherFeatures()
+        return try await furtherFeatures()
     }
 
     /// The features that the server announces after a login that does not begin the stream anew.
-    func furtherFeatures() throws -> Element {
-        let features = try element()
+    func furtherFeatures() async throws -> Element {
+        let features = try await element()
         guard features.has(name: "features", namespace: Namespaces.stream) else {
             throw AccountError(
                 .protocolViolation, "the server sent <\(features.name)/> where its stream features must stand"
@@ -57,18 +57,29 @@ final class BlockingStream {
     func write(_ element: Element) { connection.write(Serializer().bytes(element)) }
 
     /// Sends an element and what was written before.
-    func send(_ element: Element) throws {
+    func send(_ element: Element) async throws {
         write(element)
-        try flush()
+        try await flush()
+    }
+
+    /// Sends an element and what was written before, without waiting: inside of a transaction.
+    ///
+    /// - Throws: ``AccountError`` `connectionFailed` when the system does not take all of it at once.
+    func sendAtOnce(_ element: Element) throws {
+        write(element)
+        guard try connection.flush() else {
+            throw AccountError(
+                .connectionFailed, "\(connection.peer) takes nothing at the moment; it is tried again")
+        }
     }
 
     /// Sends what was written.
-    func flush() throws { try connection.flush(until: deadline, interrupt: interrupt) }
+    func flush() async throws { try await connection.flush(until: deadline, on: loop) }
 
     /// The next element, or the error that ended the stream. What cannot be read ends the attempt: nothing of a login may be
     /// passed over.
-    func element() throws -> Element {
-        switch try arrival() {
+    func element() async throws -> Element {
+        switch try await arrival() {
         case .element(let element): return element
         case .refused(let refused):
             throw AccountError(
@@ -81,8 +92,8 @@ final class BlockingStream {
     }
 
     /// The next element, read or left out, or the error that ended the stream.
-    func arrival() throws -> StreamParser.Event {
-        let event = try next()
+    func arrival() async throws -> StreamParser.Event {
+        let event = try await next()
         switch event {
         case .element(let element):
             if let error = StreamError(element) {
@@ -97,8 +108,8 @@ final class BlockingStream {
     }
 
     /// Whether the next element is a stanza, or part of one, that was read or left out.
-    func isStanzaNext() throws -> Bool {
-        while events.isEmpty { try receive() }
+    func isStanzaNext() async throws -> Bool {
+        while events.isEmpty { try await receive() }
         return switch events.first {
         case .element(let element): Stanza.isStanza(element)
         case .refused(let refused): Stanza.isStanza(refused.root)
@@ -106,14 +117,14 @@ final class BlockingStream {
         }
     }
 
-    private func next() throws -> StreamParser.Event {
+    private func next() async throws -> StreamParser.Event {
         while true {
             if let event = events.popFirst() { return event }
-            try receive()
+            try await receive()
         }
     }
 
-    private func receive() throws {
+    private func receive() async throws {
         input.removeAll(keepingCapacity: true)
         switch try connection.read(into: &input) {
         case .bytes:
@@ -131,7 +142,7 @@ final class BlockingStream {
                 "\(connection.peer) closed the connection while it was being opened; check whether this port expects direct TLS or STARTTLS"
             )
         case .wouldBlock:
-            switch try connection.wait(until: deadline, interrupt: interrupt) {
+            switch await connection.wait(until: deadline, on: loop) {
             case .ready: break
             case .timedOut:
                 throw AccountError(
@@ -143,12 +154,12 @@ final class BlockingStream {
     }
 
     /// Begins TLS after `<proceed/>`. Nothing may have come after it: it would have been sent in clear by someone else.
-    func startTLS(_ context: TLSContext, domain: String) throws {
+    func startTLS(_ context: TLSContext, domain: String) async throws {
         guard events.isEmpty else {
             throw AccountError(
                 .protocolViolation,
                 "the server sent data in clear after <proceed/>; the connection is not safe")
         }
-        try connection.startTLS(context, domain: domain, deadline: deadline, interrupt: interrupt)
+        try await connection.startTLS(context, domain: domain, deadline: deadline, on: loop)
     }
 }
