@@ -17,7 +17,9 @@ extension SessionOpening {
         let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
         // That it is not listed here says nothing: ejabberd shows it behind the login only.
         if offer.extensible?.bindFeatures?.contains(Namespaces.csi) == true { learned.hasClientState = true }
-        if mayUseToken, configuration.usesExtensibleLogin, let attempt = try await beginWithToken(offer, bindings) {
+        if mayUseToken, configuration.usesExtensibleLogin,
+            let attempt = try await beginWithToken(offer, bindings)
+        {
             return attempt
         }
         if configuration.usesExtensibleLogin, let extensible = offer.extensible,

@@ -8,7 +8,9 @@ extension SessionOpening {
 
     // MARK: In the login's own round trip (XEP-0388, XEP-0386, XEP-0198 section 9)
 
-    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) async throws -> StreamOpener.Outcome {
+    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) async throws
+        -> StreamOpener.Outcome
+    {
         try check(success.address)
         var failed: StreamOpener.FailedResumption?
         if let answer = success.resumption, let asked = attempt.resumption {

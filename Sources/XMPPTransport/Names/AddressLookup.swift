@@ -39,7 +39,8 @@ final class AddressLookup: Sendable {
     }
 
     private static func ask(
-        _ servers: [String], _ name: String, host: String, port: UInt16, deadline: Deadline, on loop: EventLoop
+        _ servers: [String], _ name: String, host: String, port: UInt16, deadline: Deadline,
+        on loop: EventLoop
     ) async throws(TransportError) -> [SocketAddress] {
         let query = try NameQuery(servers: servers)
         let question = query.addresses(of: name, port: port)
