@@ -271,7 +271,7 @@ public struct PendingIQTable: Sendable {
 
     /// The earliest deadline in milliseconds of live time, or nil when nothing waits.
     ///
-    /// - Parameter step: The step.
+    /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The deadline, to be compared with the account's live time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
