@@ -388,15 +388,3 @@ package struct InboundStep {
         return nil
     }
 }
-
-/// Why a stream must end.
-package struct StreamFault {
-    package let error: AccountError
-    /// Whether the session is of no use any more.
-    package var endsSession: Bool
-
-    init(_ error: AccountError, endsSession: Bool = false) {
-        self.error = error
-        self.endsSession = endsSession
-    }
-}
