@@ -55,8 +55,8 @@ public final class Account: Sendable {
     let mailbox: Mailbox
     /// Whether this process has the stream: others need not be told of what it has to send.
     let ownsStream = Atomic(false)
-    /// The thread that owns the stream, from the first command on.
-    private let thread = Mutex<WorkerThread?>(nil)
+    /// The loop that owns the stream, from the first command on.
+    private let thread = Mutex<(any RunningLoop)?>(nil)
     /// Calls the handlers of this account, and those of no account, whose time has come: timers, retries, async
     /// handlers. It runs from ``start()`` or the first ``connect(retrying:)`` on.
     public let runner: HandlerRunner
@@ -358,7 +358,9 @@ public final class Account: Sendable {
         do {
             try thread.withLock { thread in
                 guard thread == nil, !mailbox.isClosed else { return }
-                thread = try WorkerThread("account") { [self] in AccountLoop(self).run() }
+                thread = try store.system.driver.start("account", blocksSignals: false) { [self] in
+                    AccountLoop(self)
+                }
             }
         } catch {
             return refuse(error)

@@ -97,6 +97,8 @@ public struct AccountConfiguration: Sendable {
     package var newestTLS = TLSVersion.tls13
     /// Whether to use the extensible profile of SASL (XEP-0388) where the server offers it.
     package var usesExtensibleLogin: Bool = true
+    /// The way to the server; nil for the machine's network.
+    package var network: (any Network)?
     /// Whether to log in with tokens of the server's (XEP-0484), which takes one round trip. They are kept in the store
     /// and are as secret as the password.
     public var usesTokens: Bool = true

@@ -178,15 +178,28 @@ extension AccountLoop {
             stream.connection.closeDirty()
         case .suspended(let ack):
             writeLastAck(ack, stream)
-            _ = try? stream.connection.flush(until: .after(.milliseconds(100)))
+            // The server gets the rest with the next stream.
+            _ = try? stream.connection.flush()
             stream.connection.closeDirty()
         case .loggedOut(let ack):
             writeLastAck(ack, stream)
             stream.connection.write(Serializer.streamEnd)
-            stream.connection.closeClean()
+            closeClean(stream.connection)
         case .lost: stream.connection.closeDirty()
         }
         store(closing, stream, connectedTime: stopClocks())
+    }
+
+    /// How long a server may take to close its side of a stream that was logged out.
+    private static let closeLimit = Duration.seconds(1)
+
+    private func closeClean(_ connection: Connection) {
+        // The task has the only reference: the stream is gone.
+        nonisolated(unsafe) let connection = connection
+        let deadline = events.deadline(after: Self.closeLimit)
+        Task(executorPreference: events) { [events] in
+            await connection.closeClean(until: deadline, on: events)
+        }
     }
 
     private func writeLastAck(_ ack: HandledCount?, _ stream: OpenStream) {

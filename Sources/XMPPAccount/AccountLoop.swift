@@ -3,11 +3,11 @@ import Platform
 import XMPPCore
 import XMPPTransport
 
-/// The one thread that owns an account's stream: it waits, reads, steps and writes, in that order.
+/// Owns an account's stream. Each turn reads, steps and writes, in that order.
 ///
-/// It works at its own pace: whatever has arrived and whatever was asked meanwhile goes into one step. What becomes of the stream is
-/// decided by ``AccountMachine``, whose actions it performs.
-final class AccountLoop {
+/// Stanzas and commands that arrived since the last turn share one step. ``AccountMachine`` decides when streams start and end; the
+/// loop performs its actions.
+final class AccountLoop: DrivenLoop {
     let account: Account
     private(set) var machine = AccountMachine()
     /// The connection of the open stream.
@@ -18,7 +18,7 @@ final class AccountLoop {
     let loginMemory = LoginMemory()
     /// Prepares TLS for the first stream.
     var preparation: WorkerThread?
-    /// Runs what opens streams on this thread.
+    /// Runs the tasks that open and close streams between the steps.
     let events: EventLoop
     /// The tasks that open streams, by their attempt, until they have ended.
     var openers: [Int: Task<Void, Never>] = [:]
@@ -28,8 +28,13 @@ final class AccountLoop {
     var arrivals: [AccountEvent] = []
     /// The connected time of a stream that was suspended, until its end is committed.
     var unstoredTime: Int64?
-    /// When the last wait ended.
+    /// When the last pause ended.
     private var awakeAt: Int64 = 0
+    /// The last pause: when it started, and its planned length in milliseconds; nil before the first turn and after a turn without
+    /// a pause.
+    private var pause: (startedAt: Int64, planned: Int64)?
+    /// The number of descriptors of the last pause that belong to the loop itself.
+    private var ownEntries = 0
     /// When the account was taken over.
     var ownedAt: Int64 = 0
     /// When a step that could not be committed is tried again; until then no step is due.
@@ -39,26 +44,15 @@ final class AccountLoop {
 
     init(_ account: Account) {
         self.account = account
-        events = EventLoop { [signal = account.mailbox.signal] in signal.raise() }
+        events = EventLoop(clock: account.configuration.usedNetwork.clock) {
+            [signal = account.mailbox.signal] in signal.raise()
+        }
     }
 
     var now: Int64 { account.configuration.time.milliseconds() }
 
     /// Whether the account was closed.
     private var isClosed: Bool { if case .closed = machine.state { true } else { false } }
-
-    func run() {
-        account.mailbox.begin()
-        while !isClosed {
-            wait()
-            turn()
-            account.runner.rest(atMost: longestRest)
-        }
-        // Tasks that are canceled do not wait any more.
-        for opener in openers.values { opener.cancel() }
-        events.runJobs()
-        preparation?.join()
-    }
 
     /// Gives the machine an input and performs what it wants done.
     func feed(_ input: AccountMachine.Input) {
@@ -67,16 +61,32 @@ final class AccountLoop {
 
     // MARK: A turn
 
-    /// One turn: steps for what arrived and was asked, then everything that depends on time.
-    private func turn() {
-        awakeAt = now
+    func turn(_ found: [PollEntry]) -> Pause? {
+        account.mailbox.startTurn()
+        defer { account.mailbox.endTurn() }
+        endPause(found)
         events.runJobs()
+        if !isClosed { work() }
+        guard isClosed else {
+            account.runner.rest(atMost: longestRest)
+            return startPause()
+        }
+        // Canceled tasks wait no longer. A stream that was logged out is closed first.
+        for opener in openers.values { opener.cancel() }
+        events.runJobs()
+        if !events.isIdle { return startPause() }
+        preparation?.join()
+        return nil
+    }
+
+    /// Steps for stanzas and commands, then everything that depends on time.
+    private func work() {
         ownership?.takeLockIfFree()
         let events = takeAnswers(receive())
         let (commands, hasNewRows) = account.mailbox.takeAll()
         if hasNewRows { stream?.hasMore = true }
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
-        work(events, commands)
+        step(events, commands)
         // What arrived by now is read first: an answer may be in it.
         feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
         forgetCopies()
@@ -84,7 +94,7 @@ final class AccountLoop {
         flush()
     }
 
-    private func work(_ events: [StreamParser.Event], _ commands: [Command]) {
+    private func step(_ events: [StreamParser.Event], _ commands: [Command]) {
         var events = events
         var steps: [StepCommand] = []
         for command in commands {
@@ -124,26 +134,38 @@ final class AccountLoop {
 
     // MARK: Waiting
 
-    private func wait() {
-        if let stream, stream.connection.hasBufferedInput { return }
-        var entries = [PollEntry(account.mailbox.signal.fileDescriptor)]
+    private func startPause() -> Pause {
+        (pause, ownEntries) = (nil, 0)
+        if let stream, stream.connection.hasBufferedInput { return .none }
+        var next = Pause([PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: timeout)
         if let stream {
-            entries.append(PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))
+            next.entries.append(
+                PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))
         }
-        let planned = timeout
-        let begin = now
-        account.liveClock.plan(Int64(max(0, planned)))
-        try? events.poll(&entries, milliseconds: planned)
-        account.liveClock.plan(0)
-        // A clock turned by hand is not frozen, however far it is turned.
-        if account.configuration.time.onTurn == nil {
-            skipFrozenTime(busy: begin - awakeAt, waited: now - begin, planned: Int64(planned))
-        }
-        if entries[0].isReady { account.mailbox.signal.clear() }
+        ownEntries = next.entries.count
+        let planned = next.milliseconds ?? 0
+        pause = (now, planned)
+        account.liveClock.plan(planned)
+        events.extend(&next)
+        return next
     }
 
-    /// Milliseconds until something is due; -1 when nothing is.
-    private var timeout: Int32 {
+    private func endPause(_ found: [PollEntry]) {
+        if let pause {
+            account.liveClock.plan(0)
+            // A clock turned by hand is not frozen, however far it is turned.
+            if account.configuration.time.onTurn == nil {
+                skipFrozenTime(
+                    busy: pause.startedAt - awakeAt, waited: now - pause.startedAt, planned: pause.planned)
+            }
+            if found.first?.isReady == true { account.mailbox.signal.clear() }
+            events.resume(found.dropFirst(ownEntries))
+        }
+        awakeAt = now
+    }
+
+    /// Milliseconds until something is due; nil when nothing is.
+    private var timeout: Int64? {
         if isStepDue { return 0 }
         var due: [Int64] = []
         // The lock tells others that this owner is alive: do not stay without it for long. The end of a process that keeps it
@@ -159,7 +181,7 @@ final class AccountLoop {
                 due.append(min(deadline, stream.storedLiveTime + longest) - live)
             }
         }
-        return due.min().map { Int32(clamping: max(0, $0)) } ?? -1
+        return due.min().map { max(0, $0) }
     }
 
     /// How long the lock of a process that was passed over is looked at every second, in milliseconds.
@@ -167,7 +189,7 @@ final class AccountLoop {
 
     /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
     private func skipFrozenTime(busy: Int64, waited: Int64, planned: Int64) {
-        let wait = waited - max(0, planned) >= LiveClock.frozenAfter ? waited : 0
+        let wait = waited - planned >= LiveClock.frozenAfter ? waited : 0
         let skipped = (busy >= LiveClock.frozenAfter ? busy : 0) + wait
         if skipped > 0 { feed(.skipped(milliseconds: skipped)) }
     }

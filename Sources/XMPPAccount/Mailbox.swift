@@ -92,8 +92,10 @@ final class Mailbox: Sendable {
     /// Whether somebody waits for the stream to be closed.
     var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 
-    /// Called by the loop on its thread before anything else.
-    func begin() { state.withLock { $0.loop = .current } }
+    /// The loop starts a turn on the calling thread.
+    func startTurn() { state.withLock { $0.loop = .current } }
+
+    func endTurn() { state.withLock { $0.loop = nil } }
 
     /// Stanzas to send were committed. The loop's own steps look at the outbox by themselves.
     func noteRows() {

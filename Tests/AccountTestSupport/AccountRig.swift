@@ -63,10 +63,12 @@ package final class AccountRig: Sendable, TestResource {
 
     package var databasePath: String { folder.path + "/app.db" }
 
-    package func store(busyTimeout: Int = 5000) throws -> HandlerStore {
+    package func store(
+        busyTimeout: Int = 5000, system: SystemServices = SystemServices()
+    ) throws -> HandlerStore {
         try HandlerStore(
-            path: databasePath, registry: registry, schemas: schemas, synchronous: .normal,
-            busyTimeout: busyTimeout)
+            path: databasePath, registry: registry, schemas: schemas, role: .main, synchronous: .normal,
+            busyTimeout: busyTimeout, time: .system, log: nil, system: system)
     }
 
     package func configuration(_ change: (inout AccountConfiguration) -> Void = { _ in })

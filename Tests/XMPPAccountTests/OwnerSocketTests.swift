@@ -49,7 +49,7 @@ import Testing
     private func listen(_ path: String, _ body: () async throws -> Void) async throws -> Int {
         let asked = Kept(0)
         let stop = try WakeSignal()
-        let thread = try OwnerSocket(path: path, beside: path).answer(until: stop) { _ in
+        let thread = try OwnerSocket(path: path, beside: path).answer(ThreadDriver(), until: stop) { _ in
             asked.withLock { $0 += 1 }
             return .keeping
         }
@@ -97,7 +97,9 @@ import Testing
             [path = path as String, done = done as String] in
             try #require(setuid(Self.other) == 0)
             let stop = try WakeSignal()
-            let thread = try OwnerSocket(path: path, beside: path).answer(until: stop) { _ in .keeping }
+            let thread = try OwnerSocket(path: path, beside: path).answer(ThreadDriver(), until: stop) { _ in
+                .keeping
+            }
             try await eventually("the test is done") { access(done, F_OK) == 0 }
             stop.raise()
             thread.join()

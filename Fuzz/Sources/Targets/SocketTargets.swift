@@ -108,7 +108,7 @@ private final class OwnerEnds: Sendable {
     let impostorPath: String
     let impostor: FuzzPeer
     private let stop: WakeSignal
-    private let thread: WorkerThread
+    private let answers: any RunningLoop
 
     init() throws {
         let folder = try ScratchFolder.make()
@@ -116,9 +116,8 @@ private final class OwnerEnds: Sendable {
         (ownerPath, impostorPath) = (folder + "/owner", folder + "/impostor")
         impostor = try FuzzPeer(unix: impostorPath)
         stop = try WakeSignal()
-        thread = try OwnerSocket(path: ownerPath, beside: database).answer(until: stop) { question in
-            question == .isAlive ? .keeping : .releasing
-        }
+        answers = try OwnerSocket(path: ownerPath, beside: database)
+            .answer(ThreadDriver(), until: stop) { question in question == .isAlive ? .keeping : .releasing }
     }
 
     /// Says something and hangs up without waiting for an answer.

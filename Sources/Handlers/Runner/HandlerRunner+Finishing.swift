@@ -23,7 +23,7 @@ extension HandlerRunner {
         while true {
             let seen = passes.count
             let (runs, isSettled, isStarted) = state.withLock { state in
-                (!state.leases.isEmpty, state.unsettled.isEmpty, state.thread != nil)
+                (!state.leases.isEmpty, state.unsettled.isEmpty, state.loop != nil)
             }
             if isClosed || !runs && isSettled { return }
             // Without a thread no pass will come that tries again.

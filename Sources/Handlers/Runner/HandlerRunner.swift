@@ -1,3 +1,4 @@
+package import Platform
 import Synchronization
 
 /// Calls the handlers of a store whose time has come: timers, deadlines, retries, and those that could not run where
@@ -16,7 +17,7 @@ import Synchronization
 /// try runner.start()                          // in a program that stays
 /// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
-public final class HandlerRunner: Sendable {
+public final class HandlerRunner: Sendable, DrivenLoop {
     /// How many rows share one step: a commit for each would be slow, and too many would hold up other steps.
     static let batchLimit = 64
     /// How many endings are looked at in one step when old ones are forgotten.
@@ -39,8 +40,8 @@ public final class HandlerRunner: Sendable {
         /// The scopes whose live time runs while this runner does; nil stands for the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
-        /// The thread on which it runs, once it was started.
-        var thread: WorkerThread?
+        /// The loop that calls it, once it was started.
+        var loop: (any RunningLoop)?
         /// How many drains have asked for a pass, and up to which of them the last pass answers.
         var asked = 0
         var answered = 0
@@ -160,8 +161,10 @@ public final class HandlerRunner: Sendable {
         try begin()
         try store.watchChanges()
         try state.withLock { state throws(HandlerError) in
-            guard state.thread == nil, !state.isClosed else { return }
-            state.thread = try WorkerThread("handler runner") { [self] in loop() }
+            guard state.loop == nil, !state.isClosed else { return }
+            state.loop = try store.system.driver.start("handler runner", blocksSignals: false) { [self] in
+                self
+            }
         }
     }
 
@@ -233,7 +236,7 @@ public final class HandlerRunner: Sendable {
         for (_, task) in old.leases.values { task.cancel() }
         if !store.isInStep {
             passing.withLock { _ in }
-            old.thread?.join()
+            old.loop?.join()
         }
         let leases = old.leases.values.map(\.lease) + old.unsettled.map(\.lease)
         let living = old.isRunning ? old.living : []
@@ -268,27 +271,27 @@ public final class HandlerRunner: Sendable {
         }
     }
 
-    private func loop() {
-        while !isClosed {
-            signal.clear()
-            let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
-            let result = Result { try pass() }
-            let rest: Int64?
-            switch result {
-            case .success(let value): rest = value
-            case .failure(let error):
-                onFailure(error)
-                rest = Self.failurePause
-            }
-            state.withLock { state in
-                state.answered = asked
-                // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
-                state.isIdle = rest != 0 && state.leases.isEmpty && state.leasesEnded == ended
-                state.failure = if case .failure(let error) = result { error } else { nil }
-            }
-            passes.announce()
-            rested(rest, isFailed: state.withLock { $0.failure != nil })
+    /// One pass over what is due.
+    package func turn(_ found: [PollEntry]) -> Pause? {
+        if isClosed { return nil }
+        signal.clear()
+        let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
+        let result = Result { try pass() }
+        let rest: Int64?
+        switch result {
+        case .success(let value): rest = value
+        case .failure(let error):
+            onFailure(error)
+            rest = Self.failurePause
         }
+        state.withLock { state in
+            state.answered = asked
+            // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
+            state.isIdle = rest != 0 && state.leases.isEmpty && state.leasesEnded == ended
+            state.failure = if case .failure(let error) = result { error } else { nil }
+        }
+        passes.announce()
+        return pause(atMost: rest, isFailed: state.withLock { $0.failure != nil })
     }
 
     /// How long it rests at most while something waits for the clock: a process that wakes by itself now and then calls
@@ -307,7 +310,7 @@ public final class HandlerRunner: Sendable {
     /// Looks at the wall clock, if something waits for that.
     package func look() { if state.withLock({ $0.isWaitingForClock }) { signal.raise() } }
 
-    private func rested(_ rest: Int64?, isFailed: Bool) {
+    private func pause(atMost rest: Int64?, isFailed: Bool) -> Pause {
         let longest = state.withLock { state in
             state.isWaitingForClock = rest != nil
             return rest == nil ? Self.housekeepingWait : state.longestRest
@@ -315,7 +318,7 @@ public final class HandlerRunner: Sendable {
         let rest = min(rest ?? longest, longest)
         // A clock that is turned by hand says when it was; its time does not pass while this waits.
         let isTurned = store.time.onTurn != nil && rest > 0 && !isFailed
-        signal.wait(milliseconds: isTurned ? nil : rest)
+        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : max(0, rest))
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }

@@ -46,6 +46,7 @@ public final class HandlerStore: Sendable {
     public let role: Role
     /// The clocks of this store.
     public let time: TimeSource
+    package let system: SystemServices
     private let log: HandlerLog?
     /// This store's seat among the processes that have the file open.
     let slot: ProcessSlot
@@ -89,12 +90,23 @@ public final class HandlerStore: Sendable {
     /// - Throws: ``HandlerError`` with the codes `databaseUnavailable`, `databaseReadOnly`, `databaseCorrupt`,
     ///   `databaseForeign`, `databaseNewer` (nothing is changed), `databaseLocked` or `storageFailed`;
     ///   `duplicateSchema` when two schemas are of one module; `sql` when a migration fails, which changes nothing.
-    public init(
+    public convenience init(
         path: String, registry: HandlerRegistry, schemas: [Schema] = [], role: Role = .main,
         synchronous: Synchronous = .full, busyTimeout: Int = 5000, time: TimeSource = .system,
         log: HandlerLog? = nil
     ) throws {
+        try self.init(
+            path: path, registry: registry, schemas: schemas, role: role, synchronous: synchronous,
+            busyTimeout: busyTimeout, time: time, log: log, system: SystemServices())
+    }
+
+    /// Opens or creates a store on other services than those of the machine.
+    package init(
+        path: String, registry: HandlerRegistry, schemas: [Schema], role: Role, synchronous: Synchronous,
+        busyTimeout: Int, time: TimeSource, log: HandlerLog?, system: SystemServices
+    ) throws {
         self.path = path
+        self.system = system
         self.log = log
         for handler in schemas.flatMap(\.handlers) { registry.register(handler) }
         modules = Set(schemas.map(\.module))

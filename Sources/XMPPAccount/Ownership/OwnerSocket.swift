@@ -38,24 +38,37 @@ final class OwnerSocket: Sendable {
         }
     }
 
-    /// Answers on a thread of its own until told to stop: a long step of the account is not silence.
+    /// Answers until it is stopped, on a loop of its own: a long step of the account is not silence.
     ///
     /// - Parameters:
+    ///   - driver: Calls the turns of that loop.
     ///   - stop: Raised when the process owns the account no longer.
-    ///   - decide: Gives the answer to a question; called on that thread.
-    /// - Returns: The thread, to be joined once it was told to stop.
+    ///   - decide: Gives the answer to a question; called on the loop.
+    /// - Returns: The loop, to be joined once it was stopped.
     func answer(
-        until stop: WakeSignal, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
-    ) throws(HandlerError) -> WorkerThread {
-        try WorkerThread("account owner") { [self] in
-            var entries = [PollEntry(stop.fileDescriptor), PollEntry(listener.descriptor)]
-            while (try? PollEntry.wait(&entries, milliseconds: -1)) != nil {
-                if entries[0].isReady { return }
-                // Whoever waits stays readable: without a pause this would spin until a descriptor is free.
-                if !answerWaiting(decide) {
-                    _ = PollEntry.waitReadable(stop.fileDescriptor, milliseconds: 20)
-                }
-            }
+        _ driver: any LoopDriver, until stop: WakeSignal,
+        _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
+    ) throws(HandlerError) -> any RunningLoop {
+        try driver.start("account owner", blocksSignals: false) { [self] in
+            Answers(socket: self, stop: stop, decide: decide)
+        }
+    }
+
+    private final class Answers: DrivenLoop {
+        private let socket: OwnerSocket
+        private let stop: WakeSignal
+        private let decide: (OwnerQuestion) -> OwnerAnswer
+
+        init(socket: OwnerSocket, stop: WakeSignal, decide: @escaping (OwnerQuestion) -> OwnerAnswer) {
+            (self.socket, self.stop, self.decide) = (socket, stop, decide)
+        }
+
+        func turn(_ found: [PollEntry]) -> Pause? {
+            if found.first?.isReady == true { return nil }
+            let stopped = PollEntry(stop.fileDescriptor)
+            // A caller that has to wait stays readable: without a pause this would spin until a descriptor is free.
+            guard socket.answerWaiting(decide) else { return Pause([stopped], milliseconds: 20) }
+            return Pause([stopped, PollEntry(socket.listener.descriptor)])
         }
     }
 

@@ -15,18 +15,19 @@ final class Ownership {
     let narrowedFile: String?
     /// Raised when this process owns the account no longer, so that it answers nobody any more.
     private let stop: WakeSignal
-    /// The thread that answers.
-    private let thread: WorkerThread
+    /// The loop that answers.
+    private let answers: any RunningLoop
 
     private init(
-        step: OwnerStep, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal, thread: WorkerThread
+        step: OwnerStep, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal,
+        answers: any RunningLoop
     ) {
         self.step = step
         self.narrowedFile = narrowedFile
         told = ToldMark(epoch: step.epoch)
         self.lock = lock
         self.stop = stop
-        self.thread = thread
+        self.answers = answers
     }
 
     deinit { stop.raise() }
@@ -64,7 +65,7 @@ final class Ownership {
         lock.note(ToldMark(epoch: epoch))
         try Failpoint.afterTakeover.hit()
         let stop = try WakeSignal()
-        let thread = try socket.answer(until: stop) { question in
+        let answers = try socket.answer(store.system.driver, until: stop) { question in
             // A worker lets the main program have the stream; a main program keeps it.
             guard question == .handOver, role == .worker else { return .keeping }
             handOver()
@@ -72,7 +73,7 @@ final class Ownership {
         }
         return Ownership(
             step: OwnerStep(store: store, table: table, epoch: epoch), lock: lock,
-            narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, thread: thread)
+            narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, answers: answers)
     }
 
     /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.
@@ -154,7 +155,7 @@ final class Ownership {
 
     private func answerNobody() {
         stop.raise()
-        thread.join()
+        answers.join()
     }
 }
 

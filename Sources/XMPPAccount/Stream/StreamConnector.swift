@@ -10,6 +10,7 @@ struct StreamConnector {
     let deadline: Deadline
     let loop: EventLoop
 
+    private var network: any Network { configuration.usedNetwork }
     private var domain: String { configuration.jid.domain.string }
 
     /// The least time that one of several hosts gets, however little is left.
@@ -30,8 +31,7 @@ struct StreamConnector {
         if let server = configuration.server {
             return [.init(host: server.host, port: server.port, isDirectTLS: server.security == .directTLS)]
         }
-        return try await ServiceTargets.lookUp(
-            domain, servers: configuration.nameServers, deadline: deadline, on: loop)
+        return try await network.services(of: domain, deadline: deadline, on: loop)
     }
 
     /// Where a stream error sends the client (RFC 6120 section 4.9.3.19). The certificate there must be for the
@@ -62,7 +62,7 @@ struct StreamConnector {
                 configuration.note(.verbose, .connection, "\(target.host) port \(target.port): \(error)")
                 failures.append(error)
             }
-            if deadline.isPassed { break }
+            if loop.isPassed(deadline) { break }
         }
         throw Self.summary(failures)
     }
@@ -70,7 +70,8 @@ struct StreamConnector {
     /// A fair part of the time that is left.
     private func share(of parts: Int) -> Deadline {
         guard parts > 1 else { return deadline }
-        return .earlier(deadline, .after(max(Self.leastShare, deadline.remaining / parts)))
+        let share = max(Self.leastShare, loop.remaining(until: deadline) / parts)
+        return .earlier(deadline, loop.deadline(after: share))
     }
 
     /// What a user must know most: that a server was found and not believed, before that another was not found.
@@ -88,9 +89,8 @@ struct StreamConnector {
 
     private func connect(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
         let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
-        let connection = try await Connection.connect(
-            host: target.host, port: target.port, nameServers: configuration.nameServers, deadline: deadline,
-            on: loop)
+        let connection = try await network.connect(
+            host: target.host, port: target.port, deadline: deadline, on: loop)
         configuration.onMilestone?(.connected)
         if target.isDirectTLS {
             try await connection.startTLS(
@@ -130,6 +130,8 @@ struct StreamConnector {
 }
 
 extension AccountConfiguration {
+    var usedNetwork: any Network { network ?? SystemNetwork(nameServers: nameServers) }
+
     /// A place that the server named, reached in the same way as the configured one.
     fileprivate func target(_ text: String) -> ServiceTarget? {
         ServiceTarget(text, defaultPort: server?.port ?? 5222, isDirectTLS: server?.security == .directTLS)

@@ -50,7 +50,7 @@ struct StreamOpener: Sendable {
     func open(on loop: EventLoop) async throws -> OpenedStream {
         let connector = StreamConnector(
             configuration: configuration, memory: memory,
-            deadline: .after(configuration.connectTimeout), loop: loop)
+            deadline: loop.deadline(after: configuration.connectTimeout), loop: loop)
         var visited: Set<ServiceTarget> = []
         var next = memory.redirection
         memory.redirection = nil

@@ -2,7 +2,7 @@ package import Platform
 
 /// A socket and, from TLS's beginning on, a TLS session: bytes in, buffered bytes out.
 ///
-/// Nothing blocks except where a deadline is given. The owner's loop is:
+/// Nothing blocks; the functions with a deadline give the thread back while they wait. The owner's loop is:
 ///
 /// ```swift
 /// connection.write(bytes)
@@ -35,7 +35,7 @@ package final class Connection {
     /// Output above which ``canTakeMore`` is false.
     package static let outputHighWater = 256 * 1024
 
-    private let socket: Socket
+    private let socket: any ByteStream
     /// The TLS session, once TLS has begun.
     package private(set) var tls: TLSSession?
     private var isHandshaking = false
@@ -57,7 +57,7 @@ package final class Connection {
     /// Shows a log what is read and written.
     package var transcript: Transcript?
 
-    package init(socket: Socket) { self.socket = socket }
+    package init(socket: any ByteStream) { self.socket = socket }
 
     deinit { chunk.deallocate() }
 
@@ -66,7 +66,7 @@ package final class Connection {
         host: String, port: UInt16, nameServers: [String] = [], deadline: Deadline, on loop: EventLoop
     ) async throws(TransportError) -> Connection {
         Connection(
-            socket: try await .connect(
+            socket: try await Socket.connect(
                 host: host, port: port, nameServers: nameServers, deadline: deadline, on: loop))
     }
 
@@ -87,18 +87,9 @@ package final class Connection {
     package var hasBufferedInput: Bool { isInputLeft }
 
     /// Waits until reading or, while output waits, writing is possible.
-    package func wait(until deadline: Deadline, interrupt: Int32? = nil) throws(TransportError) -> WaitResult
-    {
+    package func wait(until deadline: Deadline, on loop: EventLoop) async -> WaitResult {
         // poll(2) would ignore the descriptor of a closed connection and wait for nothing; a read says
         // .closed.
-        guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
-        socket.acknowledgeAtOnce()
-        var entries = [PollEntry(fileDescriptor, for: pollEvents)]
-        return try Poll.wait(&entries, until: deadline, interrupt: interrupt)
-    }
-
-    /// Waits like ``wait(until:interrupt:)``, and gives the thread back meanwhile.
-    package func wait(until deadline: Deadline, on loop: EventLoop) async -> WaitResult {
         guard !hasBufferedInput, fileDescriptor >= 0 else { return .ready }
         socket.acknowledgeAtOnce()
         var entries = [PollEntry(fileDescriptor, for: pollEvents)]
@@ -231,15 +222,6 @@ package final class Connection {
     /// Sends all of the output, waiting where necessary.
     ///
     /// - Throws: `timedOut`, `interrupted`, or the reason the connection broke.
-    package func flush(until deadline: Deadline, interrupt: Int32? = nil) throws(TransportError) {
-        while try !flush() {
-            var entries = [PollEntry(fileDescriptor, for: .writable)]
-            try checkWait(
-                Poll.wait(&entries, until: deadline, interrupt: interrupt), "Sending to \(peer)")
-        }
-    }
-
-    /// Sends all of the output like ``flush(until:interrupt:)``, and gives the thread back meanwhile.
     package func flush(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
         while try !flush() {
             var entries = [PollEntry(fileDescriptor, for: .writable)]
@@ -276,9 +258,7 @@ package final class Connection {
     ) async throws(TransportError) {
         try await flush(until: deadline, on: loop)
         try beginTLS(context, domain: domain, offersProtocol: offersProtocol)
-        while try !continueHandshake() {
-            try checkWait(await wait(until: deadline, on: loop), "The TLS handshake with \(peer)")
-        }
+        try await finishHandshake(until: deadline, on: loop)
     }
 
     /// Begins TLS as the client without waiting; go on with ``continueHandshake()``. The output must be
@@ -300,11 +280,11 @@ package final class Connection {
 
     /// Protects the connection from here on, as the server.
     package func acceptTLS(
-        _ context: TLSContext, deadline: Deadline, interrupt: Int32? = nil
-    ) throws(TransportError) {
-        try flush(until: deadline, interrupt: interrupt)
+        _ context: TLSContext, deadline: Deadline, on loop: EventLoop
+    ) async throws(TransportError) {
+        try await flush(until: deadline, on: loop)
         try beginAcceptingTLS(context)
-        try finishHandshake(until: deadline, interrupt: interrupt)
+        try await finishHandshake(until: deadline, on: loop)
     }
 
     /// Begins TLS as the server without waiting; go on with ``continueHandshake()``.
@@ -322,9 +302,9 @@ package final class Connection {
         return !isHandshaking
     }
 
-    private func finishHandshake(until deadline: Deadline, interrupt: Int32?) throws(TransportError) {
+    private func finishHandshake(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
         while try !continueHandshake() {
-            try checkWait(wait(until: deadline, interrupt: interrupt), "The TLS handshake with \(peer)")
+            try checkWait(await wait(until: deadline, on: loop), "The TLS handshake with \(peer)")
         }
     }
 
@@ -379,27 +359,29 @@ package final class Connection {
     /// The caller has written `</stream:stream>` before. What the peer still sends is read and dropped: closing with
     /// unread input resets the connection, and a reset may overtake the end of the stream.
     ///
-    /// - Parameter deadline: When to give up and close all the same.
-    package func closeClean(until deadline: Deadline = .after(.seconds(1)), interrupt: Int32? = nil) {
+    /// - Parameters:
+    ///   - deadline: When to give up and close all the same.
+    ///   - loop: What waits. Canceling the task closes at once.
+    package func closeClean(until deadline: Deadline, on loop: EventLoop) async {
         guard fileDescriptor >= 0 else { return }
         do throws(TransportError) {
-            try flush(until: deadline, interrupt: interrupt)
+            try await flush(until: deadline, on: loop)
             if let tls, !isHandshaking {
                 tls.closeNotify()
-                try flush(until: deadline, interrupt: interrupt)
+                try await flush(until: deadline, on: loop)
             }
             socket.shutdownWriting()
-            try awaitEnd(until: deadline, interrupt: interrupt)
+            try await awaitEnd(until: deadline, on: loop)
         } catch {
             // The connection is going away in any case; the peer sees its end either way.
         }
         closeDirty()
     }
 
-    private func awaitEnd(until deadline: Deadline, interrupt: Int32?) throws(TransportError) {
+    private func awaitEnd(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) {
         while try socket.receive(into: chunk) != .closed {
             var entries = [PollEntry(fileDescriptor)]
-            guard try Poll.wait(&entries, until: deadline, interrupt: interrupt) == .ready else { return }
+            guard await loop.wait(&entries, until: deadline) == .ready else { return }
         }
     }
 }

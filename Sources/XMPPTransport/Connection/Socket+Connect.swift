@@ -44,10 +44,10 @@ struct ConnectAttempts {
     }
 
     mutating func run(until deadline: Deadline, on loop: EventLoop) async throws(TransportError) -> Socket {
-        var nextStart = Deadline.after(.zero)
+        var nextStart = loop.deadline(after: .zero)
         while true {
-            if running.isEmpty || nextStart.isPassed, let address = waiting.popFirst() {
-                nextStart = .after(ConnectAttempts.headStart)
+            if running.isEmpty || loop.isPassed(nextStart), let address = waiting.popFirst() {
+                nextStart = loop.deadline(after: ConnectAttempts.headStart)
                 if let connected = try start(address) { return connected }
                 continue
             }
@@ -58,10 +58,10 @@ struct ConnectAttempts {
             case .interrupted:
                 throw TransportError(.interrupted, "Connecting to \(place) was interrupted.")
             case .timedOut:
-                if deadline.isPassed { throw timedOut() }
+                if loop.isPassed(deadline) { throw timedOut() }
             case .ready:
                 if let connected = settle(entries) { return connected }
-                nextStart = .after(.zero)
+                nextStart = loop.deadline(after: .zero)
             }
         }
     }

@@ -107,18 +107,20 @@ final class NameQuery {
                 if dh_ares_writes(bits, Int32(index)) != 0 { events.insert(.writable) }
                 if !events.isEmpty { entries.append(PollEntry(socket, for: events)) }
             }
-            let limit = Deadline.earlier(deadline, nextTry)
+            let limit = Deadline.earlier(deadline, nextTry(loop))
             let result = await loop.wait(&entries, until: limit)
-            if result == .interrupted || deadline.isPassed { return result == .ready ? .timedOut : result }
+            if result == .interrupted || loop.isPassed(deadline) {
+                return result == .ready ? .timedOut : result
+            }
             process(entries)
         }
     }
 
     /// When c-ares wants to ask again, or somebody else.
-    private var nextTry: Deadline {
+    private func nextTry(_ loop: EventLoop) -> Deadline {
         var time = timeval()
         guard ares_timeout(channel, nil, &time) != nil else { return .never }
-        return .after(.milliseconds(Int64(time.tv_sec) * 1000 + Int64(time.tv_usec) / 1000 + 1))
+        return loop.deadline(after: .milliseconds(Int64(time.tv_sec) * 1000 + Int64(time.tv_usec) / 1000 + 1))
     }
 
     private func process(_ entries: [PollEntry]) {

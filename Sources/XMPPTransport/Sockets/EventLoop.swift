@@ -10,7 +10,10 @@ import Synchronization
 /// let task = Task(executorPreference: loop) { try await Connection.connect(host: host, port: port, deadline: deadline, on: loop) }
 /// while !isDone {
 ///     loop.runJobs()
-///     loop.poll(&own, milliseconds: -1)
+///     var pause = Pause([])
+///     loop.extend(&pause)
+///     try pause.wait()
+///     loop.resume(pause.entries)
 /// }
 /// ```
 package final class EventLoop: TaskExecutor {
@@ -33,13 +36,36 @@ package final class EventLoop: TaskExecutor {
         /// Waits that were canceled before they began.
         var canceled: Set<Int> = []
         var lastWait = 0
+        /// The waits of the last ``EventLoop/extend(_:)`` in the order of their descriptors, with their numbers of descriptors.
+        var paused: [(wait: Int, count: Int)] = []
     }
 
     private let state = Mutex(State())
     private let wake: @Sendable () -> Void
+    /// The clock of the deadlines, in nanoseconds.
+    private let clock: @Sendable () -> Int64
 
-    /// - Parameter wake: Ends a ``poll(_:milliseconds:)`` that is under way; called on any thread.
-    package init(wake: @escaping @Sendable () -> Void) { self.wake = wake }
+    /// - Parameters:
+    ///   - clock: The clock of the deadlines, in nanoseconds.
+    ///   - wake: Ends the pause of the thread; called on any thread.
+    package init(
+        clock: @escaping @Sendable () -> Int64 = SystemTime.monotonicNanoseconds,
+        wake: @escaping @Sendable () -> Void
+    ) {
+        self.clock = clock
+        self.wake = wake
+    }
+
+    // MARK: Time
+
+    /// The instant that lies `duration` from now.
+    package func deadline(after duration: Duration) -> Deadline { Deadline(duration, after: clock()) }
+
+    /// The time until a deadline; zero after it.
+    package func remaining(until deadline: Deadline) -> Duration { deadline.remaining(at: clock()) }
+
+    /// Whether a deadline has passed.
+    package func isPassed(_ deadline: Deadline) -> Bool { deadline.isPassed(at: clock()) }
 
     // MARK: Jobs
 
@@ -49,8 +75,8 @@ package final class EventLoop: TaskExecutor {
         wake()
     }
 
-    /// Whether tasks can go on without waiting.
-    package var hasJobs: Bool { state.withLock { !$0.jobs.isEmpty } }
+    /// Whether no task runs, can go on or waits for descriptors.
+    package var isIdle: Bool { state.withLock { $0.jobs.isEmpty && $0.waits.isEmpty } }
 
     /// Runs tasks until all of them wait.
     package func runJobs() {
@@ -103,32 +129,41 @@ package final class EventLoop: TaskExecutor {
 
     // MARK: Waiting, by the thread
 
-    /// Waits until one of `own` is ready, a task can go on, or the time is over.
-    ///
-    /// - Parameters:
-    ///   - own: What the thread itself waits for.
-    ///   - milliseconds: How long at most; negative for ever.
-    /// - Throws: The error of poll(2). The waits of tasks go on.
-    package func poll(_ own: inout [PollEntry], milliseconds: Int32) throws(Errno) {
-        let waits = state.withLock { $0.waits.sorted { $0.key < $1.key } }
-        var entries = own + waits.flatMap(\.value.entries)
-        try PollEntry.wait(&entries, milliseconds: limit(milliseconds, waits.map(\.value.deadline)))
-        own = Array(entries[..<own.count])
-        var first = own.count
-        for (number, wait) in waits {
-            let found = Array(entries[first..<first + wait.entries.count])
-            first += wait.entries.count
-            if found.contains(where: \.isReady) {
-                end(number, Outcome(result: .ready, entries: found))
-            } else if wait.deadline.isPassed {
-                end(number, Outcome(result: .timedOut, entries: found))
+    /// Adds the descriptors and the first deadline of all waits to a pause of the thread.
+    package func extend(_ pause: inout Pause) {
+        let now = clock()
+        state.withLock { state in
+            let waits = state.waits.sorted { $0.key < $1.key }
+            state.paused = waits.map { ($0.key, $0.value.entries.count) }
+            for (_, wait) in waits {
+                pause.entries += wait.entries
+                pause.limit(to: wait.deadline.milliseconds(at: now))
             }
+            if !state.jobs.isEmpty { pause.limit(to: 0) }
         }
     }
 
-    private func limit(_ milliseconds: Int32, _ deadlines: [Deadline]) -> Int32 {
-        if hasJobs { return 0 }
-        return ([milliseconds] + deadlines.map(\.pollMilliseconds)).filter { $0 >= 0 }.min() ?? -1
+    /// Resumes the tasks whose descriptors are ready or whose deadline has passed.
+    ///
+    /// - Parameter found: The descriptors that the last ``extend(_:)`` added, after the pause.
+    package func resume(_ found: some Collection<PollEntry>) {
+        var rest = found[...]
+        let now = clock()
+        let paused = state.withLock { state in
+            defer { state.paused = [] }
+            return state.paused.map { ($0.wait, $0.count, state.waits[$0.wait]?.deadline) }
+        }
+        for (number, count, deadline) in paused {
+            let entries = Array(rest.prefix(count))
+            rest = rest.dropFirst(count)
+            // The wait was canceled during the pause.
+            guard let deadline else { continue }
+            if entries.contains(where: \.isReady) {
+                end(number, Outcome(result: .ready, entries: entries))
+            } else if deadline.isPassed(at: now) {
+                end(number, Outcome(result: .timedOut, entries: entries))
+            }
+        }
     }
 
     private func end(_ number: Int, _ outcome: Outcome) {
@@ -156,11 +191,15 @@ package final class EventLoop: TaskExecutor {
         while true {
             loop.runJobs()
             if let result = ending.result { return try result.get() }
-            var own = [PollEntry(ending.signal.readEnd)]
-            if let interrupt, !task.isCancelled { own.append(PollEntry(interrupt)) }
-            _ = try? loop.poll(&own, milliseconds: -1)
-            if own[0].isReady { ending.signal.clear() }
-            if own.count > 1, own[1].isReady { task.cancel() }
+            // poll(2) passes over a negative descriptor.
+            var pause = Pause([
+                PollEntry(ending.signal.readEnd), PollEntry(task.isCancelled ? -1 : interrupt ?? -1),
+            ])
+            loop.extend(&pause)
+            try? pause.wait()
+            if pause.entries[0].isReady { ending.signal.clear() }
+            if pause.entries[1].isReady { task.cancel() }
+            loop.resume(pause.entries[2...])
         }
     }
 

@@ -6,16 +6,10 @@ package import Platform
 /// library leaves the process's signal settings alone.
 ///
 /// Not `Sendable`: one thread at a time uses it.
-package final class Socket {
+package final class Socket: ByteStream {
     /// Nil once closed.
     private var handle: StreamSocket?
-    /// The other side in words, for error messages: `example.org port 5222 (192.0.2.1)`.
     package let peer: String
-
-    /// What a read gave.
-    enum Received: Equatable {
-        case bytes(Int), wouldBlock, closed
-    }
 
     package init(_ handle: StreamSocket, peer: String) {
         self.handle = handle
@@ -36,10 +30,8 @@ package final class Socket {
         }
     }
 
-    /// The descriptor, for poll(2); -1 once closed.
     package var fileDescriptor: Int32 { handle?.descriptor ?? -1 }
 
-    /// Closes the descriptor. Further calls do nothing.
     package func close() { handle = nil }
 
     /// Two sockets connected to each other, for tests and for waking a poll.
@@ -61,8 +53,8 @@ package final class Socket {
         }
     }
 
-    /// Reads what is there, at most `buffer.count` bytes.
-    func receive(into buffer: UnsafeMutableRawBufferPointer) throws(TransportError) -> Received {
+    package func receive(into buffer: UnsafeMutableRawBufferPointer) throws(TransportError) -> ByteStreamRead
+    {
         do throws(Errno) {
             guard let handle else { throw .badDescriptor }
             guard let count = try handle.receive(into: buffer) else { return .wouldBlock }
@@ -72,8 +64,7 @@ package final class Socket {
         }
     }
 
-    /// Sends as much of `bytes` as the system takes now; 0 when it takes nothing.
-    func send(_ bytes: UnsafeRawBufferPointer) throws(TransportError) -> Int {
+    package func send(_ bytes: UnsafeRawBufferPointer) throws(TransportError) -> Int {
         do throws(Errno) {
             guard let handle else { throw .badDescriptor }
             return try handle.send(bytes)
@@ -82,23 +73,17 @@ package final class Socket {
         }
     }
 
-    /// Whether bytes (or the end of the stream) wait to be read, without taking them.
-    func hasArrivedBytes() -> Bool { handle?.hasArrivedBytes ?? false }
+    package func hasArrivedBytes() -> Bool { handle?.hasArrivedBytes ?? false }
 
-    /// Whether the other side's system has acknowledged everything that was sent.
-    var isDelivered: Bool { handle?.isDelivered ?? false }
+    package var isDelivered: Bool { handle?.isDelivered ?? false }
 
-    /// Breaks the connection when bytes stay without acknowledgement for so long.
-    func limitUnacknowledged(toMilliseconds limit: Int64) {
+    package func limitUnacknowledged(toMilliseconds limit: Int64) {
         handle?.limitUnacknowledged(toMilliseconds: limit)
     }
 
-    /// Acknowledges what has arrived at once. A peer with Nagle's algorithm (RFC 896), such as Prosody, keeps the rest of
-    /// its answer back until then.
-    func acknowledgeAtOnce() { handle?.acknowledgeAtOnce() }
+    package func acknowledgeAtOnce() { handle?.acknowledgeAtOnce() }
 
-    /// Says that nothing more will be written; reading goes on.
-    func shutdownWriting() { handle?.shutdownWriting() }
+    package func shutdownWriting() { handle?.shutdownWriting() }
 
     private func broken(_ error: Errno) -> TransportError {
         switch error {

@@ -68,20 +68,54 @@ import Testing
         }
         loop.runJobs()
         mine.pipe.raise()
-        var entries = [PollEntry(wake.pipe.readEnd), PollEntry(mine.pipe.readEnd)]
-        try loop.poll(&entries, milliseconds: -1)
-        #expect(entries.count == 2 && entries[1].isReady)
+        func pause(milliseconds: Int64?) throws -> Pause {
+            var pause = Pause(
+                [PollEntry(wake.pipe.readEnd), PollEntry(mine.pipe.readEnd)], milliseconds: milliseconds)
+            loop.extend(&pause)
+            try pause.wait()
+            loop.resume(pause.entries[2...])
+            return pause
+        }
+        let first = try pause(milliseconds: nil)
+        #expect(first.entries.count == 3 && first.entries[1].isReady)
         loop.runJobs()
         #expect(!ended.withLock { $0 })
         mine.pipe.clear()
         theirs.pipe.raise()
         while !ended.withLock({ $0 }) {
             loop.runJobs()
-            try loop.poll(&entries, milliseconds: 30_000)
+            _ = try pause(milliseconds: 30_000)
             wake.pipe.clear()
             loop.runJobs()
         }
         _ = task
+    }
+
+    @Test("X4 a wait ends by the clock of its loop") func clock() async throws {
+        let now = Mutex<Int64>(0)
+        let silent = try Signal()
+        let loop = EventLoop(clock: { now.withLock { $0 } }, wake: {})
+        let result = Mutex<WaitResult?>(nil)
+        let task = Task(executorPreference: loop) {
+            let found = await wait(for: silent, loop.deadline(after: .seconds(3600)), loop)
+            result.withLock { $0 = found }
+        }
+        loop.runJobs()
+        var pause = Pause([])
+        loop.extend(&pause)
+        #expect(pause.milliseconds == 3_600_000)
+        now.withLock { $0 = 3_599_999_000_000 }
+        loop.resume(pause.entries)
+        #expect(!loop.isIdle)
+        pause = Pause([])
+        loop.extend(&pause)
+        #expect(pause.milliseconds == 1)
+        now.withLock { $0 += 1_000_000 }
+        loop.resume(pause.entries)
+        loop.runJobs()
+        #expect(result.withLock { $0 } == .timedOut)
+        #expect(loop.isIdle)
+        await task.value
     }
 
     private func wait(for signal: Signal, _ deadline: Deadline, _ loop: EventLoop) async -> WaitResult {

@@ -1,0 +1,56 @@
+package import Platform
+
+/// A loop that works in turns and never waits by itself.
+///
+/// ```
+///   driver:  turn ──▶ Pause(descriptors, milliseconds) ──▶ wait ──▶ turn ──▶ … ──▶ nil
+/// ```
+/// The driver decides where the turns run and what a wait is: a thread and poll(2), or a simulated world.
+package protocol DrivenLoop: AnyObject {
+    /// Handles everything that is ready.
+    ///
+    /// - Parameter found: The descriptors of the last pause, with the result of the wait; empty before the first turn.
+    /// - Returns: What to wait for before the next turn; nil after the last turn.
+    func turn(_ found: [PollEntry]) -> Pause?
+}
+
+/// Calls the turns of loops, one turn of a loop at a time.
+package protocol LoopDriver: Sendable {
+    /// Starts to call the turns of a loop.
+    ///
+    /// - Parameters:
+    ///   - name: What debuggers and the system show for a thread of its own; at most 15 bytes.
+    ///   - blocksSignals: Whether the application's signal handlers never run on that thread.
+    ///   - make: Makes the loop where its turns run.
+    /// - Throws: ``HandlerError`` `resourcesExhausted`.
+    func start(
+        _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop
+}
+
+/// A loop whose turns are called.
+package protocol RunningLoop: Sendable {
+    /// Waits until the last turn has ended; called within a turn it returns at once.
+    func join()
+}
+
+extension WorkerThread: RunningLoop {}
+
+/// Gives each loop a thread of its own.
+package struct ThreadDriver: LoopDriver {
+    package init() {}
+
+    package func start(
+        _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
+    ) throws(HandlerError) -> any RunningLoop {
+        try WorkerThread(name, blocksSignals: blocksSignals) {
+            let loop = make()
+            var found: [PollEntry] = []
+            while var pause = loop.turn(found) {
+                // A wait that fails finds nothing; the next turn looks at its time.
+                try? pause.wait()
+                found = pause.entries
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+/// What ended a wait.
+package enum WaitResult: Hashable, Sendable {
+    /// Something can be read or written.
+    case ready
+    /// The deadline passed.
+    case timedOut
+    /// The waiting task was canceled.
+    case interrupted
+}
