@@ -127,8 +127,8 @@ let package = Package(
         .target(
             name: "Omemo",
             dependencies: [
-                "COmemo", "COpenSSL", "Handlers", "PubSub", "XMPPAccount", "XMPPCore", "XMPPTransport",
-                "XMPPModules",
+                "COmemo", "COpenSSL", "Handlers", "Platform", "PubSub", "XMPPAccount", "XMPPCore",
+                "XMPPTransport", "XMPPModules",
             ]),
         .target(
             name: "XMPPTestKit",

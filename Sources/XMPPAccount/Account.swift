@@ -92,8 +92,10 @@ public final class Account: Sendable {
                 (row) throws(HandlerError) in row.integer(0)
             }
             try SessionTable(account: id ?? 0).create(in: step)
+            let places = configuration.ownerPlaces
             try OwnershipTable(account: id ?? 0).giveUpCopied(
-                lockFile: Ownership.lockFile(of: id ?? 0, store), in: step)
+                told: places.told(account: id ?? 0, store),
+                isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)
             try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
         }

@@ -99,6 +99,8 @@ public struct AccountConfiguration: Sendable {
     package var usesExtensibleLogin: Bool = true
     /// The way to the server; nil for the machine's network.
     package var network: (any Network)?
+    /// Where processes agree on the owner of the account.
+    package var ownerPlaces: any OwnerPlaces = OwnerFiles()
     /// Whether to log in with tokens of the server's (XEP-0484), which takes one round trip. They are kept in the store
     /// and are as secret as the password.
     public var usesTokens: Bool = true

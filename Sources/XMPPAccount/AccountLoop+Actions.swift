@@ -7,7 +7,7 @@ extension AccountLoop {
     func perform(_ action: AccountMachine.Action) {
         switch action {
         case .prepareTLS: prepareTLS()
-        case .takeOver(let purpose): feed(.tookOver(purpose, failure { try takeOver(for: purpose) }))
+        case .takeOver(let purpose): takeOver(for: purpose)
         case .open(let attempt): open(attempt)
         case .cancelOpening: for opener in openers.values { opener.cancel() }
         case .discardOpened:
@@ -43,23 +43,47 @@ extension AccountLoop {
 
     // MARK: Taking over, giving back
 
-    private func takeOver(for purpose: AccountMachine.Purpose) throws {
-        if ownership == nil { try takeOwnership() }
-        // The end of the stream ends the session, whoever owns it: only the owner may send it.
-        if case .logOut = purpose { try owner.check() }
+    /// Commands wait until the result is known.
+    private func takeOver(for purpose: AccountMachine.Purpose) {
+        guard ownership == nil else {
+            // The end of the stream ends the session, whoever owns it: only the owner may send it.
+            let error =
+                if case .logOut = purpose { failure { try owner.check() } } else { nil as (any Error)? }
+            return feed(.tookOver(purpose, error))
+        }
+        isTakingOver = true
+        let (account, mailbox, events) = (account, account.mailbox, events)
+        let configuration = account.configuration
+        Task(executorPreference: events) {
+            let result: Result<Ownership, any Error>
+            do {
+                result = .success(
+                    try await Ownership.take(
+                        account.ownerships, store: account.store, places: configuration.ownerPlaces,
+                        role: configuration.role, owner: configuration.role.rawValue,
+                        silence: configuration.ownerSilence.milliseconds, on: events,
+                        handOver: { _ = mailbox.post(.handOver) }))
+            } catch {
+                result = .failure(error)
+            }
+            // The mailbox is open: its loop closes it in no other state.
+            _ = mailbox.post(.tookOver(purpose, result))
+        }
     }
 
-    private func takeOwnership() throws {
-        let configuration = account.configuration
-        ownership = try Ownership.take(
-            account.ownerships, store: account.store, role: configuration.role,
-            owner: "\(configuration.role.rawValue)", silence: configuration.ownerSilence.milliseconds,
-            handOver: { [mailbox = account.mailbox] in _ = mailbox.post(.handOver) })
-        ownedAt = now
-        if let file = ownership?.narrowedFile {
-            configuration.note(.warning, .session, PrivateFile.narrowed(file))
+    func finishTakeOver(_ purpose: AccountMachine.Purpose, _ result: Result<Ownership, any Error>) {
+        isTakingOver = false
+        switch result {
+        case .failure(let error): feed(.tookOver(purpose, error))
+        case .success(let taken):
+            ownership = taken
+            ownedAt = now
+            if let file = taken.narrowedFile {
+                account.configuration.note(.warning, .session, PrivateFile.narrowed(file))
+            }
+            account.configuration.onMilestone?(.owned)
+            feed(.tookOver(purpose, nil))
         }
-        configuration.onMilestone?(.owned)
     }
 
     /// Gives the account back, together with the end of the stream that was suspended.

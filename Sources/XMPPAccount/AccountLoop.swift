@@ -35,6 +35,10 @@ final class AccountLoop: DrivenLoop {
     private var pause: (startedAt: Int64, planned: Int64)?
     /// The number of descriptors of the last pause that belong to the loop itself.
     private var ownEntries = 0
+    /// Whether a task takes the account over. Until it ends commands wait, and nothing is due.
+    var isTakingOver = false
+    /// Commands that wait for that.
+    private var postponed: [Command] = []
     /// When the account was taken over.
     var ownedAt: Int64 = 0
     /// When a step that could not be committed is tried again; until then no step is due.
@@ -83,10 +87,11 @@ final class AccountLoop: DrivenLoop {
     private func work() {
         ownership?.takeLockIfFree()
         let events = takeAnswers(receive())
-        let (commands, hasNewRows) = account.mailbox.takeAll()
+        let (commands, hasNewRows) = takeCommands()
         if hasNewRows { stream?.hasMore = true }
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
         step(events, commands)
+        if isTakingOver { return }
         // What arrived by now is read first: an answer may be in it.
         feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
         forgetCopies()
@@ -97,7 +102,11 @@ final class AccountLoop: DrivenLoop {
     private func step(_ events: [StreamParser.Event], _ commands: [Command]) {
         var events = events
         var steps: [StepCommand] = []
-        for command in commands {
+        for (index, command) in commands.enumerated() {
+            if isTakingOver {
+                postponed = Array(commands[index...])
+                break
+            }
             if isClosed {
                 refuse(command)
                 continue
@@ -112,6 +121,19 @@ final class AccountLoop: DrivenLoop {
             control(command)
         }
         if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
+    }
+
+    /// What was posted since the last turn; during a take-over nothing but its result.
+    private func takeCommands() -> (commands: [Command], hasNewRows: Bool) {
+        let (commands, hasNewRows) = account.mailbox.takeAll()
+        guard isTakingOver else { return (commands, hasNewRows) }
+        postponed += commands
+        guard let end = postponed.firstIndex(where: \.isEndOfTakeOver),
+            case .tookOver(let purpose, let result) = postponed.remove(at: end)
+        else { return ([], hasNewRows) }
+        finishTakeOver(purpose, result)
+        defer { postponed = [] }
+        return (postponed, hasNewRows)
     }
 
     /// XEP-0352 section 4.1: the server is told when that changes. It is no stanza, and is not told again.
@@ -166,6 +188,7 @@ final class AccountLoop: DrivenLoop {
 
     /// Milliseconds until something is due; nil when nothing is.
     private var timeout: Int64? {
+        if isTakingOver { return nil }
         if isStepDue { return 0 }
         var due: [Int64] = []
         // The lock tells others that this owner is alive: do not stay without it for long. The end of a process that keeps it
@@ -257,6 +280,7 @@ final class AccountLoop: DrivenLoop {
         case .step: break
         case .connect(let retries, let completion): feed(.connect(caller(completion), retries: retries))
         case .networkChanged: feed(.networkChanged)
+        case .tookOver(let purpose, let result): finishTakeOver(purpose, result)
         case .opened(let result, let attempt): finishOpening(result, attempt)
         case .suspend(let completion): feed(.suspend(caller(completion)))
         case .logOut(let completion): feed(.logOut(caller(completion)))
@@ -272,7 +296,7 @@ final class AccountLoop: DrivenLoop {
         let error = AccountError(.closed, "the account was closed; make a new one")
         switch command {
         case .step(let step): step.finish(.failure(error))
-        case .handOver, .networkChanged: break
+        case .handOver, .networkChanged, .tookOver: break
         case .connect(_, let completion), .suspend(let completion), .logOut(let completion),
             .catchUp(let completion), .manage(_, let completion), .close(let completion):
             completion(.failure(error))

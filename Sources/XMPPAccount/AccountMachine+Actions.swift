@@ -19,7 +19,7 @@ extension AccountMachine {
     }
 
     /// What the account is taken over for.
-    enum Purpose {
+    enum Purpose: Sendable {
         /// A caller that wants to know at once.
         case connect(Caller)
         case reopen

@@ -1,3 +1,4 @@
+import Platform
 import XMPPCore
 
 /// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
@@ -30,7 +31,7 @@ struct AccountMachine {
     private var generator: any RandomNumberGenerator
 
     /// - Parameter generator: Spreads the waits between attempts.
-    init(generator: any RandomNumberGenerator = SystemRandomNumberGenerator()) { self.generator = generator }
+    init(generator: any RandomNumberGenerator = Randomness()) { self.generator = generator }
 
     /// Takes one input.
     ///

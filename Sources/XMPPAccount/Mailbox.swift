@@ -22,14 +22,18 @@ enum Command: Sendable {
     case handOver
     /// Suspend and end the loop.
     case close(Completion)
-    /// The opening thread is done.
+    /// The task that took over has ended.
+    case tookOver(AccountMachine.Purpose, Result<Ownership, any Error>)
+    /// The task that opened a stream has ended.
     case opened(Result<OpenedStream, any Error>, attempt: Int)
+
+    var isEndOfTakeOver: Bool { if case .tookOver = self { true } else { false } }
 
     /// Whether the stream is closed by it.
     var endsStream: Bool {
         switch self {
         case .suspend, .logOut, .handOver, .close: true
-        case .step, .connect, .catchUp, .manage, .networkChanged, .opened: false
+        case .step, .connect, .catchUp, .manage, .networkChanged, .tookOver, .opened: false
         }
     }
 }

@@ -7,9 +7,13 @@ extension OwnershipTable {
     ///
     /// To be called before anything is sent, by whatever process: what a live owner has told is always in the database.
     ///
-    /// - Parameter path: The lock file.
-    func giveUpCopied(lockFile path: String, in step: borrowing Step) throws(HandlerError) {
-        let isOlder = try ToldMark(file: path)?.isAhead(of: self, in: step) ?? false
+    /// - Parameters:
+    ///   - told: The last note of an owner.
+    ///   - isLocked: Whether some process holds the owner's lock.
+    func giveUpCopied(
+        told: ToldMark?, isLocked: () -> Bool, in step: borrowing Step
+    ) throws(HandlerError) {
+        let isOlder = try told?.isAhead(of: self, in: step) ?? false
         let known = try step.first("SELECT copies FROM account WHERE id = ?", account) {
             (row) throws(HandlerError) in row.integer(0)
         }
@@ -17,7 +21,7 @@ extension OwnershipTable {
         if isOlder, try step.copies == known { try step.noteCopy() }
         let copies = try step.copies
         // A live owner's session was begun, or found to be right, in this very database.
-        guard copies != known, isOlder || !OwnerLock.isHeld(path) else { return }
+        guard copies != known, isOlder || !isLocked() else { return }
         try step.execute("UPDATE account SET copies = ? WHERE id = ?", copies, account)
         try SessionTable(account: account).lose(in: step)
         try LoginTable(account: account).forgetInstallation(in: step)

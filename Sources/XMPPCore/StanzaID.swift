@@ -1,3 +1,5 @@
+import Platform
+
 /// Ids of stanzas: random, so that nobody can guess one and none is used again after a restart.
 ///
 /// ```swift
@@ -8,8 +10,7 @@ public enum StanzaID {
     ///
     /// - Returns: 32 hexadecimal digits.
     public static func random() -> String {
-        var generator = SystemRandomNumberGenerator()
-        let (high, low): (UInt64, UInt64) = (generator.next(), generator.next())
+        let (high, low) = (Randomness().next(), Randomness().next())
         return String(unsafeUninitializedCapacity: 32) { space in
             for place in 0..<32 {
                 let bits = (place < 16 ? high : low) >> (60 - 4 * (place % 16))

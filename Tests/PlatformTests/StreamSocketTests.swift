@@ -13,12 +13,12 @@ import Testing
         let place = folder.path + "/" + String(repeating: "f", count: length)
         try #require(mkdir(place, 0o700) == 0)
         let path = place + "/socket"
-        #expect(throws: Errno.noSuchFile) { try StreamSocket.connected(toPath: path, milliseconds: 1000) }
+        #expect(throws: Errno.noSuchFile) { try StreamSocket.connected(toPath: path) }
         let listener = try StreamSocket.listening(atPath: path, backlog: 8)
         let status = try FileStatus(path)
         #expect(status.kind == .socket && status.permissions == 0o600)
         #expect(try StreamSocket.accept(from: listener.descriptor) == nil)
-        let asker = try StreamSocket.connected(toPath: path, milliseconds: 1000)
+        let asker = try StreamSocket.connected(toPath: path)
         let answerer = try #require(try StreamSocket.accept(from: listener.descriptor))
         #expect(asker.isPeerOwnUser && answerer.isPeerOwnUser)
         #expect(answerer.receiveByte() == nil)

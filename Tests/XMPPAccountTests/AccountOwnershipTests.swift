@@ -7,6 +7,7 @@ import Testing
 @testable import XMPPAccount
 import XMPPCore
 import XMPPTestKit
+import XMPPTransport
 
 /// Who owns the stream: two accounts on one file stand for two processes.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct AccountOwnershipTests {
@@ -46,7 +47,10 @@ import XMPPTestKit
             let account = try rig.account()
             let table = OwnershipTable(account: account.id)
             func take() throws -> Ownership {
-                try Ownership.take(table, store: account.store, role: .main, owner: "test", silence: 60_000) {
+                try EventLoop.run { loop in
+                    try await Ownership.take(
+                        table, store: account.store, role: .main, owner: "test", silence: 60_000, on: loop
+                    ) {}
                 }
             }
             for _ in 1...3 { try take().release() }

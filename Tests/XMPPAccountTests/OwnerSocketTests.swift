@@ -7,6 +7,7 @@ import TestThreads
 import Testing
 
 @testable import XMPPAccount
+import XMPPTransport
 
 /// Processes of other users at the owner's socket. Only root can become another user.
 @Suite(.ownThread, .serialized, .timeLimit(.minutes(2))) struct OwnerSocketTests {
@@ -59,8 +60,11 @@ import Testing
         return asked.withLock { $0 }
     }
 
-    private func answer(at path: String) -> OwnerAnswer? {
-        OwnerSocket.ask(.isAlive, path: path, beside: path, milliseconds: 10_000)
+    private func answer(at path: String) throws -> OwnerAnswer? {
+        try EventLoop.run { loop in
+            await OwnerSocket.ask(
+                .isAlive, path: path, beside: path, until: .after(.seconds(10)), on: loop)
+        }
     }
 
     @Test("X22 the owner answers a process of its own user, and is believed by it")
@@ -69,7 +73,7 @@ import Testing
         let asked = try await listen(path) {
             let byte = try Self.ask(path)
             #expect(byte == OwnerAnswer.keeping.rawValue)
-            #expect(answer(at: path) == .keeping)
+            #expect(try answer(at: path) == .keeping)
         }
         #expect(asked == 2)
         withExtendedLifetime(folder) {}
@@ -110,7 +114,7 @@ import Testing
         // Its file looks like the owner's own: only the process behind it does not.
         #expect(chown(path, 0, 0) == 0 && chmod(path, 0o600) == 0)
         #expect(try Self.ask(path) == OwnerAnswer.keeping.rawValue)
-        #expect(answer(at: path) == nil)
+        #expect(try answer(at: path) == nil)
         #expect(FileManager.default.createFile(atPath: done, contents: nil))
         _ = await impostor
     }

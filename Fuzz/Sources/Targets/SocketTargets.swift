@@ -14,17 +14,14 @@ extension FuzzTarget {
         let ends = try ownerEnds.made()
         guard let first = bytes.first, first % 2 == 0 else {
             ends.impostor.content.withLock { $0 = Array(bytes.dropFirst()) }
-            let answer = OwnerSocket.ask(
-                .isAlive, path: ends.impostorPath, beside: ends.database, milliseconds: 30_000)
+            let answer = try ends.ask(ends.impostorPath)
             return try require(
                 answer?.rawValue == bytes.dropFirst().first.flatMap { OwnerAnswer(rawValue: $0)?.rawValue },
                 "an impostor's \(bytes.dropFirst()) is read as \(String(describing: answer))")
         }
         try ends.say(Array(bytes.dropFirst()))
         // One who is held up for 20 ms between connecting and asking is hung up on, and asks again.
-        let answers = (0..<5).lazy.map { _ in
-            OwnerSocket.ask(.isAlive, path: ends.ownerPath, beside: ends.database, milliseconds: 30_000)
-        }
+        let answers = (0..<5).lazy.map { _ in try? ends.ask(ends.ownerPath) }
         try require(answers.contains(.keeping), "after \(bytes.dropFirst()) the owner does not answer")
     }
 
@@ -118,6 +115,13 @@ private final class OwnerEnds: Sendable {
         stop = try WakeSignal()
         answers = try OwnerSocket(path: ownerPath, beside: database)
             .answer(ThreadDriver(), until: stop) { question in question == .isAlive ? .keeping : .releasing }
+    }
+
+    func ask(_ path: String) throws -> OwnerAnswer? {
+        try EventLoop.run { [database] loop in
+            await OwnerSocket.ask(
+                .isAlive, path: path, beside: database, until: .after(.seconds(30)), on: loop)
+        }
     }
 
     /// Says something and hangs up without waiting for an answer.

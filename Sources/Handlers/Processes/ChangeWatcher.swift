@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// ```swift
 /// let watcher = try slot.watchChanges { store.lookForWork() }
-/// defer { watcher.close() }
+/// defer { watcher.cancel() }
 /// ```
 /// The callback runs on the watcher's thread, at once after a change, and again when something changed since it began,
 /// but not more often than every ``pause``. After the last change there is always a call that began later. It may be
@@ -26,10 +26,10 @@ package final class ChangeWatcher: Sendable {
         thread = try WorkerThread("changes", blocksSignals: true) { work.run() }
     }
 
-    deinit { close() }
+    deinit { cancel() }
 
     /// Ends the watch. When this returns, no call runs and none will, unless it is the callback that calls this.
-    package func close() {
+    package func cancel() {
         work.stop()
         thread.join()
     }

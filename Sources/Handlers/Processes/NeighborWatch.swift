@@ -8,13 +8,13 @@ final class NeighborWatch: Sendable {
     private struct State {
         var ended: (@Sendable () -> Void)?
         /// By the life of the one that is watched: its seat may be taken anew at once.
-        var watches: [Int64: LockWatch] = [:]
+        var watches: [Int64: any ProcessWatch] = [:]
     }
 
-    private let slot: ProcessSlot
+    private let slot: any ProcessPresence
     private let state = Mutex(State())
 
-    init(_ slot: ProcessSlot) { self.slot = slot }
+    init(_ slot: any ProcessPresence) { self.slot = slot }
 
     /// Begins to watch, and looks for the first time.
     func start(_ ended: @escaping @Sendable () -> Void) {

@@ -13,7 +13,7 @@ extension ProcessSlot {
     /// - Throws: ``HandlerError`` with code `databaseUnavailable` when the system gives no thread.
     package func watchChanges(
         _ changed: @escaping @Sendable () -> Void
-    ) throws(HandlerError) -> ChangeWatcher {
+    ) throws(HandlerError) -> any ProcessWatch {
         try ChangeWatcher(ChangeWatch(self, changed))
     }
 
@@ -21,7 +21,7 @@ extension ProcessSlot {
     var countOfAll: UInt32 { file.bell.value }
 
     /// How often the others rang, modulo 2^32; never more than they did, and exact when no ring of our own is under way.
-    var countOfOthers: UInt32 {
+    package var countOfOthers: UInt32 {
         let all = countOfAll
         return all &- ownRings.load(ordering: .sequentiallyConsistent)
     }

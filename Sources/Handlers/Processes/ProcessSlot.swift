@@ -1,4 +1,4 @@
-package import Platform
+import Platform
 import Synchronization
 
 /// One store's seat among those that have the same database open: a lock that the kernel frees the moment its process
@@ -21,6 +21,7 @@ package final class ProcessSlot: Sendable {
     package let life: Int64
 
     let file: SeatFile
+    private let database: String
     /// Counts ``ring()``.
     let ownRings = Atomic<UInt32>(0)
     private let isSeated = Atomic<Bool>(true)
@@ -48,10 +49,14 @@ package final class ProcessSlot: Sendable {
         if let mark { try recover(number, mark) }
         life = SeatFile.newLife()
         self.file = file
-        try sitDown(inode: FileNumber.of(path) ?? 0)
+        database = path
+        try sitDown(inode: fileNumber ?? 0)
     }
 
     deinit { unlock() }
+
+    package var narrowedFile: String? { file.wasNarrowed ? file.path : nil }
+    package var fileNumber: Int64? { FileNumber.of(database) }
 
     private static func takeSeat(_ file: SeatFile) throws(HandlerError) -> Int {
         for seat in 0..<limit {
@@ -159,7 +164,7 @@ package final class ProcessSlot: Sendable {
     }
 
     /// Whether a store that has the database open sees its file under another number, as with some network file systems.
-    func isSeenOtherwise(than inode: Int64) -> Bool {
+    package func isSeenOtherwise(than inode: Int64) -> Bool {
         others.contains { seat in
             let seen = file.withRecord(seat) { $0.inode.load(ordering: .relaxed) }
             return seen != 0 && seen != inode
@@ -167,7 +172,7 @@ package final class ProcessSlot: Sendable {
     }
 
     /// The lives of the other stores that have the database open now.
-    var lives: [Int64] { others.map { life(of: $0) }.filter { $0 != life && isAlive($0) } }
+    package var lives: [Int64] { others.map { life(of: $0) }.filter { $0 != life && isAlive($0) } }
 
     /// Whether the store that drew this number is still there; false for the one that asks.
     package func isAlive(_ life: Int64) -> Bool {
@@ -188,13 +193,15 @@ package final class ProcessSlot: Sendable {
     /// - Throws: ``HandlerError`` with code `databaseUnavailable` when the system gives no thread or descriptor.
     package func watch(
         _ seat: Int, ended: @escaping @Sendable () -> Void
-    ) throws(HandlerError) -> LockWatch {
+    ) throws(HandlerError) -> any ProcessWatch {
         precondition(seat != number, "a store cannot wait for its own death")
         return try watch(life: life(of: seat), ended: ended)
     }
 
     /// The same for the store that drew this number.
-    func watch(life: Int64, ended: @escaping @Sendable () -> Void) throws(HandlerError) -> LockWatch {
+    package func watch(
+        life: Int64, ended: @escaping @Sendable () -> Void
+    ) throws(HandlerError) -> any ProcessWatch {
         do throws(Errno) {
             return try LockWatch(file.handle, byte: life, ended: ended)
         } catch {

@@ -68,7 +68,10 @@ final class SeatFile: Sendable {
 
     static func lock(ofSeat seat: Int) -> Int64 { firstSeat + Int64(seat) }
 
-    static func newLife() -> Int64 { Int64.random(in: lives) }
+    static func newLife() -> Int64 {
+        var generator = Randomness()
+        return Int64.random(in: lives, using: &generator)
+    }
 
     // MARK: - Preparing
 

@@ -30,7 +30,7 @@ extension HandlerRunner {
         var leases: [Lease] = []
         let rest = try store.step { step in
             let transaction = step.transaction
-            let end = TimeSource.systemMilliseconds() + Self.stepTime
+            let end = store.time.milliseconds() + Self.stepTime
             for due in try everythingDue(in: scope, transaction) {
                 do {
                     let lease = try transaction.deliver(due, for: store, environment: environment)
@@ -38,7 +38,7 @@ extension HandlerRunner {
                 } catch let error as HandlerError where error.code == .noSuchHandler {
                     // It has ended itself.
                 }
-                if TimeSource.systemMilliseconds() >= end { break }
+                if store.time.milliseconds() >= end { break }
             }
             return try self.rest(of: scope, leasing: leasesLeft > leases.count, transaction)
         }

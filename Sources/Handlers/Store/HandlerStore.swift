@@ -49,7 +49,7 @@ public final class HandlerStore: Sendable {
     package let system: SystemServices
     private let log: HandlerLog?
     /// This store's seat among the processes that have the file open.
-    let slot: ProcessSlot
+    let slot: any ProcessPresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
     private let lock = Mutex<Void>(())
@@ -68,7 +68,7 @@ public final class HandlerStore: Sendable {
     /// Files that others had access to until this store was opened: the database, and what stands beside it.
     package let narrowedFiles: [String]
     /// Tells of what other processes commit; nil until somebody waits for that.
-    private let watcher = Mutex<ChangeWatcher?>(nil)
+    private let watcher = Mutex<(any ProcessWatch)?>(nil)
     /// Tells of the end of other processes, of which some commits may not have been told.
     private let neighbors: NeighborWatch
 
@@ -119,11 +119,10 @@ public final class HandlerStore: Sendable {
         self.connection = connection
         filePath = connection.filePath
         readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout))
-        slot = try ProcessSlot(path: filePath) { (seat, mark) throws(HandlerError) in
+        slot = try system.presence(filePath) { (seat, mark) throws(HandlerError) in
             try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
         }
-        let narrowed = [(connection.wasNarrowed, filePath), (slot.file.wasNarrowed, slot.file.path)]
-        narrowedFiles = narrowed.filter(\.0).map(\.1)
+        narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
         neighbors = NeighborWatch(slot)
         try recoverDead()
         try takePlace()

@@ -8,7 +8,7 @@ import Platform
 extension HandlerStore {
     /// Frees what a copy says about processes that never had it open, and notes that it is one.
     func takePlace() throws {
-        let inode = FileNumber.of(filePath)
+        let inode = slot.fileNumber
         let found = try connectionState { (connection) throws(HandlerError) in
             try connection.firstOnce(
                 """

@@ -1,7 +1,22 @@
 /// The parts of the operating system that a store uses beside its file. A simulated world replaces them.
 package struct SystemServices: Sendable {
+    /// Takes a seat among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
+    package typealias Presence =
+        @Sendable (
+            _ path: String, _ recover: (_ seat: Int, _ mark: Mark?) throws(HandlerError) -> Void
+        ) throws(HandlerError) -> any ProcessPresence
+
     /// Runs the loops of the store's runners and accounts.
     package var driver: any LoopDriver
+    package var presence: Presence
 
-    package init(driver: any LoopDriver = ThreadDriver()) { self.driver = driver }
+    package init(
+        driver: any LoopDriver = ThreadDriver(),
+        presence: @escaping Presence = { (path, recover) throws(HandlerError) in
+            try ProcessSlot(path: path, recover: recover)
+        }
+    ) {
+        self.driver = driver
+        self.presence = presence
+    }
 }

@@ -6,7 +6,7 @@ package final class Transaction {
     let registry: HandlerRegistry
     let role: HandlerStore.Role
     /// This store's seat among the processes that have it open.
-    let slot: ProcessSlot
+    let slot: any ProcessPresence
     let log: HandlerLog?
     /// The wall clock, milliseconds since 1970.
     let now: Int64
@@ -38,7 +38,7 @@ package final class Transaction {
     private static let maximumDepth = 32
 
     init(
-        connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: ProcessSlot,
+        connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: any ProcessPresence,
         log: HandlerLog?, now: Int64, monotonic: Int64
     ) {
         self.connection = connection

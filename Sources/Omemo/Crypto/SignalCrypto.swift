@@ -1,5 +1,6 @@
 import COmemo
 import COpenSSL
+import XMPPTransport
 
 /// The primitives that libomemo-c asks for, from OpenSSL.
 ///
@@ -16,7 +17,9 @@ enum SignalCrypto {
 
     private static let random:
         @convention(c) (UnsafeMutablePointer<UInt8>?, Int, UnsafeMutableRawPointer?) -> Int32 = {
-            bytes, count, _ in RAND_bytes(bytes, Int32(count)) == 1 ? 0 : SG_ERR_UNKNOWN
+            bytes, count, _ in
+            Crypto.fillRandomly(UnsafeMutableRawBufferPointer(start: bytes, count: count))
+                ? 0 : SG_ERR_UNKNOWN
         }
 
     // MARK: HMAC-SHA-256

@@ -1,4 +1,5 @@
 import Handlers
+import Platform
 import PubSub
 import XMPPAccount
 import XMPPCore
@@ -130,8 +131,9 @@ extension OmemoService {
         _ bundle: OmemoBundle, _ old: consuming [UInt8]?, with peer: OmemoAddress, own: OwnIdentity,
         in step: borrowing Step
     ) throws {
-        // By chance, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
-        guard let preKey = bundle.preKeys.randomElement(),
+        var generator = Randomness()
+        // Random, so that two who begin at the same time rarely take the same one (XEP-0384 section 5.4).
+        guard let preKey = bundle.preKeys.randomElement(using: &generator),
             let identity = IdentityKey(wire: bundle.identityKey, bundle.version)
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
         let memory = SignalMemory(own: own, session: old)

@@ -1,4 +1,5 @@
 import Handlers
+import Platform
 import PubSub
 import XMPPAccount
 import XMPPCore
@@ -56,8 +57,9 @@ extension OmemoService {
     }
 
     static func randomDevice(except taken: Set<OmemoDeviceID>) -> OmemoDeviceID {
+        var generator = Randomness()
         while true {
-            let number = UInt32.random(in: 1...UInt32(Int32.max))
+            let number = UInt32.random(in: 1...UInt32(Int32.max), using: &generator)
             if let device = OmemoDeviceID(rawValue: number), !taken.contains(device) { return device }
         }
     }

@@ -1,3 +1,4 @@
+import Platform
 import XMPPAccount
 import XMPPTransport
 public import XMPPCore
@@ -45,10 +46,12 @@ enum OmemoEnvelope {
 
     /// - Parameters:
     ///   - room: The room, for a message to a room: it must be named, so that nobody can turn it into a private one.
-    ///   - padding: How many characters of padding, 0 to ``maximumPadding``; by chance.
+    ///   - padding: The number of padding characters, 0 to ``maximumPadding``; nil for a random one.
     static func bytes(
-        _ content: OmemoContent, from: JID, room: JID?, padding: Int = .random(in: 0...maximumPadding)
+        _ content: OmemoContent, from: JID, room: JID?, padding: Int? = nil
     ) -> [UInt8] {
+        var generator = Randomness()
+        let padding = padding ?? Int.random(in: 0...maximumPadding, using: &generator)
         // Only what others wrote, or a name of theirs, needs the serializer.
         let serializer = Serializer(standaloneIn: namespace)
         var bytes = Array("<envelope xmlns='\(namespace)'><content>".utf8)

@@ -17,13 +17,9 @@ extension StreamSocket {
 
     /// Connects to the process that listens at a path.
     ///
-    /// - Parameter milliseconds: How long to wait while that process accepts nobody and its backlog is full.
-    package static func connected(toPath path: String, milliseconds: Int32) throws(Errno) -> StreamSocket {
-        let socket = try StreamSocket(blockingFamily: AF_UNIX)
-        var limit = timeval(
-            tv_sec: Int(milliseconds) / 1000, tv_usec: max(1, Int(milliseconds) % 1000 * 1000))
-        setsockopt(
-            socket.descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+    /// - Throws: `wouldBlock` while that process accepts nobody and its backlog is full.
+    package static func connected(toPath path: String) throws(Errno) -> StreamSocket {
+        let socket = try StreamSocket(family: AF_UNIX)
         try withAddress(of: path) { Glibc.connect(socket.descriptor, $0, $1) }
         return socket
     }

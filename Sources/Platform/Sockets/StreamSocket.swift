@@ -21,19 +21,15 @@ package final class StreamSocket: Sendable {
 
     /// Makes a socket of an address family.
     package convenience init(family: Int32) throws(Errno) {
-        self.init(owning: try Self.opened(family, SOCK_NONBLOCK.rawValue))
-    }
-
-    /// Makes one of which calls wait; for ``connected(toPath:milliseconds:)``.
-    convenience init(blockingFamily family: Int32) throws(Errno) {
-        self.init(owning: try Self.opened(family, 0))
+        self.init(owning: try Self.opened(family))
     }
 
     // Not repeated after EINTR: on Linux the descriptor is gone either way, and may already be somebody else's.
     deinit { close(descriptor) }
 
-    private static func opened(_ family: Int32, _ flags: UInt32) throws(Errno) -> Int32 {
-        let descriptor = socket(family, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | flags), 0)
+    private static func opened(_ family: Int32) throws(Errno) -> Int32 {
+        let kind = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue
+        let descriptor = socket(family, Int32(kind), 0)
         guard descriptor >= 0 else { throw Errno.current }
         return descriptor
     }

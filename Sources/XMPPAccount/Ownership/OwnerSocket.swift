@@ -1,22 +1,24 @@
 import Handlers
 import Platform
+import XMPPTransport
 
-/// What one process asks of the owner of an account, and what it hears.
-enum OwnerQuestion: UInt8 {
+/// A question of a process to the owner of an account.
+package enum OwnerQuestion: UInt8, Sendable {
     /// A worker asks whether it is needed.
     case isAlive = 0x61
     /// The main program asks for the stream.
     case handOver = 0x68
 }
 
-enum OwnerAnswer: UInt8 {
+/// The answer of the owner.
+package enum OwnerAnswer: UInt8, Sendable {
     /// The owner goes on.
     case keeping = 0x6b
     /// The owner closes its stream, keeps the session and frees its lock.
     case releasing = 0x72
 }
 
-/// The owner's ear: a Unix socket beside the database. A process that is frozen does not answer.
+/// The Unix socket beside the database on which an owner answers. A process that is frozen does not answer.
 final class OwnerSocket: Sendable {
     private let listener: StreamSocket
 
@@ -91,17 +93,32 @@ final class OwnerSocket: Sendable {
 
     /// Asks the owner.
     ///
-    /// - Parameter milliseconds: How long to wait for the answer.
     /// - Returns: The answer, or nil when the owner is silent or nobody listens.
     static func ask(
-        _ question: OwnerQuestion, path: String, beside database: String, milliseconds: Int32
-    ) -> OwnerAnswer? {
+        _ question: OwnerQuestion, path: String, beside database: String, until deadline: Deadline,
+        on loop: EventLoop
+    ) async -> OwnerAnswer? {
         // Connecting follows links, and somebody else may listen: who answers must be this user.
         guard (try? PrivateFile.checkName(path, kind: .socket, beside: database)) != nil,
-            let owner = try? StreamSocket.connected(toPath: path, milliseconds: milliseconds),
-            owner.isPeerOwnUser, owner.send(byte: question.rawValue),
-            owner.waitReadable(milliseconds: milliseconds)
+            let owner = await connect(path, until: deadline, on: loop),
+            owner.isPeerOwnUser, owner.send(byte: question.rawValue)
         else { return nil }
+        var entries = [PollEntry(owner.descriptor)]
+        guard await loop.wait(&entries, until: deadline) == .ready else { return nil }
         return owner.receiveByte().flatMap(OwnerAnswer.init)
+    }
+
+    /// An owner that accepts nobody has a full backlog after a while.
+    private static func connect(
+        _ path: String, until deadline: Deadline, on loop: EventLoop
+    ) async -> StreamSocket? {
+        while true {
+            do throws(Errno) {
+                return try StreamSocket.connected(toPath: path)
+            } catch {
+                guard error == .wouldBlock, !loop.isPassed(deadline) else { return nil }
+            }
+            await loop.sleep(.milliseconds(1))
+        }
     }
 }

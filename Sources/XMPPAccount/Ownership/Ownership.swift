@@ -1,83 +1,68 @@
 import Handlers
-import Platform
+import XMPPTransport
 
 /// This process's claim to an account: the epoch it raised, the lock it holds and the socket on which it answers.
 ///
 /// Taking over: lock free, the owner is dead or has let go: take it. Lock held and the owner answers: it decides. Lock
 /// held and the owner is silent: it is frozen; raise the epoch without the lock.
-final class Ownership {
+///
+/// `@unchecked Sendable`: the task that takes over gives its only reference to the account's loop.
+final class Ownership: @unchecked Sendable {
     /// What this process commits for the stream.
     let step: OwnerStep
-    private let lock: OwnerLock
+    private let place: any OwnerPlace
     /// What the server was told.
     private var told: ToldMark
-    /// The lock file, if others had access to it until now.
-    let narrowedFile: String?
-    /// Raised when this process owns the account no longer, so that it answers nobody any more.
-    private let stop: WakeSignal
-    /// The loop that answers.
-    private let answers: any RunningLoop
 
-    private init(
-        step: OwnerStep, lock: OwnerLock, narrowedFile: String?, stop: WakeSignal,
-        answers: any RunningLoop
-    ) {
+    private init(step: OwnerStep, place: any OwnerPlace) {
         self.step = step
-        self.narrowedFile = narrowedFile
+        self.place = place
         told = ToldMark(epoch: step.epoch)
-        self.lock = lock
-        self.stop = stop
-        self.answers = answers
     }
 
-    deinit { stop.raise() }
-
-    static func lockFile(of account: Int64, _ store: HandlerStore) -> String {
-        "\(store.filePath)-owner-\(account)"
-    }
+    /// The lock file, if others had access to it until now.
+    var narrowedFile: String? { place.narrowedFile }
 
     /// Takes the account over.
     ///
     /// - Parameters:
     ///   - store: The database.
+    ///   - places: Where processes agree on the owner.
     ///   - role: Whether this process leaves a live owner alone (`worker`) or asks it to hand over (`main`).
     ///   - silence: How long an owner may take to answer before it counts as frozen, in milliseconds.
+    ///   - loop: What waits.
     ///   - handOver: Called on another thread when a main program asks a worker for the stream.
     /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream;
     ///   ``/Handlers/HandlerError`` when the store fails, `databaseLocked` when a frozen process sits inside a write
     ///   transaction.
     static func take(
-        _ table: OwnershipTable, store: HandlerStore, role: AccountRole, owner: String, silence: Int64,
+        _ table: OwnershipTable, store: HandlerStore, places: any OwnerPlaces = OwnerFiles(),
+        role: AccountRole, owner: String, silence: Int64, on loop: EventLoop,
         handOver: @escaping @Sendable () -> Void
-    ) throws -> Ownership {
-        let base = lockFile(of: table.account, store)
-        let lock = try OwnerLock(path: base, beside: store.filePath)
-        try waitForOwner(
-            lock, socketPath: base + ".sock", beside: store.filePath, role: role, silence: silence)
+    ) async throws -> Ownership {
+        let place = try places.open(account: table.account, store)
+        let deadline = loop.deadline(after: .milliseconds(patience(silence)))
+        try await waitForOwner(place, role: role, until: deadline, on: loop)
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
-        let (epoch, socket) = try store.step { step in
-            (
-                try table.takeOver(owner: owner, past: lock.told, in: step),
-                try OwnerSocket(path: base + ".sock", beside: store.filePath)
-            )
+        let epoch = try store.step { step in
+            let epoch = try table.takeOver(owner: owner, past: place.told, in: step)
+            try place.listen()
+            return epoch
         }
-        lock.note(ToldMark(epoch: epoch))
+        place.note(ToldMark(epoch: epoch))
         try Failpoint.afterTakeover.hit()
-        let stop = try WakeSignal()
-        let answers = try socket.answer(store.system.driver, until: stop) { question in
+        try place.answer(store.system.driver) { question in
             // A worker lets the main program have the stream; a main program keeps it.
             guard question == .handOver, role == .worker else { return .keeping }
             handOver()
             return .releasing
         }
-        return Ownership(
-            step: OwnerStep(store: store, table: table, epoch: epoch), lock: lock,
-            narrowedFile: lock.wasNarrowed ? base : nil, stop: stop, answers: answers)
+        return Ownership(step: OwnerStep(store: store, table: table, epoch: epoch), place: place)
     }
 
-    /// How long to wait between two looks at the lock, in microseconds: until an owner that was killed is gone.
-    private static let pause: UInt32 = 250
+    /// How long to wait between two looks at the lock: until an owner that was killed is gone.
+    private static let pause = Duration.milliseconds(1)
     /// How much of the silence is kept for the taking over itself at most, in milliseconds.
     private static let longestTakeOver: Int64 = 25
 
@@ -87,27 +72,23 @@ final class Ownership {
 
     /// Returns when the lock is taken or the owner has been silent for too long.
     private static func waitForOwner(
-        _ lock: OwnerLock, socketPath: String, beside database: String, role: AccountRole, silence: Int64
-    ) throws(AccountError) {
+        _ place: any OwnerPlace, role: AccountRole, until deadline: Deadline, on loop: EventLoop
+    ) async throws(AccountError) {
         let question: OwnerQuestion = role == .worker ? .isAlive : .handOver
-        let end = TimeSource.sum(TimeSource.system.milliseconds(), patience(silence))
         while true {
-            let isTaken = lock.tryToTake()
-            let left = end - TimeSource.system.milliseconds()
-            guard left > 0 else { return }
+            let isLocked = place.tryToLock()
+            if loop.isPassed(deadline) { return }
             // Also where the lock was free: an owner that passed a frozen one over may not hold it yet.
-            switch OwnerSocket.ask(
-                question, path: socketPath, beside: database, milliseconds: Int32(clamping: left))
-            {
-            case nil where isTaken: return
+            switch await place.ask(question, until: deadline, on: loop) {
+            case nil where isLocked: return
             case .keeping:
-                lock.release()
+                place.unlock()
                 throw AccountError(
                     .ownershipHeld,
                     "another process is alive and keeps this account's stream; let it do the work")
             case .releasing, nil:
                 // Letting go, starting or dying: the lock tells.
-                SystemThread.sleep(microseconds: Self.pause)
+                await loop.sleep(pause)
             }
         }
     }
@@ -115,20 +96,20 @@ final class Ownership {
     /// Notes what is about to be written: everything up to a row of the outbox.
     func willWrite(upTo row: Int64) {
         told.written = row
-        lock.note(told)
+        place.note(told)
     }
 
     /// Notes the count that the server is about to be told.
     func willTell(_ handled: HandledCount, of session: Int64) {
         (told.session, told.handled) = (session, Int64(handled.rawValue))
-        lock.note(told)
+        place.note(told)
     }
 
     /// Whether this process holds the lock too, as it does unless it passed a frozen owner over.
-    var holdsLock: Bool { lock.isHeld }
+    var holdsLock: Bool { place.holdsLock }
 
     /// Takes the lock as soon as the process that was passed over frees it.
-    func takeLockIfFree() { _ = lock.tryToTake() }
+    func takeLockIfFree() { _ = place.tryToLock() }
 
     /// Gives the account back: the next one finds the lock free.
     ///
@@ -137,8 +118,8 @@ final class Ownership {
     /// - Throws: ``AccountError`` `ownershipLost`, when there is something to commit; ``/Handlers/HandlerError``.
     func release(_ last: ((borrowing Step) throws -> Void)? = nil) throws {
         try Failpoint.beforeRelease.hit()
-        answerNobody()
-        defer { lock.release() }
+        place.stopAnswering()
+        defer { place.unlock() }
         let (table, epoch) = (step.table, step.epoch)
         guard let last else { return try step.store.step { try table.release(epoch: epoch, in: $0) } }
         try step.run { step in
@@ -149,13 +130,8 @@ final class Ownership {
 
     /// Lets go of everything without touching the database: somebody else owns the account.
     func abandon() {
-        answerNobody()
-        lock.release()
-    }
-
-    private func answerNobody() {
-        stop.raise()
-        answers.join()
+        place.stopAnswering()
+        place.unlock()
     }
 }
 

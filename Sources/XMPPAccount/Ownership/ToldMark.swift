@@ -5,16 +5,16 @@ import Platform
 ///
 /// Nothing is told before it is committed. So a database that does not know of something that was told is older than it
 /// was: a backup was written over it, or a loss of power took commits back.
-struct ToldMark: Equatable {
+package struct ToldMark: Equatable, Sendable {
     /// The owner's epoch.
-    var epoch: Int64
+    package var epoch: Int64
     /// The last row of the outbox that was written to the socket.
-    var written: Int64 = 0
+    package var written: Int64 = 0
     /// The session whose count was told, and that count.
-    var session: Int64 = 0
-    var handled: Int64 = 0
+    package var session: Int64 = 0
+    package var handled: Int64 = 0
 
-    init(epoch: Int64) { self.epoch = epoch }
+    package init(epoch: Int64) { self.epoch = epoch }
 
     /// - Returns: Nil where nothing was noted, or where it is being written.
     init?(from file: OpenFile) {
@@ -52,6 +52,7 @@ struct ToldMark: Equatable {
             && UInt32(exactly: words[3]) != nil
     }
 
+    /// - Returns: Nil where nothing was noted.
     init?(file path: String) {
         guard let file = PrivateFile.openToRead(path) else { return nil }
         self.init(from: file)

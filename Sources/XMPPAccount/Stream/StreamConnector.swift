@@ -1,5 +1,5 @@
 import XMPPCore
-import XMPPTransport
+package import XMPPTransport
 
 /// Brings a stream to where it is protected by TLS: finds the server, connects, and begins TLS.
 ///
@@ -130,7 +130,7 @@ struct StreamConnector {
 }
 
 extension AccountConfiguration {
-    var usedNetwork: any Network { network ?? SystemNetwork(nameServers: nameServers) }
+    package var usedNetwork: any Network { network ?? SystemNetwork(nameServers: nameServers) }
 
     /// A place that the server named, reached in the same way as the configured one.
     fileprivate func target(_ text: String) -> ServiceTarget? {

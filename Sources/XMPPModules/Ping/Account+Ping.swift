@@ -14,12 +14,12 @@ extension Account {
     ///
     /// Source: XEP-0199.
     public func ping(_ jid: JID?, timeout: Duration? = nil) async throws -> Duration {
-        let clock = ContinuousClock()
-        let begin = clock.now
+        let clock = configuration.usedNetwork.clock
+        let start = clock()
         _ = try await request(
             IQ(
                 type: .get, to: jid, id: StanzaID.random(),
                 payload: Element("ping", namespace: Namespaces.ping)), timeout: timeout)
-        return clock.now - begin
+        return .nanoseconds(clock() - start)
     }
 }

@@ -1,4 +1,5 @@
 import COpenSSL
+import Platform
 package import XMPPCore
 
 /// OpenSSL's hashes and randomness, and base64, as SASL needs them.
@@ -58,10 +59,21 @@ package enum Crypto {
     package static func randomBytes(_ count: Int) -> [UInt8] {
         OpenSSL.start
         return [UInt8](unsafeUninitializedCapacity: count) { space, initialized in
-            precondition(
-                RAND_bytes(space.baseAddress, Int32(count)) == 1, "The system gives no random bytes.")
+            let bytes = UnsafeMutableRawBufferPointer(start: space.baseAddress, count: count)
+            precondition(fillRandomly(bytes), "The system gives no random bytes.")
             initialized = count
         }
+    }
+
+    /// Fills `bytes` with bytes that nobody can guess.
+    ///
+    /// - Returns: False when the system has no randomness to give.
+    package static func fillRandomly(_ bytes: UnsafeMutableRawBufferPointer) -> Bool {
+        if let replaced = Randomness.replacedBytes(bytes.count) {
+            bytes.copyBytes(from: replaced)
+            return true
+        }
+        return RAND_bytes(bytes.baseAddress, Int32(bytes.count)) == 1
     }
 
     /// The digest of `bytes`.

@@ -99,7 +99,7 @@ package enum ServiceTargets {
         case .interrupted:
             throw TransportError(.interrupted, "Looking up the service of \(domain) was interrupted.")
         }
-        var generator = SystemRandomNumberGenerator()
+        var generator = Randomness()
         let records = (secure: secure.records, plain: plain.records)
         let targets = ordered(secure: records.secure, plain: records.plain, using: &generator)
         guard targets.isEmpty else { return targets }

@@ -118,6 +118,12 @@ package final class EventLoop: TaskExecutor {
         return outcome.result
     }
 
+    /// Waits for `duration`, or until the task is canceled.
+    package func sleep(_ duration: Duration) async {
+        var none: [PollEntry] = []
+        _ = await wait(&none, until: deadline(after: duration))
+    }
+
     private func cancel(_ number: Int) {
         let wait = state.withLock { state in
             let wait = state.waits.removeValue(forKey: number)

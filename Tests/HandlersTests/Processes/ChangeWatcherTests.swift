@@ -23,7 +23,7 @@ import Testing
             for _ in 0..<300 { try child.tell("commit 1") }
             #expect(all.wait())
             #expect(seen.withLock { $0 } == 300)
-            watcher.close()
+            watcher.cancel()
             slot.leave()
         }
     }
@@ -40,7 +40,7 @@ import Testing
                 #expect(bell.wait())
             }
             #expect(bell.count == 200)
-            watcher.close()
+            watcher.cancel()
             slot.leave()
         }
     }
@@ -61,7 +61,7 @@ import Testing
             try child.tell("ring 1")
             #expect(last.wait())
             #expect(calls.count < 10_000)
-            watcher.close()
+            watcher.cancel()
             slot.leave()
         }
     }
@@ -83,7 +83,7 @@ import Testing
             mayEnd.ring()
             #expect(began.wait())
             mayEnd.ring()
-            watcher.close()
+            watcher.cancel()
             #expect(began.count == 2)
             slot.leave()
         }
@@ -103,8 +103,8 @@ import Testing
             #expect(own.count == 0)
             other.ring()
             #expect(own.wait())
-            second.close()
-            watcher.close()
+            second.cancel()
+            watcher.cancel()
             slot.leave()
             other.leave()
         }
@@ -126,7 +126,7 @@ import Testing
             try child.tell("leave")
             #expect(bell.wait())
             #expect(others.withLock { $0 } == [])
-            watcher.close()
+            watcher.cancel()
             slot.leave()
         }
     }
@@ -146,12 +146,12 @@ import Testing
                 other.ring()
                 #expect(calls.wait())
                 if round % 2 == 0 { other.ring() }
-                watcher.close()
+                watcher.cancel()
                 let count = calls.count
                 other.ring()
                 #expect(calls.count == count)
                 #expect(isGone(thread.withLock { $0 }))
-                watcher.close()
+                watcher.cancel()
             }
             slot.leave()
             other.leave()
@@ -167,7 +167,7 @@ import Testing
                 let watcher = try slot.watchChanges {}
                 let end = ContinuousClock.now + .microseconds(moment % 120)
                 while ContinuousClock.now < end {}
-                watcher.close()
+                watcher.cancel()
             }
             do { _ = try slot.watchChanges {} }
             slot.leave()
@@ -180,10 +180,10 @@ import Testing
             do {
                 let (slot, other) = (try sitDown(folder.file()), try sitDown(folder.file()))
                 let bell = Bell()
-                let watcher = Mutex<ChangeWatcher?>(nil)
+                let watcher = Mutex<(any ProcessWatch)?>(nil)
                 try watcher.withLock {
                     $0 = try slot.watchChanges {
-                        watcher.withLock { $0.take() }?.close()
+                        watcher.withLock { $0.take() }?.cancel()
                         bell.ring()
                     }
                 }

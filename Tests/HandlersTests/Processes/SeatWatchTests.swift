@@ -155,7 +155,7 @@ import Testing
         try withFolder { folder in
             let slot = try sitDown(folder.file())
             let bell = Bell()
-            let watch = Mutex<LockWatch?>(nil)
+            let watch = Mutex<(any ProcessWatch)?>(nil)
             try watch.withLock {
                 $0 = try slot.watch(9) {
                     watch.withLock { $0.take() }?.cancel()

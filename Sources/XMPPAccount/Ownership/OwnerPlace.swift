@@ -1,0 +1,111 @@
+package import Handlers
+package import XMPPTransport
+
+/// The means by which processes agree on the owner of one account: a lock, a note of what the server was told, and questions.
+///
+/// None of them decides who may write: that is the epoch in ``OwnershipTable``.
+package protocol OwnerPlace: AnyObject {
+    /// A file that others had access to until it was opened.
+    var narrowedFile: String? { get }
+
+    /// Whether this process holds the lock. The lock of a process that dies is free at once.
+    var holdsLock: Bool { get }
+    /// Takes the lock if it is free.
+    func tryToLock() -> Bool
+    func unlock()
+
+    /// The last note of an owner.
+    var told: ToldMark? { get }
+    /// Notes what the server is told. It survives the process, and nothing is lost where it is missing.
+    func note(_ told: ToldMark)
+
+    /// Asks the owner.
+    ///
+    /// - Returns: Nil when the owner is silent until the deadline, or nobody listens.
+    func ask(_ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop) async -> OwnerAnswer?
+    /// Receives questions from now on, in the place of the owner before; they wait for ``answer(_:_:)``.
+    func listen() throws
+    /// Answers questions until ``stopAnswering()``, also during a long step of the account.
+    func answer(
+        _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
+    ) throws
+    func stopAnswering()
+}
+
+/// The places of all accounts of a store.
+package protocol OwnerPlaces: Sendable {
+    /// Opens the place of an account for a process that wants to own it.
+    func open(account: Int64, _ store: HandlerStore) throws -> any OwnerPlace
+    /// The last note of an owner.
+    func told(account: Int64, _ store: HandlerStore) -> ToldMark?
+    /// Whether some process holds the lock.
+    func isLocked(account: Int64, _ store: HandlerStore) -> Bool
+}
+
+/// Files beside the database: `<database>-owner-<account>`, and a socket for questions.
+package struct OwnerFiles: OwnerPlaces {
+    package init() {}
+
+    private func path(_ account: Int64, _ store: HandlerStore) -> String {
+        "\(store.filePath)-owner-\(account)"
+    }
+
+    package func open(account: Int64, _ store: HandlerStore) throws -> any OwnerPlace {
+        let path = path(account, store)
+        return Place(
+            lock: try OwnerLock(path: path, beside: store.filePath), path: path, database: store.filePath)
+    }
+
+    package func told(account: Int64, _ store: HandlerStore) -> ToldMark? {
+        ToldMark(file: path(account, store))
+    }
+
+    package func isLocked(account: Int64, _ store: HandlerStore) -> Bool {
+        OwnerLock.isHeld(path(account, store))
+    }
+
+    private final class Place: OwnerPlace {
+        private let lock: OwnerLock
+        private let path: String
+        private let database: String
+        private var socket: OwnerSocket?
+        private var answers: (stop: WakeSignal, loop: any RunningLoop)?
+
+        init(lock: OwnerLock, path: String, database: String) {
+            (self.lock, self.path, self.database) = (lock, path, database)
+        }
+
+        deinit { answers?.stop.raise() }
+
+        var narrowedFile: String? { lock.wasNarrowed ? path : nil }
+        var holdsLock: Bool { lock.isHeld }
+        func tryToLock() -> Bool { lock.tryToTake() }
+        func unlock() { lock.release() }
+        var told: ToldMark? { lock.told }
+        func note(_ told: ToldMark) { lock.note(told) }
+
+        private var socketPath: String { path + ".sock" }
+
+        func ask(
+            _ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop
+        ) async -> OwnerAnswer? {
+            await OwnerSocket.ask(question, path: socketPath, beside: database, until: deadline, on: loop)
+        }
+
+        func listen() throws { socket = try OwnerSocket(path: socketPath, beside: database) }
+
+        func answer(
+            _ driver: any LoopDriver, _ decide: @escaping @Sendable (OwnerQuestion) -> OwnerAnswer
+        ) throws {
+            guard let socket else { return }
+            let stop = try WakeSignal()
+            answers = (stop, try socket.answer(driver, until: stop, decide))
+        }
+
+        func stopAnswering() {
+            answers?.stop.raise()
+            answers?.loop.join()
+            (answers, socket) = (nil, nil)
+        }
+    }
+}

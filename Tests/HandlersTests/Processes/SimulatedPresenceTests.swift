@@ -1,0 +1,184 @@
+import HandlersTestKit
+import Synchronization
+import TestThreads
+import Testing
+
+@testable import Handlers
+
+/// Stores whose threads and processes are simulated: nothing happens but what the test calls.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct SimulatedPresenceTests {
+    /// The processes that have one database open.
+    private final class Machine: Sendable {
+        struct Seat {
+            let life: Int64
+            var isAlive = true
+            var isDirty = true
+            var mark: Mark?
+            var changed: (@Sendable () -> Void)?
+            var deaths: [Int64: @Sendable () -> Void] = [:]
+        }
+
+        struct State {
+            var seats: [Seat] = []
+            var rings: UInt32 = 0
+        }
+
+        let state = Mutex(State())
+
+        /// Kills a process; the others are notified by the kernel.
+        func kill(_ seat: Int) {
+            let watches = state.withLock { state in
+                state.seats[seat].isAlive = false
+                let life = state.seats[seat].life
+                return state.seats.filter(\.isAlive).compactMap { $0.deaths[life] }
+            }
+            for watch in watches { watch() }
+        }
+    }
+
+    private final class Watch: ProcessWatch {
+        func cancel() {}
+    }
+
+    private final class Presence: ProcessPresence {
+        let machine: Machine
+        let number: Int
+        let narrowedFile: String? = nil
+        let fileNumber: Int64? = 1
+
+        init(_ machine: Machine) {
+            self.machine = machine
+            number = machine.state.withLock { state in
+                state.seats.append(Machine.Seat(life: Int64(state.seats.count + 1)))
+                return state.seats.count - 1
+            }
+        }
+
+        private func change(_ body: (inout Machine.Seat) -> Void) {
+            machine.state.withLock { body(&$0.seats[number]) }
+        }
+
+        func mark(_ mark: Mark) { change { $0.mark = mark } }
+        func clear() { change { $0.mark = nil } }
+        func leave() { change { ($0.isAlive, $0.isDirty, $0.mark) = (false, false, nil) } }
+
+        func ring() {
+            let others = machine.state.withLock { state in
+                state.rings &+= 1
+                return state.seats.indices.filter { $0 != number }.compactMap { state.seats[$0].changed }
+            }
+            for changed in others { changed() }
+        }
+
+        var countOfOthers: UInt32 { machine.state.withLock { $0.rings } }
+
+        func recoverDead<E>(_ body: (Int, Mark?) throws(E) -> Void) throws(E) {
+            let seats = machine.state.withLock { $0.seats }
+            for (seat, found) in seats.enumerated() where !found.isAlive && found.isDirty {
+                try body(seat, found.mark)
+                machine.state.withLock { $0.seats[seat].isDirty = false }
+            }
+        }
+
+        func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
+            if machine.state.withLock({ !$0.seats[seat].isAlive && !$0.seats[seat].isDirty }) { try body() }
+        }
+
+        func isSeenOtherwise(than inode: Int64) -> Bool { false }
+        var lives: [Int64] {
+            machine.state.withLock { state in
+                state.seats.enumerated().filter { $0.offset != number && $0.element.isAlive }
+                    .map(\.element.life)
+            }
+        }
+
+        func watch(
+            life: Int64, ended: @escaping @Sendable () -> Void
+        ) throws(HandlerError) -> any ProcessWatch {
+            change { $0.deaths[life] = ended }
+            return Watch()
+        }
+
+        func watchChanges(
+            _ changed: @escaping @Sendable () -> Void
+        ) throws(HandlerError) -> any ProcessWatch {
+            change { $0.changed = changed }
+            return Watch()
+        }
+    }
+
+    /// Keeps the loops, whose turns the test calls.
+    private final class ByHand: LoopDriver {
+        /// `@unchecked Sendable`: used on the test's thread alone.
+        final class Running: RunningLoop, @unchecked Sendable {
+            let loop: any DrivenLoop
+            init(_ loop: any DrivenLoop) { self.loop = loop }
+            func join() {}
+        }
+
+        let loops = Mutex<[Running]>([])
+
+        func start(
+            _ name: String, blocksSignals: Bool, _ make: @escaping @Sendable () -> any DrivenLoop
+        ) throws(HandlerError) -> any RunningLoop {
+            let running = Running(make())
+            loops.withLock { $0.append(running) }
+            return running
+        }
+
+        func turn() { for running in loops.withLock({ $0 }) { _ = running.loop.turn([]) } }
+    }
+
+    private struct Slow: AsyncHandler {
+        static let id = "presence.slow"
+        static let visits = Mutex<[CheckedContinuation<Void, any Error>]>([])
+        func run(_ call: AsyncCall<TimerFired>) async throws {
+            try await withCheckedThrowingContinuation { visit in Self.visits.withLock { $0.append(visit) } }
+        }
+    }
+
+    @Test("Z1 Z4 a death in a simulated machine frees its lease; the other process runs the handler")
+    func death() async throws {
+        try await withReleasedFolder { folder in
+            let machine = Machine()
+            let clock = VirtualClock()
+            func open(_ driver: ByHand) throws -> (HandlerStore, HandlerRunner) {
+                let store = try HandlerStore(
+                    path: folder.file(), registry: HandlerRegistry([Slow.self]), schemas: [], role: .main,
+                    synchronous: .normal, busyTimeout: 5000, time: clock.timeSource, log: nil,
+                    system: SystemServices(driver: driver, presence: { _, _ in Presence(machine) }))
+                let runner = try HandlerRunner(store)
+                try runner.start()
+                return (store, runner)
+            }
+            let (first, second) = (ByHand(), ByHand())
+            let (store, runner) = try open(first)
+            let (other, otherRunner) = try open(second)
+            let id = try store.step { try $0.schedule(Slow().durable, after: .seconds(60)) }
+            first.turn()
+            second.turn()
+            #expect(try store.step { try $0.status(of: id)?.state } == .pending)
+
+            clock.advance(by: .seconds(60))
+            first.turn()
+            second.turn()
+            while Slow.visits.withLock({ $0.count }) < 1 { await Task.yield() }
+            #expect(try other.step { try $0.status(of: id)?.state } == .running)
+
+            machine.kill(0)
+            second.turn()
+            clock.advance(by: .seconds(3600))
+            second.turn()
+            while Slow.visits.withLock({ $0.count }) < 2 { await Task.yield() }
+            for visit in Slow.visits.withLock({ $0 }) { visit.resume() }
+            while try other.ending(of: id) == nil {
+                second.turn()
+                await Task.yield()
+            }
+            runner.close()
+            otherRunner.close()
+            // A driver keeps its loops, and they keep the store with its driver.
+            for driver in [first, second] { driver.loops.withLock { $0 = [] } }
+        }
+    }
+}
