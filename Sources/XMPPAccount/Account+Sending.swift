@@ -184,7 +184,7 @@ extension Account {
     /// Answers an inbound request. Where too many stanzas wait to be sent the answer is dropped and reported: anybody can
     /// send requests, also while the server takes nothing.
     func reply(_ iq: Element, in step: borrowing Step) throws {
-        guard try OutboxReserve.opened({ try hasRoom(in: step) }) else {
+        guard try usingReserve(in: step, { try hasRoom(in: step) }) else {
             let reason = "\(configuration.maximumOutbox) stanzas wait to be sent, so this answer is dropped"
             return ignore(iq, reason, after: step)
         }
@@ -244,7 +244,7 @@ extension Account {
     /// - Parameter mayUseReserve: Whether ``OutboxReserve`` counts where it is open.
     package func hasRoom(mayUseReserve: Bool = true, in step: borrowing Step) throws -> Bool {
         let limit = configuration.maximumOutbox
-        return try outbox.hasRoom(mayUseReserve ? OutboxReserve.limit(limit) : limit, in: step)
+        return try outbox.hasRoom(mayUseReserve ? OutboxReserve.limit(limit, in: step) : limit, in: step)
     }
 
     private func checkRoom(in step: borrowing Step) throws {

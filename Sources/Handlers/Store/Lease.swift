@@ -102,6 +102,7 @@ extension Transaction {
                     idempotencyKey: try idempotencyKey(of: row.id), stored: stored, call: call,
                     context: context,
                     store: store)
+                return nil
             },
             setAside: { _, aside in try keep(row.id, aside) })
         return lease
@@ -158,7 +159,7 @@ extension Transaction {
     func fail(_ lease: Lease, _ error: any Error) throws {
         guard try holds(lease) else { return }
         let aside = SetAside(
-            error, lease.stored, lease.call, context: lease.context, isKept: true,
+            .failed(error), lease.stored, lease.call, context: lease.context, isKept: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
         try Failpoint.beforeSetAside.hit()
         try keep(lease.handler, aside)

@@ -82,6 +82,11 @@ public struct Step: Readable {
         return made
     }
 
+    /// The object of that type if this step keeps one.
+    package func kept<T: AnyObject>(_ type: T.Type) -> T? {
+        transaction.kept[ObjectIdentifier(type)].map { unsafeDowncast($0, to: T.self) }
+    }
+
     /// Runs `body` so that its writes are undone when it throws, while the rest of the step goes on.
     ///
     /// - Throws: What `body` throws. When the store itself failed, the step cannot commit any more and must be given

@@ -37,9 +37,11 @@ extension Transaction {
                 try take(id, Self.selectOnceNotLeased)
             },
             run: { stored, input in
-                try invoke(stored, overrides: overrides, context: context, input: &input)
+                let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
+                guard lane == nil else { return lane }
                 if try staysIf() { try putBack(id, stored) } else { try bury(id, stored, outcome, nil) }
                 try Failpoint.afterHandler.hit()
+                return nil
             },
             setAside: { stored, aside in try keep(id, aside) })
     }
@@ -59,8 +61,9 @@ extension Transaction {
                 return stored
             },
             run: { stored, input in
-                try invoke(stored, overrides: overrides, context: context, input: &input)
-                try Failpoint.afterHandler.hit()
+                let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
+                if lane == nil { try Failpoint.afterHandler.hit() }
+                return lane
             },
             setAside: { stored, aside in try keepCall(of: stored, &aside) })
     }
@@ -87,21 +90,24 @@ extension Transaction {
     }
 
     /// Runs a handler that was taken.
+    ///
+    /// - Returns: The lane of the runner that must call it instead, where it cannot run in this step.
     private func invoke(
         _ stored: StoredHandler, overrides: Record, context source: ContextSource,
         input: inout (any Sendable)?
-    ) throws {
+    ) throws -> Lane? {
         let definition = try definition(of: stored)
         let context = try source.context(for: definition)
         input = context
         try refuseCulprit(stored, definition, context)
         guard case .inStep(let body) = definition.body, canRunHere(definition) else {
-            throw Postponed(lane: Lane(definition))
+            return Lane(definition)
         }
         try Failpoint.beforeHandler.hit()
         try marking(stored, context) {
             try body(Invocation(stored: stored, overrides: overrides, context: context), self)
         }
+        return nil
     }
 
     private func canRunHere(_ definition: Definition) -> Bool {
@@ -144,35 +150,43 @@ extension Transaction {
     ///
     /// To the caller goes what no handler is to blame for: the row is not there, or the store failed.
     ///
-    /// - Parameter given: What the handler is called with; nil where call and context are kept in the row.
+    /// - Parameters:
+    ///   - given: What the handler is called with; nil where call and context are kept in the row.
+    ///   - run: Returns the lane of the runner that must call the handler instead; nil when it has run.
     func attempt(
         _ call: StoredCall, _ given: (any Sendable)?, take: () throws -> StoredHandler,
-        run: (StoredHandler, inout (any Sendable)?) throws -> Void,
+        run: (StoredHandler, inout (any Sendable)?) throws -> Lane?,
         setAside: (StoredHandler, inout SetAside) throws -> Void
     ) throws -> Disposition {
         var taken: StoredHandler?
         var context = given
+        var lane: Lane?
+        let cause: SetAside.Cause
         do {
-            try undoingOnError {
+            let hasRun = try undoing {
                 let stored = try take()
                 taken = stored
-                try goingDeeper { try checkingForeignKeys { try run(stored, &context) } }
+                try goingDeeper { try checkingForeignKeys { lane = try run(stored, &context) } }
+                return lane == nil
             }
-            return .ended
-        } catch let error {
-            guard let taken, connection.isUsable else { throw error }
-            let own = registry.definition(named: taken.name)?.retry
-            var retry = failedRetry ?? own
-            // A nested handler says when to try again, and not what its holder's failure leads to.
-            retry?.finally = own?.finally ?? .quarantine
-            var aside = SetAside(
-                error, taken, call, context: context, isKept: given == nil, retry: retry, now: now)
-            try Failpoint.beforeSetAside.hit()
-            try setAside(taken, &aside)
-            hasNewDue = hasNewDue || aside.due != nil
-            note(aside, taken)
-            return aside.disposition
+            if hasRun { return .ended }
+            cause = .queued(lane ?? .inStep)
+        } catch {
+            guard taken != nil, connection.isUsable else { throw error }
+            cause = .failed(error)
         }
+        guard let taken else { return .ended }
+        let own = registry.definition(named: taken.name)?.retry
+        var retry = failedRetry ?? own
+        // A nested handler says when to try again, and not what its holder's failure leads to.
+        retry?.finally = own?.finally ?? .quarantine
+        var aside = SetAside(
+            cause, taken, call, context: context, isKept: given == nil, retry: retry, now: now)
+        try Failpoint.beforeSetAside.hit()
+        try setAside(taken, &aside)
+        hasNewDue = hasNewDue || aside.due != nil
+        note(aside, taken)
+        return aside.disposition
     }
 
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {

@@ -25,6 +25,7 @@ extension Transaction {
                         overrides)
                 }
                 try bury(id, stored, outcome, reason)
+                return nil
             },
             setAside: { stored, aside in try keep(id, aside) })
     }

@@ -1,11 +1,12 @@
-/// Thrown where a handler cannot run in this step, so that its row is put back for a runner.
-struct Postponed: Error {
-    /// Who may run it.
-    let lane: Lane
-}
-
 /// Where a handler goes that could not run, and what is kept with it.
 struct SetAside {
+    /// Why a handler did not run to its end.
+    enum Cause {
+        /// It cannot run in this step; a runner calls it in a lane.
+        case queued(Lane)
+        case failed(any Error)
+    }
+
     var state: Transaction.State
     /// When a runner calls it again; nil when none does.
     var due: Int64?
@@ -30,28 +31,39 @@ struct SetAside {
     ///   - context: What the handler was called with; nil when that is kept in its row and was not made again yet.
     ///   - isKept: Whether call and context are kept in its row already.
     init(
-        _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
+        _ cause: Cause, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
         isKept: Bool, retry: RetryPolicy?, now: Int64
     ) {
-        isQueued = error is Postponed
-        runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
-        deaths = stored.deaths
-        attempts = runs
-        reason =
-            isQueued
-            ? "waits for a runner"
-            // What is wrong may be worded by a peer.
-            : String(decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
-        (state, due) = (.quarantined, nil)
-        keep(call, context: context)
-        let isKept = isKept || self.call != nil
-        if let error = error as? Postponed {
+        (state, due, deaths) = (.quarantined, nil, stored.deaths)
+        switch cause {
+        case .queued(let lane):
+            isQueued = true
+            (runs, attempts, reason) = (stored.attempts, stored.attempts, "waits for a runner")
+            keep(call, context: context)
             // One that cannot be kept cannot wait either.
-            guard isKept else { return }
-            (state, due, lane) = (.pending, now, error.lane)
-        } else if Self.isUnknown(error) {
+            if isKept || self.call != nil { (state, due, self.lane) = (.pending, now, lane) }
+        case .failed(let error):
+            isQueued = false
+            runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
+            attempts = runs
+            // What is wrong may be worded by a peer.
+            reason = String(
+                decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
+            keep(call, context: context)
+            settle(error, stored, call, context: context, isKept: isKept, retry, now)
+        }
+    }
+
+    /// Decides between parking, another attempt, the alternative and quarantine.
+    private mutating func settle(
+        _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
+        isKept: Bool, _ retry: RetryPolicy?, _ now: Int64
+    ) {
+        if Self.isUnknown(error) {
             state = .parked
-        } else if let retry, Self.isWorthRetrying(error), isKept, runs - deaths < retry.attempts {
+        } else if let retry, Self.isWorthRetrying(error), isKept || self.call != nil,
+            runs - deaths < retry.attempts
+        {
             // The calls of a standing handler have one row, but do not come back together either.
             let seed =
                 (stored.id?.rawValue ?? 0)
@@ -111,7 +123,7 @@ struct SetAside {
 
     /// Whether the handler was not run, so that its attempts stay.
     private static func isUncalled(_ error: any Error) -> Bool {
-        error is Postponed || isUnknown(error) || isRepairable(error)
+        isUnknown(error) || isRepairable(error)
             || (error as? HandlerError)?.code == .deadly
     }
 

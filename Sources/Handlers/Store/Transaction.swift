@@ -76,15 +76,27 @@ package final class Transaction {
 
     /// Runs `body` in a savepoint and undoes what it wrote when it throws. These may stand in one another.
     func undoingOnError(_ body: () throws -> Void) throws {
+        try undoing {
+            try body()
+            return true
+        }
+    }
+
+    /// Runs `body` in a savepoint, whose writes are undone when it throws or returns false.
+    ///
+    /// - Returns: What `body` returns.
+    @discardableResult
+    func undoing(unless body: () throws -> Bool) throws -> Bool {
         try connection.savepoint()
         let outer = nested
         nested = nil
         defer { nested = outer }
         let (actions, failed) = (afterCommit.count, failures.count)
         do {
-            try body()
+            let isKept = try body()
             if let nestedFailure { throw nestedFailure }
-            try connection.release()
+            if isKept { try connection.release() } else { try connection.undo() }
+            return isKept
         } catch {
             // Left open, the savepoint would be taken for that of the handler around it. Where the store failed there
             // is nothing to undo: the step cannot commit any more.

@@ -63,7 +63,9 @@ extension Account {
     private func take(_ module: some AccountModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
         let list = try modules.removing(module)
         if try sessions.live(in: step) != nil {
-            try guarding(module, in: step) { try OutboxReserve.opened { try module.end(of: self, in: step) } }
+            try guarding(module, in: step) {
+                try usingReserve(in: step) { try module.end(of: self, in: step) }
+            }
         }
         try guarding(module, in: step) { try module.reset(.session, of: self, in: step) }
         try list.note(account: id, retired: [ModuleList.name(module)], in: step)

@@ -198,7 +198,7 @@ extension Account {
         _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
     ) throws {
         try guarding(module, in: step) {
-            try OutboxReserve.opened { try module.begin(scope, of: self, in: step) }
+            try usingReserve(in: step) { try module.begin(scope, of: self, in: step) }
         }
     }
 

@@ -1,20 +1,31 @@
+package import Handlers
+
 /// Room in the outbox for what modules ask for by themselves.
 ///
-/// A session that begins with an outbox that the program has filled would else begin without roster, copies and archives,
+/// A session that starts with an outbox that the program has filled would else start without roster, carbons and archives,
 /// and nobody would ask again. Answers to requests get it, too: an answer to the server keeps the stream open. What else others
 /// cause, such as receipts, does not.
-package enum OutboxReserve {
+final class OutboxReserve {
     /// How many stanzas more than ``AccountConfiguration/maximumOutbox`` may wait.
     static let size = 1000
 
-    @TaskLocal static var isOpen = false
+    /// The uses that are under way in the step that keeps this object.
+    fileprivate var uses = 0
 
-    /// How many stanzas may wait for whoever asks now.
-    static func limit(_ maximum: Int) -> Int {
-        isOpen && maximum < .max - size ? maximum + size : maximum
+    /// How many stanzas may wait in the outbox.
+    static func limit(_ maximum: Int, in step: borrowing Step) -> Int {
+        let isOpen = step.kept(OutboxReserve.self).map { $0.uses > 0 } ?? false
+        return isOpen && maximum < .max - size ? maximum + size : maximum
     }
+}
 
-    package static func opened<Result>(_ body: () throws -> Result) rethrows -> Result {
-        try $isOpen.withValue(true, operation: body)
+extension Account {
+    /// Runs `body`, whose stanzas may use the reserve of the outbox.
+    package func usingReserve<Result>(in step: borrowing Step, _ body: () throws -> Result) rethrows -> Result
+    {
+        let reserve = step.keeping { OutboxReserve() }
+        reserve.uses += 1
+        defer { reserve.uses -= 1 }
+        return try body()
     }
 }

@@ -78,7 +78,7 @@ extension Account {
     /// Announces although the outbox may be full. That a filter stops it is told.
     func announceFeaturesAnyway(in step: borrowing Step) throws {
         do {
-            try OutboxReserve.opened { try announceFeatures(in: step) }
+            try usingReserve(in: step) { try announceFeatures(in: step) }
         } catch let error as HandlerError where error.isStorageFailure {
             throw error
         } catch {

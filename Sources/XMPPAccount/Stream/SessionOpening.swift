@@ -38,7 +38,14 @@ struct SessionOpening {
     /// Tells the server before the login whom it concerns (XEP-0484 section 4.1 demands it).
     private var from: String? { configuration.jid.local == nil ? nil : configuration.jid.description }
 
-    mutating func run() async throws -> StreamOpener.Outcome {
+    /// The result of a login.
+    enum Result {
+        case opened(StreamOpener.Outcome)
+        /// What was sent on the strength of an earlier offer was not understood.
+        case staleOffer(AccountError)
+    }
+
+    mutating func run() async throws -> Result {
         try choose()
         try stream.begin(to: domain, from: from)
         var attempt: Attempt?
@@ -48,9 +55,9 @@ struct SessionOpening {
             let features = try await stream.features()
             learned.offer = ServerOffer.stored(features)
             let offer = ServerOffer(features)
-            return try await authenticate(offer, attempt)
+            return .opened(try await authenticate(offer, attempt))
         } catch let error as AccountError where attempt != nil && error.isAboutTheStream {
-            throw StaleOffer(cause: error)
+            return .staleOffer(error)
         }
     }
 

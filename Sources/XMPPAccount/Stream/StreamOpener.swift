@@ -61,17 +61,18 @@ struct StreamOpener: Sendable {
                 let stream =
                     try await connect(connector, to: next, known)
                 var opening = SessionOpening(opener: self, stream: stream, known: known)
-                let outcome = try await opening.run()
-                return OpenedStream(
-                    stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
-                    learned: opening.learned)
-            } catch is StaleOffer where mayBeStale {
-                configuration.note(.verbose, .login, "the server offers something else than last time")
-                // What was sent ahead of the features did not suit the server; it is asked again, at leisure.
-                mayBeStale = false
-                try login.forgetOffer()
-            } catch let error as StaleOffer {
-                throw error.cause
+                switch try await opening.run() {
+                case .opened(let outcome):
+                    return OpenedStream(
+                        stream, outcome: outcome, answers: opening.answers, uncounted: opening.uncounted,
+                        learned: opening.learned)
+                case .staleOffer(let error):
+                    guard mayBeStale else { throw error }
+                    configuration.note(.verbose, .login, "the server offers something else than last time")
+                    // What was sent before the features did not suit the server; the next attempt waits for them.
+                    mayBeStale = false
+                    try login.forgetOffer()
+                }
             } catch let error as AccountError {
                 guard let target = connector.redirection(error), visited.count < Self.redirectionLimit,
                     visited.insert(target).inserted
@@ -90,11 +91,6 @@ struct StreamOpener: Sendable {
     }
 
     var domain: String { configuration.jid.domain.string }
-}
-
-/// What was sent on the strength of an earlier offer was not understood.
-struct StaleOffer: Error {
-    let cause: any Error
 }
 
 extension AccountConfiguration {

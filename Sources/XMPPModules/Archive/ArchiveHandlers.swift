@@ -18,7 +18,7 @@ struct ArchivePageFetched: Handler {
         let table = ArchiveTable(account: account.id)
         // Forgotten meanwhile.
         guard try table.remove(query, in: call.step) else { return }
-        try OutboxReserve.opened {
+        try account.usingReserve(in: call.step) {
             switch call.outcome {
             case .result(let payload): try go(on: payload, account, table, in: call.step)
             case .error(let error): try fail(error, account, table, in: call.step)
@@ -87,7 +87,7 @@ struct ArchiveRetry: Handler {
     func run(_ call: borrowing Call<TimerFired>) throws {
         let account = try call.context.account
         try ArchiveTable(account: account.id).retry(archive, in: call.step)
-        try OutboxReserve.opened { try account.archive.askNext(in: call.step) }
+        try account.usingReserve(in: call.step) { try account.archive.askNext(in: call.step) }
     }
 }
 

@@ -46,7 +46,7 @@ extension Rooms {
         if said.isSelf {
             if room.state == .joining {
                 // Nothing would let the account in once more if there were no place for what it asks of the room then.
-                return try OutboxReserve.opened { try joined(room, said, in: step) }
+                return try account.usingReserve(in: step) { try joined(room, said, in: step) }
             }
             if room.nick != said.nick { try renamed(room, to: said.nick, in: step) }
         } else if room.state == .joined {

@@ -181,7 +181,7 @@ struct RosterUpdate {
             try roster.state(in: step).isLoaded, try roster.item(for: request.jid, in: step) != nil
         else { return false }
         try subscriptions.removeRequest(of: request.jid, in: step)
-        try OutboxReserve.opened { try send(.subscribed, to: request.jid, status: nil, in: step) }
+        try account.usingReserve(in: step) { try send(.subscribed, to: request.jid, status: nil, in: step) }
         tell(.approved(request), after: step)
         return true
     }
