@@ -93,7 +93,7 @@ let package = Package(
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CPlatform"),
-        // The system calls: no other target of the library imports Glibc. docs/darwin.md lists what a port must replace.
+        // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform"]),
         .target(

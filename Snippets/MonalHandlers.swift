@@ -1,4 +1,4 @@
-// What Monal's handler macros say, said here. docs/monal.md sets the two side by side.
+// What Monal's handler macros say, said here. docs/internals/monal.md sets the two side by side.
 import HandlerMacrosSupport
 
 /// What the one who calls supplies, typed once, in place of `$ID(account)` at every call.

@@ -23,7 +23,7 @@ graphs=$(sed -n 's/^Files written to //p' "$work/log")
     exit 1
 }
 
-scripts/public-api.py "$graphs" "${modules[@]}" >docs/public-api.md
+scripts/public-api.py "$graphs" "${modules[@]}" >docs/reference/public-api.md
 
 # In this order each module can link to those before it.
 archives=()

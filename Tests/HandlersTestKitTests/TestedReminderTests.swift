@@ -3,7 +3,7 @@ import TestServers
 import TestThreads
 import Testing
 
-/// The sample of docs/testing.md.
+/// The sample of docs/guide/testing.md.
 @Suite(.ownThread) struct TestedReminderTests {
     @Test("W6 the sample tests a timer's handler: a week passes at once, over the end of the program")
     func output() throws {
@@ -27,6 +27,6 @@ import Testing
             try String(contentsOf: root.appending(path: path), encoding: .utf8)
         }
         let sample = try text("Snippets/TestedReminder.swift")
-        #expect(try text("docs/testing.md").contains("```swift\n\(sample)```\n"))
+        #expect(try text("docs/guide/testing.md").contains("```swift\n\(sample)```\n"))
     }
 }

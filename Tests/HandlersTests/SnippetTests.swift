@@ -52,7 +52,7 @@ import TestServers
                 .map { $0.trimmingCharacters(in: .whitespaces) }
         }
         let sample = try Set(lines("Snippets/MonalHandlers.swift"))
-        let blocks = try lines("docs/monal.md").split(separator: "```swift").dropFirst()
+        let blocks = try lines("docs/internals/monal.md").split(separator: "```swift").dropFirst()
             .map { $0.prefix { $0 != "```" } }
         #expect(blocks.count >= 3)
         for line in blocks.joined() { #expect(sample.contains(line), "\(line)") }
