@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation of the library products into .build/docs, with the toolchain's own DocC.
+# Builds the documentation into .build/docs with the toolchain's own DocC: the guide (docs/guide), and the library products.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,8 +26,11 @@ graphs=$(sed -n 's/^Files written to //p' "$work/log")
 scripts/public-api.py "$graphs" "${modules[@]}" >docs/reference/public-api.md
 
 # In this order each module can link to those before it.
-archives=()
-dependencies=()
+archives=("$work/Guide.doccarchive")
+dependencies=(--dependency "$work/Guide.doccarchive")
+scripts/guide-articles.py "$work/Guide.docc"
+"$docc" convert "$work/Guide.docc" --output-path "$work/Guide.doccarchive" --fallback-display-name Guide \
+    --fallback-bundle-identifier Guide --enable-experimental-external-link-support | sed '/^$/d'
 for module in "${modules[@]}"; do
     mkdir "$work/$module"
     # A module's own graph, and those of what it adds to others ("Module@Other").

@@ -62,6 +62,8 @@ class Pages:
         self.faults = []
         self.snippets = {os.path.basename(name)[:-6]: Snippet(name) for name in files("Snippets/*.swift")}
         self.texts = {name: read(name) for name in files("*.md")}
+        # As scripts/guide-articles.py names them.
+        self.articles = {os.path.basename(name)[:-3].replace("-", "") for name in files("docs/guide/*.md")}
 
     def fault(self, name, line, text):
         self.faults.append(f"{name}:{line}: {text}")
@@ -118,7 +120,11 @@ class Pages:
         for number, line in enumerate(self.texts[name].split("\n"), 1):
             code ^= line.lstrip().startswith("```")
             for url in [] if code else LINK.findall(re.sub(r"`[^`]*`", "``", line)):
-                if re.match(r"[a-z]+:|/", url):
+                if re.match(r"[a-z]+:", url):
+                    continue
+                if url.startswith("/documentation/guide/"):
+                    if url.rsplit("/", 1)[1] not in self.articles:
+                        self.fault(name, number, f"the link {url} leads to no page of the guide")
                     continue
                 path, _, anchor = url.partition("#")
                 target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name

@@ -19,14 +19,4 @@ import Testing
 
                 """)
     }
-
-    @Test("W6 the page on testing shows the code of the sample")
-    func page() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
-        func text(_ path: String) throws -> String {
-            try String(contentsOf: root.appending(path: path), encoding: .utf8)
-        }
-        let sample = try text("Snippets/TestedReminder.swift")
-        #expect(try text("docs/guide/testing.md").contains("```swift\n\(sample)```\n"))
-    }
 }

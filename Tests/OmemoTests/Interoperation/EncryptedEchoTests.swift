@@ -5,7 +5,7 @@ import Testing
 import TestServers
 
 extension OmemoOnServersTests {
-    /// The bot with encryption of docs/reference/samples.md, as its readers start it.
+    /// The bot with encryption of docs/reference/omemo.md, as its readers start it.
     @Suite struct EncryptedEchoTests {
         @Test(
             "X29 an encrypting bot whose store was put back answers nothing old, and the message after the one that it cannot read",
