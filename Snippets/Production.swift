@@ -38,7 +38,7 @@ do {
     configuration.maximumOutbox = 10_000
     configuration.requestTimeout = .seconds(30)
     configuration.runner = .init(leases: 8, keepEndings: .seconds(86_400)) { error in
-        // Anything else is an error of the store, which the log shows.
+        // Any other error is one of the store; the runner tries again after a second.
         guard let failure = error as? HandlerFailure else { return }
         printError("ALERT: \(failure.name) failed for good: \(failure.error)")
     }
