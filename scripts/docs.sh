@@ -30,7 +30,7 @@ archives=("$work/Guide.doccarchive")
 dependencies=(--dependency "$work/Guide.doccarchive")
 scripts/guide-articles.py "$work/Guide.docc"
 "$docc" convert "$work/Guide.docc" --output-path "$work/Guide.doccarchive" --fallback-display-name Guide \
-    --fallback-bundle-identifier Guide --enable-experimental-external-link-support | sed '/^$/d'
+    --fallback-bundle-identifier Guide --enable-experimental-external-link-support --warnings-as-errors | sed '/^$/d'
 for module in "${modules[@]}"; do
     mkdir "$work/$module"
     # A module's own graph, and those of what it adds to others ("Module@Other").
@@ -40,7 +40,7 @@ for module in "${modules[@]}"; do
     [ ! -d "Sources/$module/$module.docc" ] || catalog=("Sources/$module/$module.docc")
     "$docc" convert "${catalog[@]}" --additional-symbol-graph-dir "$work/$module" --output-path "$work/$module.doccarchive" \
         --fallback-display-name "$module" --fallback-bundle-identifier "$module" \
-        --enable-experimental-external-link-support "${dependencies[@]}" | sed '/^$/d'
+        --enable-experimental-external-link-support --warnings-as-errors "${dependencies[@]}" | sed '/^$/d'
     archives+=("$work/$module.doccarchive")
     dependencies+=(--dependency "$work/$module.doccarchive")
 done
