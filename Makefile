@@ -25,8 +25,9 @@ test: ## build and run every test
 	@swift build --build-tests
 	@scripts/test.sh $(TEST_EVENTS)
 
-check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, no warning, every test ran and passed
+check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, no warning, every test ran and passed
 	@scripts/arrows.py --check
+	@scripts/pages.py --check
 	@scripts/check-test-count.sh $(TEST_EVENTS)
 
 schema: ## write handlers.lock anew, after a change of a stored handler that was meant

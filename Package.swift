@@ -1,5 +1,9 @@
 // swift-tools-version: 6.2
-// Targets stand in the order in which data passes them; a dependency may only point up this list.
+// Targets are in the order in which data passes them; a dependency may only point up this list.
+//
+// docs/internals/architecture.md answers: what happens to a stanza, what happens between COMMIT and the socket, what a kill costs at
+// each place, which process owns a stream, how the death of a process is noticed, what each table holds.
+// docs/internals/bounds.md lists the limit of everything that others can fill; docs/README.md lists the other pages.
 
 import CompilerPluginSupport
 import Foundation
@@ -93,9 +97,12 @@ let package = Package(
         .systemLibrary(name: "COmemo", pkgConfig: "libomemo-c", providers: [.apt(["libomemo-c-dev"])]),
         .target(name: "CHandlerRecords"),
         .target(name: "CPlatform"),
-        // The system calls: no other target of the library imports Glibc. docs/darwin.md lists what a port must replace.
+        // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
+        // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
+        // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.
         .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform"]),
+        // @Handler: its expansion, the compiler plugin, its declaration.
         .target(
             name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
@@ -103,33 +110,44 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
+        // A store for one test, on a clock that the test turns.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
+        // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
         .target(name: "XMPPCore", dependencies: ["CXML2", "Platform"]),
+        // Name lookup, sockets, TLS, SASL exchanges.
         .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "Platform", "XMPPCore"]),
+        // Requests of both directions. Which answer belongs to a request: PeerRule, PendingIQTable.
         .target(name: "IQTracker", dependencies: ["Handlers", "XMPPCore"]),
+        // One account's stream: Account.swift shows the path of a stanza. Counting h: StreamManagement. The fence: OwnerStep. Owner
+        // and takeover: Ownership. Unreadable stanzas: InboundStep+Unreadable. After COMMIT: AccountLoop+Step. Stanzas to send: Outbox.
         .target(
             name: "XMPPAccount",
             dependencies: ["Handlers", "IQTracker", "Platform", "XMPPCore", "XMPPTransport"]),
+        // Roster, chat, archives, rooms, push and others, each through AccountModule.
         .target(
             name: "XMPPModules",
             dependencies: ["Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPTransport"]),
+        // Publish-subscribe: operations, events, nodes with typed values.
         .target(
             name: "PubSub",
             dependencies: [
                 "Handlers", "IQTracker", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTransport",
             ]),
+        // Files on a web server: a chain of stored handlers.
         .target(
             name: "Upload",
             dependencies: [
                 "CCurl", "Handlers", "IQTracker", "Platform", "XMPPAccount", "XMPPCore", "XMPPModules",
                 "XMPPTransport",
             ]),
+        // End-to-end encryption. Ratchet, content and count commit in one step: MessageTaken.
         .target(
             name: "Omemo",
             dependencies: [
                 "COmemo", "COpenSSL", "Handlers", "Platform", "PubSub", "XMPPAccount", "XMPPCore",
                 "XMPPTransport", "XMPPModules",
             ]),
+        // A scripted server with faults, and test certificates.
         .target(
             name: "XMPPTestKit",
             dependencies: ["COpenSSL", "HandlersTestKit", "Platform", "XMPPCore", "XMPPTransport"]),

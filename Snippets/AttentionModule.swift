@@ -1,11 +1,12 @@
-// A module of a program's own: it takes calls for attention (XEP-0224), announces that it understands them, and keeps
-// count of them in a table.
-import Glibc
+// A module of a program's own: it receives calls for attention (XEP-0224), announces that it understands them, and counts
+// them in a table. ATTENTION_JID and ATTENTION_PASSWORD name the account.
+import Foundation
 import Handlers
 import XMPPAccount
 import XMPPCore
 import XMPPModules
 
+// snippet.module
 struct AttentionModule: AccountModule {
     static let name = "attention"
     static let namespace = "urn:xmpp:attention:0"
@@ -15,12 +16,12 @@ struct AttentionModule: AccountModule {
             "CREATE TABLE attention(peer TEXT PRIMARY KEY, calls INTEGER NOT NULL, last INTEGER NOT NULL)"
         ])
 
-    let features: Set<String> = [namespace]  // answered to who asks what this account understands
+    let features: Set<String> = [namespace]  // part of every answer to a disco#info request
 
-    /// Told after the commit, to who listens to `account.events(of: AttentionModule.Called.self)`.
+    /// Reported after the commit by `account.events(of: AttentionModule.Called.self)`.
     struct Called: ModuleEvent { var peer: JID }
 
-    /// In the step that counts the message. Only what came by itself is a call, not what an archive gives out.
+    /// Runs in the step that counts the message. A message out of an archive is no call.
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard message.source == .live, message.message.type != .groupchat, let from = message.message.from,
             message.message.element.child("attention", Self.namespace) != nil
@@ -31,19 +32,28 @@ struct AttentionModule: AccountModule {
             ON CONFLICT(peer) DO UPDATE SET calls = calls + 1, last = ?2
             """, from.bare.description, step.now)
         message.account.tell(Called(peer: from.bare), after: step)
-        return message.message.body == nil  // with a text it is a message too
+        return message.message.body == nil  // a call with a body is also a message for listeners
     }
 }
+// snippet.end
 
 do {
-    var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
+    let environment = ProcessInfo.processInfo.environment
+    var configuration = AccountConfiguration(
+        jid: try JID(environment["ATTENTION_JID"] ?? ""), password: environment["ATTENTION_PASSWORD"] ?? "")
+    if let port = environment["ATTENTION_PORT"].flatMap(UInt16.init) {  // of a server on this machine
+        configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
+    }
+    // snippet.use
     configuration.modules = .standard + [AttentionModule()]
     let schemas = Account.schemas + [AttentionModule.schema!]  // it has one, two lines above
     let store = try HandlerStore(path: "attention.db", registry: HandlerRegistry(), schemas: schemas)
-    let account = try Account(configuration, store: store)
-    let calls = account.events(of: AttentionModule.Called.self)
-    try await account.connect()
-    for await call in calls { print("\(call.peer) wants your attention") }
+    try await withAccount(configuration, store: store) { account in
+        let calls = account.events(of: AttentionModule.Called.self)
+        try await account.connect(retrying: true)
+        for await call in calls { print("\(call.peer) wants your attention") }
+    }
+    // snippet.end
 } catch {
     print("AttentionModule: \(error)")
     exit(1)

@@ -2,6 +2,7 @@
 import Glibc
 import Handlers
 
+// snippet.handler
 struct Payment: Sendable { var cents: Int }
 
 struct Thank: Handler {
@@ -12,28 +13,35 @@ struct Thank: Handler {
         try call.step.execute("INSERT INTO letter VALUES (?)", "\(customer) paid \(call.cents) cents")
     }
 }
+// snippet.end
 
+// snippet.store
 let shop = Schema(
     module: "shop",
     migrations: ["CREATE TABLE unpaid(handler INTEGER NOT NULL); CREATE TABLE letter(text TEXT NOT NULL)"])
 let store = try HandlerStore(path: "shop.db", registry: HandlerRegistry([Thank.self]), schemas: [shop])
+// snippet.end
 
 let waiting = try store.read { snapshot in
     try snapshot.first("SELECT handler FROM unpaid") { HandlerID(rawValue: $0.integer(0)) }
 }
 guard let waiting else {
+    // snippet.bind
     try store.step { step in
         let handler = try step.bind(Thank(customer: "Ada").durable)
         try step.execute("INSERT INTO unpaid VALUES (?)", handler)
     }
+    // snippet.end
     print("Bound a handler. Killing this process.")
     fflush(nil)
     kill(getpid(), SIGKILL)
     fatalError("nothing runs after SIGKILL")
 }
+// snippet.finish
 let letter = try store.step { step in
     try step.end(waiting, .result, with: Payment(cents: 1999))
     try step.execute("DELETE FROM unpaid")
     return try step.first("SELECT text FROM letter ORDER BY rowid DESC") { $0.text(0) }
 }
+// snippet.end
 print(letter ?? "no letter")

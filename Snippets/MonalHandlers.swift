@@ -1,4 +1,4 @@
-// What Monal's handler macros say, said here. docs/monal.md sets the two side by side.
+// What Monal's handler macros say, said here. docs/internals/monal.md sets the two side by side.
 import HandlerMacrosSupport
 
 /// What the one who calls supplies, typed once, in place of `$ID(account)` at every call.
@@ -12,6 +12,7 @@ struct Account: Sendable {
 }
 
 struct Omemo: Sendable {
+    // snippet.defining
     @Handler("monal.bundle-fetched", on: "account.omemo")
     func bundleFetched(_ call: borrowing Call<Answer>, rid: Int, jid: String, then: Durable<Answer>? = nil)
         throws
@@ -19,6 +20,7 @@ struct Omemo: Sendable {
         print("bundle of \(jid)/\(rid): \(call.success)")
         if let then { try call.step.run(then, with: call.context, overriding: ["rid": 2]) }
     }
+    // snippet.end
 }
 
 enum Bundles {
@@ -41,14 +43,19 @@ enum Bundles {
 let store = try HandlerStore(path: "monal.db", registry: .discovered())
 try store.step { step in
     // Bind values, call, and let the call's own values win by name.
+    // snippet.binding
     let used = try Bundles.used(rid: 1)
     let fetched = try Omemo.bundleFetched(rid: 1, jid: "juliet@example.net", then: used)
     let handler = try step.bind(fetched)
+    // snippet.calling
     try step.end(handler, .result, with: Answer(), overriding: ["jid": "romeo@example.net"])
+    // snippet.end
 
     // What runs instead when it can never be called.
+    // snippet.invalidating
     let doomed = try step.bind(used.orElse(Bundles.abandoned(rid: 1)))
     try step.invalidate(doomed, reason: .cancelled, overriding: ["done": true])
+    // snippet.end
 
     // The same for a handler that another one holds.
     let holder = try step.bind(Bundles.refused(then: used.orElse(Bundles.abandoned(rid: 3))))

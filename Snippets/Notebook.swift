@@ -28,15 +28,18 @@ enum Notebook {
         let xml = try step.first("SELECT xml FROM note WHERE \(key)", author.description, id) { $0.text(0) }
         guard let xml else { return }
         let original = try Message(element: Element(parsing: xml))
+        // snippet.change
         if message.retracts(original) {
             try step.execute("DELETE FROM note WHERE \(key)", author.description, id)
         } else if message.corrects(original) {
             let text = message.body(understanding: [Namespaces.replies]) ?? ""
             try step.execute("UPDATE note SET text = ? WHERE \(key)", text, author.description, id)
         }
+        // snippet.end
     }
 
     /// A reaction, and that it was seen, if somebody wants to know.
+    // snippet.answer
     static func answer(to message: Message) -> Message {
         var children = [ProcessingHint.store.element]
         if let reactions = MessageReactions(["📝"], to: message) { children.append(reactions.element) }
@@ -45,6 +48,7 @@ enum Notebook {
         }
         return Message(to: message.from, id: StanzaID.random(), children: children)
     }
+    // snippet.end
 }
 
 do {

@@ -1,5 +1,5 @@
-// Reads every item of a node into a table, page by page, through as many processes as that takes.
-// FEED_JID and FEED_PASSWORD name the account, FEED_SERVICE and FEED_NODE what is read.
+// Reads every item of a node into a table, page by page; a killed process is continued by the next one.
+// FEED_JID and FEED_PASSWORD name the account, FEED_SERVICE and FEED_NODE the node.
 import Foundation
 import HandlerMacrosSupport
 import PubSub
@@ -34,8 +34,11 @@ do {
     let store = try HandlerStore(
         path: "feed.db", registry: .discovered(and: PubSubService.handlers),
         schemas: Account.schemas + [tables])
-    let account = try Account(
-        .init(jid: JID(jid), password: environment["FEED_PASSWORD"] ?? ""), store: store)
+    var configuration = AccountConfiguration(jid: try JID(jid), password: environment["FEED_PASSWORD"] ?? "")
+    if let port = environment["FEED_PORT"].flatMap(UInt16.init) {  // of a server on this machine
+        configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
+    }
+    let account = try Account(configuration, store: store)
     try await account.connect()
     try await account.pubsub.send(
         .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),

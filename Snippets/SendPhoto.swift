@@ -14,7 +14,8 @@ struct Album {
         module: "album",
         migrations: ["CREATE TABLE photo(path TEXT PRIMARY KEY, link TEXT, failure TEXT)"])
 
-    /// Called once, in whatever process is there when it is over; the message is sent in the same step.
+    // snippet.ended
+    /// Called once, in the process that is there when the upload ends; the message is sent in the same step.
     @Handler("album.sent")
     static func sent(_ call: borrowing Call<UploadEnded>) throws {
         switch call.outcome {
@@ -25,6 +26,7 @@ struct Album {
             try call.step.execute("UPDATE photo SET failure = ? WHERE path = ?", "\(error)", call.file.path)
         }
     }
+    // snippet.end
 }
 
 do {
@@ -40,7 +42,7 @@ do {
     let events = account.events(of: UploadEvent.self)
     try await account.connect()
     try await account.perform { step in
-        // Begun once, however often this program is started.
+        // Started once, however often this program is started.
         guard try step.execute("INSERT OR IGNORE INTO photo(path) VALUES (?)", path) == 1 else { return }
         let photo = UploadFile(path, type: "image/jpeg")
         try account.uploads.send(photo, to: recipient, then: Album.sent(), in: step)

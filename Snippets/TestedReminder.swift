@@ -18,6 +18,7 @@ let shop = Schema(
     module: "shop",
     migrations: ["CREATE TABLE payment(customer TEXT NOT NULL); CREATE TABLE letter(text TEXT NOT NULL)"])
 
+// snippet.test
 try await withTestStore(registry: HandlerRegistry([Remind.self]), schemas: [shop]) { test in
     func letters() throws -> Int64 {
         try test.store.read { try $0.first("SELECT count(*) FROM letter") { $0.integer(0) } } ?? 0
@@ -34,3 +35,4 @@ try await withTestStore(registry: HandlerRegistry([Remind.self]), schemas: [shop
     try await test.advance(by: .seconds(864_000))
     print("Paid, ten days later: \(try letters()) letters")
 }
+// snippet.end

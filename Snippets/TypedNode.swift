@@ -1,20 +1,23 @@
-// A node of a program's own, without any XML: it tells the user's contacts what the user reads, and keeps what they read.
-import Glibc
+// A node of a program's own, without any XML: it publishes what the user reads, and stores what contacts publish.
+// SHELF_JID and SHELF_PASSWORD name the account.
+import Foundation
 import HandlerMacrosSupport
 import PubSub
 import XMPPAccount
 import XMPPCore
 import XMPPModules
 
+// snippet.payload
 /// The node holds one of these, which is replaced when the user turns a page. Contacts may read it, as nodes of users are.
 struct Reading: PubSubPayload, Codable {
     static let node = "urn:example:reading"
     var title: String
     var page: Int
 }
+// snippet.end
 
 enum Shelf {
-    /// Called once for each change, in whatever process has the stream then; what is shown again changes nothing.
+    /// Called once for each change, in the process that owns the stream then; an event that arrives again calls nothing.
     @Handler("shelf.changed")
     static func changed(_ call: borrowing Call<PubSubEvent.Of<Reading>>) throws {
         let reader = call.service.description
@@ -46,11 +49,15 @@ do {
     let store = try HandlerStore(
         path: "shelf.db", registry: .discovered(and: PubSubService.handlers),
         schemas: Account.schemas + PubSubEvents.schemas + [tables])
-    var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: "secret")
+    let environment = ProcessInfo.processInfo.environment
+    var configuration = AccountConfiguration(
+        jid: try JID(environment["SHELF_JID"] ?? ""), password: environment["SHELF_PASSWORD"] ?? "")
+    if let port = environment["SHELF_PORT"].flatMap(UInt16.init) {  // of a server on this machine
+        configuration.server = .init(host: "127.0.0.1", port: port, security: .startTLS)
+    }
     configuration.modules = .standard + [PubSubEvents()]
     let account = try Account(configuration, store: store)
-    // From now on the account's presence says that it wants this node's events; contacts' servers send the last
-    // ones at once.
+    // From now on the account's presence asks for this node's events; servers of contacts send the last item at once.
     try await account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed())
     try await account.connect()
     try await account.pubsub.publish(

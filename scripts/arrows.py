@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws which target and which folder knows which into docs/targets.md, and fails when a target knows one that stands behind it
+"""Draws which target and which folder knows which into docs/internals/targets.md, and fails when a target knows one that stands behind it
 in Package.swift, when folders of one target form a cycle, or when a target of the library calls the system past Platform.
 
     scripts/arrows.py             writes the page
@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-PAGE = os.path.join(ROOT, "docs", "targets.md")
+PAGE = os.path.join(ROOT, "docs", "internals", "targets.md")
 DECLARATION = re.compile(
     r"^(?:@\S+\s+)*(?:public |package |internal )?(?:final |indirect )*(?:struct|class|enum|protocol|actor|typealias) (\w+)", re.M)
 # Platform, and what is only for tests and for the command. All of Foundation brings Glibc along; FoundationEssentials does not.
@@ -118,7 +118,7 @@ def main():
     if "--check" not in sys.argv:
         open(PAGE, "w", encoding="utf-8").write(page)
     elif not os.path.exists(PAGE) or open(PAGE, encoding="utf-8").read() != page:
-        faults.append("docs/targets.md is not up to date; run scripts/arrows.py")
+        faults.append("docs/internals/targets.md is not up to date; run scripts/arrows.py")
     for fault in faults:
         print("arrows: " + fault, file=sys.stderr)
     sys.exit(1 if faults else 0)

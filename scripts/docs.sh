@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the documentation of the library products into .build/docs, with the toolchain's own DocC.
+# Builds the documentation into .build/docs with the toolchain's own DocC: the guide (docs/guide), and the library products.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,11 +23,14 @@ graphs=$(sed -n 's/^Files written to //p' "$work/log")
     exit 1
 }
 
-scripts/public-api.py "$graphs" "${modules[@]}" >docs/public-api.md
+scripts/public-api.py "$graphs" "${modules[@]}" >docs/reference/public-api.md
 
 # In this order each module can link to those before it.
-archives=()
-dependencies=()
+archives=("$work/Guide.doccarchive")
+dependencies=(--dependency "$work/Guide.doccarchive")
+scripts/guide-articles.py "$work/Guide.docc"
+"$docc" convert "$work/Guide.docc" --output-path "$work/Guide.doccarchive" --fallback-display-name Guide \
+    --fallback-bundle-identifier Guide --enable-experimental-external-link-support --warnings-as-errors | sed '/^$/d'
 for module in "${modules[@]}"; do
     mkdir "$work/$module"
     # A module's own graph, and those of what it adds to others ("Module@Other").
@@ -37,7 +40,7 @@ for module in "${modules[@]}"; do
     [ ! -d "Sources/$module/$module.docc" ] || catalog=("Sources/$module/$module.docc")
     "$docc" convert "${catalog[@]}" --additional-symbol-graph-dir "$work/$module" --output-path "$work/$module.doccarchive" \
         --fallback-display-name "$module" --fallback-bundle-identifier "$module" \
-        --enable-experimental-external-link-support "${dependencies[@]}" | sed '/^$/d'
+        --enable-experimental-external-link-support --warnings-as-errors "${dependencies[@]}" | sed '/^$/d'
     archives+=("$work/$module.doccarchive")
     dependencies+=(--dependency "$work/$module.doccarchive")
 done

@@ -5,7 +5,7 @@
 #   scripts/fuzz.sh [TARGET]           SECONDS of each target come from FUZZ_SECONDS, 60 where that says nothing
 #   scripts/fuzz.sh TARGET FILE...     runs these inputs only, to see what they break
 #
-# The exit status is 1 when a rule was broken. docs/fuzzing.md says what to do then.
+# The exit status is 1 when a rule was broken. docs/internals/fuzzing.md says what to do then.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the public declarations of the library products, from symbol graphs.
 
-    scripts/public-api.py GRAPHS MODULE ... > docs/public-api.md
+    scripts/public-api.py GRAPHS MODULE ... > docs/reference/public-api.md
 
 GRAPHS is the folder that `swift package dump-symbol-graph` wrote. `make docs` runs this.
 """

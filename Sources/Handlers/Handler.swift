@@ -23,6 +23,8 @@ public protocol DurableHandler: Codable, Sendable {
     static var id: String { get }
 
     /// The version of the argument list, from 1. Raise it when arguments change incompatibly; see ``upcast(_:from:)``.
+    ///
+    /// A program with an older version parks the row with its call; a program with this version or a newer one calls it.
     static var version: Int { get }
 
     /// Former values of ``id`` under which rows may still wait.

@@ -3,7 +3,13 @@ import IQTracker
 import XMPPCore
 import XMPPTransport
 
-// One step for everything that arrived and was asked together (group commit), and what follows its commit.
+// One step for the stanzas and commands that arrived together (group commit), and the actions after its COMMIT.
+//
+//     work     1 to 5 for each stanza (InboundStep), then the commands; finish: 6 expire, 7 read the outbox
+//     COMMIT
+//     follow   AccountMachine takes over the counts; outbox rows and the ack are written; events are delivered
+//
+// docs/internals/architecture.md, "From COMMIT to the socket", says what a kill costs between two of these.
 extension AccountLoop {
     /// How many requests may time out, and how many stanzas may be taken to the socket, in one step.
     private static let batchLimit = 512

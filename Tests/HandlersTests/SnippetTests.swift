@@ -4,7 +4,7 @@ import TestThreads
 import Testing
 import TestServers
 
-/// The sample of the README, as a reader runs it.
+/// The programs of Snippets/ without XMPP, as a reader runs them, and the pages that show them.
 @Suite(.ownThread) struct SnippetTests {
     @Test("H14 the sample binds a handler and kills itself; the second run finishes it")
     func killedAndFinished() throws {
@@ -44,17 +44,44 @@ import TestServers
         }
     }
 
-    @Test("H22 the page on Monal's macros shows the code of the sample")
-    func monalPage() throws {
-        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
-        func lines(_ path: String) throws -> [String] {
-            try String(contentsOf: root.appending(path: path), encoding: .utf8).split(separator: "\n")
-                .map { $0.trimmingCharacters(in: .whitespaces) }
+    @Test(
+        "H15 the guide's charge is tried again, and its reminder comes later"
+    )
+    func reminders() throws {
+        try withFolder { folder in
+            let child = try ChildProcess(
+                BuiltProduct.path("Reminders"), [], folder: folder.path, output: .pipe)
+            let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+            #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+            #expect(output == "Bob paid 1999 cents\nAda, please pay\n")
         }
-        let sample = try Set(lines("Snippets/MonalHandlers.swift"))
-        let blocks = try lines("docs/monal.md").split(separator: "```swift").dropFirst()
-            .map { $0.prefix { $0 != "```" } }
-        #expect(blocks.count >= 3)
-        for line in blocks.joined() { #expect(sample.contains(line), "\(line)") }
+    }
+
+    @Test("H22 each Swift block of the pages is a part of a snippet, and each link leads somewhere")
+    func pages() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").path
+        let child = try ChildProcess(
+            "python3", [root + "/scripts/pages.py", "--check"], folder: root, output: .pipe)
+        let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+        #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0, "\(output)")
+    }
+
+    @Test("H22 the page on building shows a manifest that SwiftPM reads")
+    func manifest() throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")
+        let page = try String(contentsOf: root.appending(path: "docs/reference/building.md"), encoding: .utf8)
+        let block = try #require(
+            page.components(separatedBy: "<!-- manifest -->\n```swift\n").last?.components(
+                separatedBy: "```\n"
+            ).first)
+        try withFolder { folder in
+            try block.write(
+                to: URL(filePath: folder.path + "/Package.swift"), atomically: true, encoding: .utf8)
+            let child = try ChildProcess(
+                "swift", ["package", "--package-path", folder.path, "dump-package"], output: .pipe)
+            let output = try child.output?.readToEnd(deadline: .now + .seconds(60)) ?? ""
+            #expect(try child.waitUntilExit(deadline: .now + .seconds(60)).status == 0)
+            #expect(output.contains(#""MyProgram""#) && output.contains("durable-handlers"))
+        }
     }
 }

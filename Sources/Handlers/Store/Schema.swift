@@ -1,4 +1,7 @@
-/// The tables of one module and how they came to be: one script for each version.
+/// The tables of one module: one migration script for each version.
+///
+/// Opening a store runs the missing migrations in one transaction. A database with more versions than the program knows is
+/// refused with ``HandlerError`` `databaseNewer`, and nothing is changed.
 ///
 /// ```swift
 /// let schema = Schema(module: "notes", migrations: ["CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL)"])

@@ -31,7 +31,8 @@ extension Step {
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
     ///
     /// It is kept like any other handler and survives the process. When no process runs at that time, it is called as
-    /// soon as one does.
+    /// soon as one does. The time is one of the wall clock: a clock that is set forward calls the timer at once, and after a clock
+    /// was set back the timer waits until the clock shows the time again. Timeouts do not depend on the wall clock.
     ///
     /// ```swift
     /// try step.schedule(Reminder(text: "tea").durable, after: .seconds(300))

@@ -118,6 +118,9 @@ public struct Step: Readable {
 
     /// Calls a handler and ends it.
     ///
+    /// The row is removed, the handler runs, and its ending is written, all in this step. A handler therefore cannot run twice: before
+    /// COMMIT nothing has happened, and after it there is no row.
+    ///
     /// A handler that throws is undone and, as its ``DurableHandler/retry`` says, called again later by a
     /// ``HandlerRunner`` or set aside in quarantine; one that this program does not know is parked; an
     /// ``AsyncHandler`` and one that must not run in this process are left to a runner. The rest of the step goes on.

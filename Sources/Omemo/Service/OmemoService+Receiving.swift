@@ -44,7 +44,10 @@ extension OmemoService {
     }
 }
 
-/// Takes every message of the account, decrypts what is encrypted, and learns device lists that are pushed.
+/// Decrypts each message of the account, and stores pushed device lists.
+///
+/// It runs in the step that counts the message. The new ratchet, the writes of the program's listener and the received count
+/// commit together, before the server gets an ack. An error rolls all of it back, and the message is decrypted again later.
 struct MessageTaken: Handler {
     static let id = "omemo.message-taken"
 

@@ -29,7 +29,7 @@ struct SimulateCommand {
         }
         guard !plan.hasFaults || server != "ejabberd" else {
             throw UsageError(
-                "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/servers.md says when. Leave it out, or choose prosody or embedded"
+                "--faults cannot be had with ejabberd, which then repeats and loses stanzas itself; docs/reference/servers.md says when. Leave it out, or choose prosody or embedded"
             )
         }
         hasPush = arguments.has("--push")

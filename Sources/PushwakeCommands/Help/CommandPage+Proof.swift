@@ -31,7 +31,7 @@ extension CommandPage {
                     .choice(["embedded", "prosody", "ejabberd"])),
                 Option(
                     "--faults",
-                    "Let lines break, sessions expire and the server restart, too. Not with ejabberd; docs/servers.md says why."
+                    "Let lines break, sessions expire and the server restart, too. Not with ejabberd; docs/reference/servers.md says why."
                 ),
                 Option("--push", "With prosody or ejabberd: the server wakes the worker, by an app server."),
                 Option(

@@ -139,7 +139,7 @@ package final class EjabberdServer: TestServer {
     /// lost its connection has dealt with all that came over it: its session is over, or waits to be resumed.
     ///
     /// It goes on with what a dead connection brought while the session is resumed over another one: what is then sent
-    /// again, as it must be, comes twice, and what comes may be lost (docs/servers.md).
+    /// again, as it must be, comes twice, and what comes may be lost (docs/reference/servers.md).
     /// - Returns: False when the deadline came first.
     package func waitUntilDepartedAreGone(
         over line: LoopbackProxy, deadline: ContinuousClock.Instant

@@ -1,7 +1,8 @@
 import Handlers
 import XMPPCore
 
-// What the parser cannot read: an element that it left out, or the end of the stream.
+// Stanzas that the parser cannot read. A refused element is counted, reported as ignored, and answered if it was a request; the
+// stream goes on. If the parser finds no end of the element, the stream ends, and the next resumption skips a repeated fault.
 extension InboundStep {
     /// Counts, answers and reports an element that the parser left out.
     mutating func process(

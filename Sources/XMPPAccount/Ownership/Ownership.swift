@@ -1,10 +1,16 @@
 import Handlers
 import XMPPTransport
 
-/// This process's claim to an account: the epoch it raised, the lock it holds and the socket on which it answers.
+/// Ownership of an account's stream: the epoch that this process raised, its lock, and the socket on which it answers.
 ///
-/// Taking over: lock free, the owner is dead or has let go: take it. Lock held and the owner answers: it decides. Lock
-/// held and the owner is silent: it is frozen; raise the epoch without the lock.
+/// Another process learns of the owner's death from the lock, which the kernel frees. It learns from the socket whether a living
+/// owner responds:
+///
+/// - The lock is free: the owner has died or released the account. Take the lock and raise the epoch.
+/// - The lock is held and the owner answers: the owner keeps the stream, or hands it over.
+/// - The lock is held and the owner is silent: it is frozen. Raise the epoch without the lock.
+///
+/// Every step of an owner checks the epoch (``OwnerStep``), so the former owner can commit nothing any more.
 ///
 /// `@unchecked Sendable`: the task that takes over gives its only reference to the account's loop.
 final class Ownership: @unchecked Sendable {

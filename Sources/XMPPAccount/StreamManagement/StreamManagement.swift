@@ -1,14 +1,16 @@
 import Handlers
 
-/// The rules of XEP-0198 for one stream as one plain value: what is counted, when the server is asked for its count, and
-/// when it is told ours.
+/// The rules of XEP-0198 for one stream: the counts, when to send an ack request, and when to send an ack.
 ///
-/// It knows no socket, no clock and no store: it is told what happened and when, in milliseconds of a clock that does
-/// not go back, and says what is due. A step works on a copy, which the loop takes over once the step is committed.
+/// A stanza is counted when it arrives (`received`), whatever becomes of it. The `h` of an ack is `handled`: the stanzas up to the
+/// first one that a handler has deferred. Counts are modulo 2^32.
+///
+/// It is a value without socket, clock or store. Its inputs carry the time in milliseconds of a clock that does not go back. A step
+/// works on a copy, which the loop takes over after COMMIT, so an ack carries a committed count only.
 package struct StreamManagement: Sendable {
     /// How many stanzas arrived in this session; those that came again after a resumption count once.
     package private(set) var received: HandledCount
-    /// How many of them, from the first on, are handled: the `h` that may be told.
+    /// How many of them, from the first on, are handled: the `h` of an ack.
     package private(set) var handled: HandledCount
     /// The server's last `h`.
     package private(set) var acknowledged: HandledCount

@@ -3,7 +3,7 @@ import TestThreads
 import Testing
 
 /// What a callback framework of this kind must do with handlers, case by case, by the names under which these cases
-/// are known. Those that need a stream or a process to be killed are tested elsewhere; docs/features.md says where.
+/// are known. Those that need a stream or a process to be killed are tested elsewhere; docs/reference/features.md says where.
 @Suite(.serialized, .ownThread) struct ParityTests {
     struct Case: Sendable, CustomTestStringConvertible {
         let testDescription: String

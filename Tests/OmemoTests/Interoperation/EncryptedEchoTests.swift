@@ -5,7 +5,7 @@ import Testing
 import TestServers
 
 extension OmemoOnServersTests {
-    /// The bot with encryption of docs/samples.md, as its readers start it.
+    /// The bot with encryption of docs/reference/omemo.md, as its readers start it.
     @Suite struct EncryptedEchoTests {
         @Test(
             "X29 an encrypting bot whose store was put back answers nothing old, and the message after the one that it cannot read",
@@ -100,7 +100,7 @@ extension OmemoOnServersTests {
             }
         }
 
-        /// Copies the database while no process has it open (docs/backups.md).
+        /// Copies the database while no process has it open (docs/reference/backups.md).
         func backUp() throws { try replace("\(store)-backup", by: store) }
 
         func putBack() throws { try replace(store, by: "\(store)-backup") }

@@ -12,7 +12,7 @@ import TestServers
 extension RealServerTests {
     /// A database that is put back from a backup while a real server, and an independent client, remember how it went on.
     @Suite struct RestoringOnServersTests {
-        /// Makes a backup of a database that is in use, the way docs/backups.md says.
+        /// Makes a backup of a database that is in use, the way docs/reference/backups.md says.
         private func backUp(_ path: String, to backup: String) throws {
             let script =
                 "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('VACUUM INTO ?', sys.argv[2:])"

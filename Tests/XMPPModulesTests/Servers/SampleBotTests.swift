@@ -7,7 +7,7 @@ import XMPPCore
 import TestServers
 
 extension RealServerTests {
-    /// The bot of docs/samples.md, as its readers start it.
+    /// The bot of docs/guide/bot.md, as its readers start it.
     @Suite struct SampleBotTests {
         private func start(_ home: RealHome) throws -> ChildProcess {
             try ChildProcess(
