@@ -160,7 +160,7 @@ struct Outbox {
 
     /// Whether fewer than `limit` stanzas wait.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.holdsFewer(than: limit, in: "seq FROM outbox", of: account)
+        try step.holdsFewer(than: limit, in: NumberedRows("seq", of: "outbox"), of: account)
     }
 
     private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
@@ -171,14 +171,21 @@ struct Outbox {
     }
 }
 
+/// The rows of a table that a column numbers in the order of their insertion.
+package struct NumberedRows: Sendable {
+    fileprivate let sql: String
+
+    package init(_ column: String, of table: String) { sql = "\(column) FROM \(table)" }
+}
+
 extension Step {
     /// Whether a table holds fewer than `limit` rows of an account.
     ///
     /// Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-    ///
-    /// - Parameter rows: The column that numbers the rows, and the table: `seq FROM outbox`.
-    package func holdsFewer(than limit: Int, in rows: String, of account: Int64) throws(HandlerError) -> Bool
-    {
+    package func holdsFewer(
+        than limit: Int, in numbered: NumberedRows, of account: Int64
+    ) throws(HandlerError) -> Bool {
+        let rows = numbered.sql
         let span =
             try first(
                 """

@@ -163,7 +163,7 @@ extension RoomTable {
 
     /// Whether fewer than `limit` messages wait in all rooms.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.holdsFewer(than: limit, in: "room_message", of: account)
+        try step.holdsFewer(than: limit, in: NumberedRows("row", of: "room_message"), of: account)
     }
 
     /// Whether a message was not sent in this stay.
