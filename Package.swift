@@ -333,8 +333,8 @@ let package = Package(
         .testTarget(
             name: "HandlersLockTests",
             dependencies: [
-                "CSQLite", "Handlers", "Omemo", "PubSub", "PushwakeCommands", "Simulation", "Upload",
-                "XMPPAccount", "XMPPModules",
+                "CSQLite", "Handlers", "Omemo", "PubSub", "PushwakeCommands", "Simulation", "TestServers",
+                "TestThreads", "Upload", "XMPPAccount", "XMPPModules",
             ]),
     ],
     swiftLanguageModes: [.v6]

@@ -33,7 +33,7 @@ case $purpose in
     build) programs=(pkg-config) ;;
     test)
         modules+=(libomemo-c)
-        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl)
+        programs=(pkg-config sqlite3 strace openssl python3 prosody ejabberdctl initdb)
         ;;
     bench)
         modules+=(libstrophe)
@@ -205,6 +205,20 @@ disable_service() {
     done
 }
 
+# Debian makes a cluster and starts it when PostgreSQL is installed. Here it must not: the tests make their own. Other
+# versions that are installed later get a cluster as usual.
+install_postgres() {
+    local folder=/etc/postgresql-common/createcluster.d
+    own_setting=$folder/durable-handlers.conf
+    trap '"${root[@]}" rm -f "$own_setting"' EXIT
+    "${root[@]}" mkdir -p $folder
+    echo 'create_main_cluster = false' | "${root[@]}" tee "$own_setting" >/dev/null
+    install_packages "$1"
+    "${root[@]}" rm -f "$own_setting"
+    trap - EXIT
+    "${root[@]}" rmdir $folder 2>/dev/null || true
+}
+
 # MARK: Python
 
 make_peers() {
@@ -235,8 +249,8 @@ install_peers() {
 check_by_hand() {
     local missing=() name
     for name in "${programs[@]}"; do
-        # Servers stand where only root looks.
-        PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" command -v "$name" >/dev/null || missing+=("$name")
+        # Servers stand where only root looks, PostgreSQL's in a folder for each version.
+        PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin:$(printf '%s:' /usr/lib/postgresql/*/bin)" command -v "$name" >/dev/null || missing+=("$name")
     done
     if command -v pkg-config >/dev/null; then
         for name in "${modules[@]}"; do pkg-config --exists "$name" || missing+=("$name"); done
@@ -256,10 +270,10 @@ TEXT
 
 # names SYSTEM: the packages for the purpose.
 names() {
-    local tests='sqlite3 strace openssl python3-venv prosody prosody-modules ejabberd'
+    local tests='sqlite3 strace openssl python3-venv postgresql prosody prosody-modules ejabberd'
     case $1-$purpose in
         fedora-build) echo pkgconf-pkg-config sqlite-devel libxml2-devel openssl-devel c-ares-devel libcurl-devel ;;
-        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 chromium prosody ejabberd" ;;
+        fedora-test) echo "$(purpose=build names fedora) libomemo-c-devel sqlite strace openssl python3 chromium postgresql-server prosody ejabberd" ;;
         fedora-bench) echo "$(purpose=build names fedora) libstrophe-devel python3" ;;
         ubuntu-test) echo "${libraries[*]} libomemo-c-dev chromium-browser $tests" ;;
         *-test) echo "${libraries[*]} libomemo-c-dev chromium $tests" ;;
@@ -274,26 +288,33 @@ command -v swift >/dev/null || fail "there is no swift on PATH: install the Swif
 
 missing=()
 want_servers=''
+want_postgres=''
 system=$(. /etc/os-release 2>/dev/null && echo "${ID-}-${VERSION_ID-}") || system=unknown
 case $system in
     debian-12 | debian-13)
         for package in "${packages[@]}"; do installed "$package" || missing+=("$package"); done
         [ "$purpose" != test ] && [ "$purpose" != bench ] || servers_installed || want_servers=yes
+        if [ "$purpose" = test ]; then
+            want_postgres=postgresql-15
+            [ "$system" = debian-12 ] || want_postgres=postgresql-17
+            ! installed "$want_postgres" || want_postgres=''
+        fi
         ;;
     *) check_by_hand ;;
 esac
 missing_peers=()
 for peer in ${peer_versions[@]+"${peer_versions[@]}"}; do peer_installed "$peer" || missing_peers+=("$peer"); done
 
-[ -n "${missing[*]-}$want_servers${missing_peers[*]-}" ] || exit 0
+[ -n "${missing[*]-}$want_postgres$want_servers${missing_peers[*]-}" ] || exit 0
 
 mkdir -p .build
 log=.build/setup.log
-if [ -n "${missing[*]-}$want_servers" ]; then
-    become_root "${missing[*]-}${want_servers:+ prosody prosody-modules ejabberd}"
+if [ -n "${missing[*]-}$want_postgres$want_servers" ]; then
+    become_root "${missing[*]-}${want_postgres:+ $want_postgres}${want_servers:+ prosody prosody-modules ejabberd}"
     say "reading the package lists"
     refresh_lists
     [ -z "${missing[*]-}" ] || install_packages "${missing[@]}"
+    [ -z "$want_postgres" ] || install_postgres "$want_postgres"
     if [ -n "$want_servers" ]; then
         # Debian 13 has servers that are new enough.
         server_source=()

@@ -173,14 +173,16 @@ extension Transaction {
     fileprivate func mayPost(_ name: String, in scope: HandlerScope?) throws(HandlerError) -> Bool {
         let span = try connection.first(
             """
-            SELECT (SELECT id FROM event WHERE name = ?1 AND scope IS ?2 ORDER BY id DESC LIMIT 1)
-                - (SELECT id FROM event WHERE name = ?1 AND scope IS ?2 ORDER BY id LIMIT 1)
+            SELECT (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id DESC LIMIT 1)
+                - (SELECT id FROM event WHERE name = ?1 AND scope IS NOT DISTINCT FROM ?2 ORDER BY id LIMIT 1)
             """, [name, scope?.rawValue]
         ) { (row) throws(HandlerError) in row.integer(0) }
         if span ?? 0 < Self.maximumEvents - 1 { return true }
         let count = try connection.first(
-            "SELECT count(*) FROM (SELECT 1 FROM event WHERE name = ? AND scope IS ? LIMIT ?)",
-            [name, scope?.rawValue, Self.maximumEvents]
+            """
+            SELECT count(*) FROM
+                (SELECT 1 FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ? LIMIT ?) AS waiting
+            """, [name, scope?.rawValue, Self.maximumEvents]
         ) { (row) throws(HandlerError) in row.integer(0) }
         return count ?? 0 < Self.maximumEvents
     }
@@ -189,8 +191,10 @@ extension Transaction {
         _ kind: Event.Type, in scope: HandlerScope?
     ) throws(HandlerError) -> StoredEvent<Event>? {
         try connection.first(
-            "SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS ? ORDER BY id LIMIT 1",
-            [Event.id, scope?.rawValue]
+            """
+            SELECT id, payload, posted_at FROM event WHERE name = ? AND scope IS NOT DISTINCT FROM ?
+            ORDER BY id LIMIT 1
+            """, [Event.id, scope?.rawValue]
         ) { (row) throws(HandlerError) in
             StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.quantity(2))
         }

@@ -24,12 +24,12 @@ package struct InboundRequestTable: Sendable {
         // '0' follows '/': between them are the full addresses of that bare one.
         return try step.first(
             """
-            SELECT (SELECT count(*) FROM (SELECT 1 FROM inbound_request WHERE account = ?1 LIMIT ?2)) < ?2
+            SELECT (SELECT count(*) FROM (SELECT 1 FROM inbound_request WHERE account = ?1 LIMIT ?2) AS all_open) < ?2
                 AND (SELECT count(*) FROM (
                     SELECT 1 FROM inbound_request WHERE account = ?1 AND peer = ?3
                     UNION ALL
                     SELECT 1 FROM inbound_request WHERE account = ?1 AND peer > ?3 || '/' AND peer < ?3 || '0'
-                    LIMIT ?4)) < ?4
+                    LIMIT ?4) AS of_peer) < ?4
             """, account, Self.maximum, bare, limit
         ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false
     }
@@ -37,7 +37,10 @@ package struct InboundRequestTable: Sendable {
     /// - Returns: False when a request of that sender and id is open already.
     package func open(_ iq: IQ, liveTime: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
-            "INSERT OR IGNORE INTO inbound_request(account, peer, stanza_id, deadline) VALUES (?, ?, ?, ?)",
+            """
+            INSERT INTO inbound_request(account, peer, stanza_id, deadline) VALUES (?, ?, ?, ?)
+            ON CONFLICT DO NOTHING
+            """,
             account, Self.peer(iq), iq.id, TimeSource.sum(liveTime, timeout)) == 1
     }
 
@@ -51,7 +54,10 @@ package struct InboundRequestTable: Sendable {
     /// Whether it is the request with that place which is open, and not another one with its id.
     package func isOpen(_ iq: IQ, number: UInt32, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
-            "SELECT number IS ? FROM inbound_request WHERE account = ? AND peer = ? AND stanza_id = ?",
+            """
+            SELECT number IS NOT DISTINCT FROM ? FROM inbound_request
+            WHERE account = ? AND peer = ? AND stanza_id = ?
+            """,
             number,
             account, Self.peer(iq), iq.id
         ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false

@@ -20,6 +20,14 @@ public struct OmemoDevice: Hashable, Sendable {
     public let trust: OmemoTrust?
     /// When a list last named it, in milliseconds since 1970; nil when none ever did.
     public let lastListed: Int64?
+
+    /// This device with the versions and the time of its row in another list.
+    fileprivate func merged(with other: OmemoDevice) -> OmemoDevice {
+        OmemoDevice(
+            jid: jid, device: device,
+            versions: OmemoService.versions.filter { versions.contains($0) || other.versions.contains($0) },
+            key: key, trust: trust, lastListed: [lastListed, other.lastListed].compactMap(\.self).max())
+    }
 }
 
 extension OmemoService {
@@ -87,26 +95,30 @@ package struct OmemoKeyring {
         let user = jid.bare
         let rows = try source.all(
             """
-            SELECT d.device, group_concat(CASE WHEN l.removed_at IS NULL THEN l.namespace END, ' '), max(l.last_seen),
-                i.identity, t.trust
+            SELECT d.device, CASE WHEN l.removed_at IS NULL THEN l.namespace END, l.last_seen, i.identity, t.trust
             FROM (SELECT device FROM omemo_device WHERE account = ?1 AND jid = ?2
                 UNION SELECT device FROM omemo_device_identity WHERE account = ?1 AND jid = ?2) d
             LEFT JOIN omemo_device l ON l.account = ?1 AND l.jid = ?2 AND l.device = d.device
             LEFT JOIN omemo_device_identity i ON i.account = ?1 AND i.jid = ?2 AND i.device = d.device
             LEFT JOIN omemo_identity t ON t.account = ?1 AND t.jid = ?2 AND t.identity = i.identity
-            GROUP BY d.device ORDER BY d.device
+            ORDER BY d.device
             """, account, user.description
         ) { (row) throws(HandlerError) -> OmemoDevice? in
             guard let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(0))) else { return nil }
-            let listed = Set((row.optionalText(1) ?? "").split(separator: " ").map(String.init))
+            let listed = row.optionalText(1)
             return OmemoDevice(
-                jid: user, device: device,
-                versions: OmemoService.versions.filter { listed.contains($0.namespace) },
+                jid: user, device: device, versions: OmemoService.versions.filter { $0.namespace == listed },
                 key: row.isNull(3) ? nil : IdentityKey(bytes: row.blob(3)),
                 trust: row.optionalInteger(4).flatMap(OmemoTrust.init(rawValue:)),
                 lastListed: row.optionalInteger(2))
         }
-        return rows.compactMap(\.self)
+        return rows.compactMap(\.self).reduce(into: []) { devices, device in
+            if let last = devices.last, last.device == device.device {
+                devices[devices.count - 1] = last.merged(with: device)
+            } else {
+                devices.append(device)
+            }
+        }
     }
 
     /// Writes down a decision.

@@ -45,9 +45,11 @@ struct UploadServiceTable {
     func begin(open: Int, tries: Int64 = 0, in step: borrowing Step) throws(HandlerError) -> Int64 {
         let round = try search(in: step).round &+ 1
         try step.execute(
-            "INSERT OR REPLACE INTO upload_service(account, round, open, tries) VALUES (?, ?, ?, ?)", account,
-            round,
-            open, tries)
+            """
+            INSERT INTO upload_service(account, round, open, tries) VALUES (?, ?, ?, ?)
+            ON CONFLICT(account) DO UPDATE SET round = excluded.round, open = excluded.open,
+                tries = excluded.tries, silent = 0, jid = NULL, maximum = NULL
+            """, account, round, open, tries)
         return round
     }
 

@@ -125,7 +125,7 @@ struct UploadTable {
     /// How many there are, counted up to a limit.
     func count(upTo limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
-            "SELECT count(*) FROM (SELECT 1 FROM upload WHERE account = ? LIMIT ?)", account, limit
+            "SELECT count(*) FROM (SELECT 1 FROM upload WHERE account = ? LIMIT ?) AS counted", account, limit
         ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
     }
 

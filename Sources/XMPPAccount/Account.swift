@@ -87,7 +87,8 @@ public final class Account: Sendable {
         mailbox = try Mailbox()
         id = try store.step { step in
             try Self.checkTables(in: step)
-            try step.execute("INSERT OR IGNORE INTO account(jid) VALUES (?)", configuration.jid.description)
+            try step.execute(
+                "INSERT INTO account(jid) VALUES (?) ON CONFLICT DO NOTHING", configuration.jid.description)
             let id = try step.first("SELECT id FROM account WHERE jid = ?", configuration.jid.description) {
                 (row) throws(HandlerError) in row.integer(0)
             }

@@ -242,11 +242,12 @@ extension Connection {
         try execute(
             """
             UPDATE handler SET
-                deaths = CASE WHEN kind = \(Transaction.Kind.once.sql) OR culprit IS ? THEN deaths + 1 ELSE 1 END,
-                attempts = attempts + (kind = \(Transaction.Kind.once.sql)),
-                culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ? END
-            WHERE id = ?
-            """, [digest, digest, mark.handler])
+                deaths = CASE WHEN kind = \(Transaction.Kind.once.sql) OR culprit IS NOT DISTINCT FROM ?1
+                    THEN deaths + 1 ELSE 1 END,
+                attempts = attempts + CASE WHEN kind = \(Transaction.Kind.once.sql) THEN 1 ELSE 0 END,
+                culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ?1 END
+            WHERE id = ?2
+            """, [digest, mark.handler])
     }
 }
 

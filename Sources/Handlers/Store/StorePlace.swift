@@ -81,7 +81,15 @@ extension Step {
                 (row) throws(HandlerError) in row.integer(0)
             } ?? 0
         try execute("DELETE FROM identity WHERE newest = ?", newest)
-        try execute("INSERT INTO identity(name, newest) VALUES (lower(hex(randomblob(16))), ?)", newest)
+        try execute("INSERT INTO identity(name, newest) VALUES (?, ?)", Self.makeName(), newest)
         try execute("UPDATE place SET copies = copies + 1")
+    }
+
+    /// Returns 16 random bytes in hexadecimal digits.
+    private static func makeName() -> String {
+        (0..<16).map { _ in
+            let byte = UInt8.random(in: 0...255)
+            return (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }.joined()
     }
 }

@@ -24,8 +24,10 @@ extension Transaction {
     /// - Complexity: In the number returned, not in the number that waits.
     func due(in scope: HandlerScope?, lane: Lane, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
-            "SELECT id, due FROM handler WHERE scope IS ? AND lane = ? AND due <= ? ORDER BY due, id LIMIT ?",
-            [scope?.rawValue, lane.rawValue, now, limit]
+            """
+            SELECT id, due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due <= ?
+            ORDER BY due, id LIMIT ?
+            """, [scope?.rawValue, lane.rawValue, now, limit]
         ) { (row) throws(HandlerError) in
             Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .wall)
         }
@@ -34,8 +36,10 @@ extension Transaction {
     /// The rows of a scope whose live time has run out, longest first.
     func dueByLiveTime(in scope: HandlerScope?, _ live: Int64, limit: Int) throws(HandlerError) -> [Due] {
         try connection.all(
-            "SELECT id, live_due FROM handler WHERE scope IS ? AND live_due <= ? ORDER BY live_due, id LIMIT ?",
-            [scope?.rawValue, live, limit]
+            """
+            SELECT id, live_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND live_due <= ?
+            ORDER BY live_due, id LIMIT ?
+            """, [scope?.rawValue, live, limit]
         ) { (row) throws(HandlerError) in
             Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .live)
         }
@@ -58,16 +62,20 @@ extension Transaction {
     /// When the next row of a scope is due, in wall time.
     func nextDue(in scope: HandlerScope?, lane: Lane) throws(HandlerError) -> Int64? {
         try connection.first(
-            "SELECT due FROM handler WHERE scope IS ? AND lane = ? AND due IS NOT NULL ORDER BY due LIMIT 1",
-            [scope?.rawValue, lane.rawValue]
+            """
+            SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due IS NOT NULL
+            ORDER BY due LIMIT 1
+            """, [scope?.rawValue, lane.rawValue]
         ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
     /// When the next row of a scope is due, in its live time.
     func nextLiveDue(in scope: HandlerScope?) throws(HandlerError) -> Int64? {
         try connection.first(
-            "SELECT live_due FROM handler WHERE scope IS ? AND live_due IS NOT NULL ORDER BY live_due LIMIT 1",
-            [scope?.rawValue]
+            """
+            SELECT live_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND live_due IS NOT NULL
+            ORDER BY live_due LIMIT 1
+            """, [scope?.rawValue]
         ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
@@ -143,17 +151,17 @@ extension Transaction {
     /// anything does: the clock was ahead when they were put off, and was set back since.
     func hasten(beyond longest: Int64, limit: Int) throws(HandlerError) {
         let count = try connection.execute(
-            "UPDATE handler SET due = ?1 WHERE id IN (\(Self.putOff))",
-            [now, TimeSource.sum(now, longest), limit])
+            "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
+            [TimeSource.sum(now, longest), limit, now])
         hasNewDue = hasNewDue || count > 0
     }
 
     /// The conditions are those of the index, word for word: SQLite takes it for no others.
     static let putOff = """
         SELECT id FROM handler
-        WHERE due IS NOT NULL AND due > ?2 AND period IS NULL AND state = \(State.pending.sql) AND call IS NOT NULL
+        WHERE due IS NOT NULL AND due > ?1 AND period IS NULL AND state = \(State.pending.sql) AND call IS NOT NULL
             AND (attempts > 0 OR deaths > 0 OR input IS NOT NULL)
-        LIMIT ?3
+        LIMIT ?2
         """
 
     /// What a stored call is made with: what was kept of it, or the news that a timer fired.

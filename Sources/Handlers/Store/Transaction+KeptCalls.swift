@@ -24,8 +24,10 @@ extension Transaction {
         var kept = connection.keptCalls[name] ?? (count: 0, isCrowded: false)
         if kept.count % KeptCalls.piece == 0 {
             let sum = try connection.first(
-                "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state <> \(State.quarantined.sql)",
-                [name]
+                """
+                SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
+                WHERE size IS NOT NULL AND name = ? AND state <> \(State.quarantined.sql)
+                """, [name]
             ) { (row) throws(HandlerError) in (count: row.integer(0), bytes: row.integer(1)) }
             kept.isCrowded =
                 sum.map { $0.count >= KeptCalls.waiting || $0.bytes >= KeptCalls.waitingBytes } ?? false
@@ -41,8 +43,10 @@ extension Transaction {
     @discardableResult
     func trimQuarantine(of name: String) throws(HandlerError) -> Int {
         let sum = try connection.first(
-            "SELECT count(*), total(size) FROM handler WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)",
-            [name]
+            """
+            SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
+            WHERE size IS NOT NULL AND name = ? AND state = \(State.quarantined.sql)
+            """, [name]
         ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.quantity(1)) }
         guard let sum else { return 0 }
         var (dropped, bytes) = (0, Int64(0))
@@ -56,7 +60,8 @@ extension Transaction {
             """
             INSERT INTO dropped_call(name, calls, bytes, last_at) VALUES (?, ?, ?, ?)
             ON CONFLICT(name) DO UPDATE SET
-                calls = calls + excluded.calls, bytes = bytes + excluded.bytes, last_at = excluded.last_at
+                calls = dropped_call.calls + excluded.calls, bytes = dropped_call.bytes + excluded.bytes,
+                last_at = excluded.last_at
             """, [name, dropped, bytes, now])
         return dropped
     }

@@ -44,7 +44,10 @@ extension Transaction {
     ) throws(HandlerError) -> Int64 {
         let live = try liveTime(of: scope, atMost: limit)
         try connection.execute(
-            "INSERT OR REPLACE INTO live_clock(scope, live, credited) VALUES (?, ?, ?)",
+            """
+            INSERT INTO live_clock(scope, live, credited) VALUES (?, ?, ?)
+            ON CONFLICT(scope) DO UPDATE SET live = excluded.live, credited = excluded.credited
+            """,
             [scope?.rawValue ?? "", live, monotonic])
         return live
     }
@@ -53,7 +56,7 @@ extension Transaction {
     func startLiveTime(of scope: HandlerScope?) throws(HandlerError) {
         try countLiveTime(of: scope)
         try connection.execute(
-            "INSERT OR IGNORE INTO live_seat(scope, seat) VALUES (?, ?)",
+            "INSERT INTO live_seat(scope, seat) VALUES (?, ?) ON CONFLICT DO NOTHING",
             [scope?.rawValue ?? "", slot.number])
     }
 

@@ -13,7 +13,7 @@ extension Transaction {
 
     /// The same for all with a name, or for all.
     func requeueAll(named name: String?) throws -> Int {
-        try name.map { try requeue("name = ?", [$0]) } ?? requeue("1", [])
+        try name.map { try requeue("name = ?", [$0]) } ?? requeue("1 = 1", [])
     }
 
     /// Gives the handlers another chance that were parked because a program did not know them and that this one does.
@@ -38,8 +38,8 @@ extension Transaction {
         // Without the call it was made with, it can only wait to be called again.
         let count = try connection.execute(
             """
-            UPDATE handler SET state = \(State.pending.sql), due = CASE WHEN call IS NULL THEN NULL ELSE ? END, attempts = 0,
-                deaths = 0, reason = NULL
+            UPDATE handler SET state = \(State.pending.sql), due = CASE WHEN call IS NOT NULL THEN CAST(? AS BIGINT) END,
+                attempts = 0, deaths = 0, reason = NULL
             WHERE state <> \(State.pending.sql) AND state IN (\(State.parked.sql), \(State.quarantined.sql))
                 AND \(condition)
             """, [now] + values)
@@ -65,7 +65,7 @@ extension Transaction {
         let last = try connection.first(
             """
             SELECT max(handler), count(*) FROM
-                (SELECT handler FROM ending WHERE handler > ? ORDER BY handler LIMIT ?)
+                (SELECT handler FROM ending WHERE handler > ? ORDER BY handler LIMIT ?) AS following
             """, [start, limit]
         ) { (row) throws(HandlerError) in (row.optionalInteger(0), row.integer(1)) }
         guard let last, let handler = last.0 else { return nil }

@@ -50,7 +50,8 @@ struct SetAside {
             reason = String(
                 decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
             keep(call, context: context)
-            settle(error, stored, call, context: context, isKept: isKept, retry, now)
+            settle(
+                error, stored, call, context: context, isKept: isKept || self.call != nil, retry, now)
         }
     }
 
@@ -61,9 +62,7 @@ struct SetAside {
     ) {
         if Self.isUnknown(error) {
             state = .parked
-        } else if let retry, Self.isWorthRetrying(error), isKept || self.call != nil,
-            runs - deaths < retry.attempts
-        {
+        } else if let retry, Self.isWorthRetrying(error), isKept, runs - deaths < retry.attempts {
             // The calls of a standing handler have one row, but do not come back together either.
             let seed =
                 (stored.id?.rawValue ?? 0)

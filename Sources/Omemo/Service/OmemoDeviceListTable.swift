@@ -192,8 +192,8 @@ public struct OmemoDeviceListTable: Sendable {
             DELETE FROM omemo_device WHERE account = ?1 AND jid = ?2 AND namespace = ?3 AND device IN (
                 SELECT device FROM omemo_device
                 WHERE account = ?1 AND jid = ?2 AND namespace = ?3 AND removed_at IS NOT NULL
-                ORDER BY removed_at DESC, device LIMIT -1 OFFSET ?4)
-            """, account, jid.bare.description, version.namespace, Self.maximumRemoved)
+                ORDER BY removed_at DESC, device LIMIT ?4 OFFSET ?5)
+            """, account, jid.bare.description, version.namespace, Int64.max, Self.maximumRemoved)
     }
 
     private func forgetLists(in step: borrowing Step) throws(HandlerError) {
@@ -203,7 +203,8 @@ public struct OmemoDeviceListTable: Sendable {
             WHERE account = ?1 AND jid <> (SELECT jid FROM account WHERE id = ?1)
                 AND NOT EXISTS (SELECT 1 FROM omemo_session s WHERE s.account = l.account AND s.jid = l.jid)
             ORDER BY learned_at
-            LIMIT max(0, (SELECT count(*) FROM omemo_device_list WHERE account = ?1) - ?2)
+            LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM omemo_device_list
+                WHERE account = ?1)
             """, account, Self.maximumLists
         ) { (row) throws(HandlerError) in (jid: row.text(0), namespace: row.text(1)) }
         for list in lists {

@@ -39,9 +39,9 @@ struct OmemoDutyTable {
             WHERE EXISTS (SELECT 1 FROM omemo_duty
                     WHERE account = ?1 AND jid = ?2 AND device = ?3 AND namespace = ?4 AND kind = ?5)
                 OR ((SELECT count(*) FROM omemo_duty WHERE account = ?1 AND jid = ?2 AND kind = ?5) < ?8
-                AND (SELECT count(*) FROM (SELECT 1 FROM omemo_duty WHERE account = ?1 LIMIT ?9)) < ?9)
+                AND (SELECT count(*) FROM (SELECT 1 FROM omemo_duty WHERE account = ?1 LIMIT ?9) AS owed) < ?9)
             ON CONFLICT(account, jid, device, namespace, kind) DO UPDATE SET since = ?6, done_at = NULL
-            WHERE done_at <= ?6 - ?7
+            WHERE omemo_duty.done_at <= ?6 - ?7
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue,
             step.now, Self.repairPause, Self.maximumEach, Self.maximum) > 0
     }
@@ -95,7 +95,7 @@ struct OmemoDutyTable {
             WHERE account = ?2 AND jid = ?3 AND device = ?4 AND namespace = ?5 AND kind = ?6
             """
             : """
-            DELETE FROM omemo_duty WHERE ?1 IS NOT NULL
+            DELETE FROM omemo_duty WHERE CAST(?1 AS BIGINT) IS NOT NULL
                 AND account = ?2 AND jid = ?3 AND device = ?4 AND namespace = ?5 AND kind = ?6
             """
         try step.execute(

@@ -51,7 +51,8 @@ struct OmemoFetchTable {
         try step.execute(
             """
             INSERT INTO omemo_fetch(account, jid, namespace, device) VALUES (?, ?, ?, ?)
-            ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 1 WHERE is_running = 0
+            ON CONFLICT(account, jid, namespace, device) DO UPDATE SET is_running = 1
+            WHERE omemo_fetch.is_running = 0
             """, account, subject.jid.description, subject.version.namespace, subject.number) > 0
     }
 

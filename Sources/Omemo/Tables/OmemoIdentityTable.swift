@@ -20,8 +20,10 @@ struct OmemoIdentityTable {
         ) { (row) throws(HandlerError) in row.blob(0) }
         if before != identity.bytes {
             try step.execute(
-                "INSERT OR REPLACE INTO omemo_device_identity(account, jid, device, identity) VALUES (?, ?, ?, ?)",
-                account, user, device.rawValue, identity.bytes)
+                """
+                INSERT INTO omemo_device_identity(account, jid, device, identity) VALUES (?, ?, ?, ?)
+                ON CONFLICT(account, jid, device) DO UPDATE SET identity = excluded.identity
+                """, account, user, device.rawValue, identity.bytes)
         }
         if let known = try trust(in: identity, of: jid, in: step) { return known }
         let trust = OmemoTrust.atFirstSight(

@@ -24,8 +24,10 @@ struct OmemoRoomTable {
             "DELETE FROM omemo_room_member WHERE account = ? AND room = ?", account, room.bare.description)
         for (jid, nick) in members {
             try step.execute(
-                "INSERT OR REPLACE INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)",
-                account,
+                """
+                INSERT INTO omemo_room_member(account, room, jid, nick) VALUES (?, ?, ?, ?)
+                ON CONFLICT(account, room, jid) DO UPDATE SET nick = excluded.nick
+                """, account,
                 room.bare.description, jid.bare.description, nick)
         }
     }

@@ -56,7 +56,7 @@ struct OmemoSessionTable {
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(account, jid, device, namespace) DO UPDATE SET
                 record = excluded.record, identity = excluded.identity, began_at = excluded.began_at,
-                is_old = is_old AND NOT ?
+                is_old = CASE WHEN ? <> 0 THEN 0 ELSE omemo_session.is_old END
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, record,
             identity.bytes, beganAt, step.now, isBegun)
     }
@@ -119,12 +119,13 @@ extension OmemoSessionTable {
             SELECT id, jid, device FROM omemo_session s WHERE account = ?1 AND jid = ?2 AND NOT EXISTS (
                 SELECT 1 FROM omemo_device d WHERE d.account = s.account AND d.jid = s.jid
                     AND d.namespace = s.namespace AND d.device = s.device AND d.removed_at IS NULL)
-            ORDER BY used_at DESC, id DESC LIMIT -1 OFFSET ?3
-            """, account, user.description, Self.maximumUnlisted, read: Self.readSurplus)
+            ORDER BY used_at DESC, id DESC LIMIT ?3 OFFSET ?4
+            """, account, user.description, Int64.max, Self.maximumUnlisted, read: Self.readSurplus)
         let surplus = try step.all(
             """
             SELECT id, jid, device FROM omemo_session WHERE account = ?1 ORDER BY used_at, id
-            LIMIT max(0, (SELECT count(*) FROM omemo_session WHERE account = ?1) - ?2)
+            LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM omemo_session
+                WHERE account = ?1)
             """, account, Self.maximum + unlisted.count, read: Self.readSurplus)
         for session in unlisted + surplus { try remove(session, in: step) }
         for user in Set(surplus.map(\.user) + [user.description]) { try trimKeys(of: user, in: step) }
@@ -163,7 +164,7 @@ extension OmemoSessionTable {
                 SELECT identity FROM omemo_identity WHERE account = ?1 AND jid = ?2 AND decided_at IS NULL
                     AND identity NOT IN
                         (SELECT identity FROM omemo_device_identity WHERE account = ?1 AND jid = ?2)
-                ORDER BY first_seen DESC, identity LIMIT -1 OFFSET ?3)
-            """, account, user, hasSession == nil ? 0 : Self.maximumUnusedKeys)
+                ORDER BY first_seen DESC, identity LIMIT ?3 OFFSET ?4)
+            """, account, user, Int64.max, hasSession == nil ? 0 : Self.maximumUnusedKeys)
     }
 }

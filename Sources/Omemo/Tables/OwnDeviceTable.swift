@@ -74,8 +74,10 @@ struct OwnDeviceTable {
             let id = try nextID("next_prekey", below: 1 << 24 - 1, in: step)
             try SignalKeys.makePreKey(id: id, context: context).thenWiped { record in
                 _ = try step.execute(
-                    "INSERT OR REPLACE INTO omemo_prekey(account, id, record) VALUES (?, ?, ?)", account, id,
-                    copy record)
+                    """
+                    INSERT INTO omemo_prekey(account, id, record) VALUES (?, ?, ?)
+                    ON CONFLICT(account, id) DO UPDATE SET record = excluded.record, used_at = NULL
+                    """, account, id, copy record)
             }
         }
         return true
@@ -119,8 +121,11 @@ struct OwnDeviceTable {
             account)
         try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now).thenWiped { record in
             _ = try step.execute(
-                "INSERT OR REPLACE INTO omemo_signed_prekey(account, id, record, created_at) VALUES (?, ?, ?, ?)",
-                account, id, copy record, step.now)
+                """
+                INSERT INTO omemo_signed_prekey(account, id, record, created_at) VALUES (?, ?, ?, ?)
+                ON CONFLICT(account, id) DO UPDATE SET record = excluded.record,
+                    created_at = excluded.created_at, replaced_at = NULL
+                """, account, id, copy record, step.now)
         }
     }
 

@@ -80,10 +80,16 @@ struct SeenItemTable {
         guard !items.isEmpty else { return }
         var isTimeToLook = false
         for item in items {
+            // A changed item gets a new row, because the row numbers order the items by age.
+            let old = try step.first(
+                "DELETE FROM pubsub_seen_item WHERE handler = ? AND service = ? AND item = ? RETURNING row",
+                handler, service.description, item.id
+            ) { (row) throws(HandlerError) in row.integer(0) }
             try step.execute(
-                "INSERT OR REPLACE INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)",
-                handler, service.description, item.id, item.digest)
-            isTimeToLook = isTimeToLook || step.lastInsertedRow % 64 == 0
+                "INSERT INTO pubsub_seen_item(handler, service, item, digest) VALUES (?, ?, ?, ?)", handler,
+                service.description, item.id, item.digest)
+            let row = step.lastInsertedRow
+            isTimeToLook = isTimeToLook || row % 64 == 0 && row != old
         }
         try trim(service, in: step)
         if isTimeToLook { try trimAll(in: step) }
@@ -94,8 +100,8 @@ struct SeenItemTable {
             """
             DELETE FROM pubsub_seen_item WHERE row IN (
                 SELECT row FROM pubsub_seen_item WHERE handler = ? AND service = ?
-                ORDER BY row DESC LIMIT -1 OFFSET ?)
-            """, handler, service.description, Self.itemsPerNode)
+                ORDER BY row DESC LIMIT ? OFFSET ?)
+            """, handler, service.description, Int64.max, Self.itemsPerNode)
     }
 
     /// Removes what is too much over all services. It is looked at now and then only, and then for all handlers: those that
@@ -106,7 +112,7 @@ struct SeenItemTable {
             DELETE FROM pubsub_seen_item WHERE row IN (
                 SELECT row FROM (
                     SELECT row, row_number() OVER (PARTITION BY handler ORDER BY row DESC) AS place
-                    FROM pubsub_seen_item)
+                    FROM pubsub_seen_item) AS placed
                 WHERE place > ?)
             """, Self.items)
     }

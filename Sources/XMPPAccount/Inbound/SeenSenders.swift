@@ -153,7 +153,10 @@ struct SeenSenders {
     private func dropMost(in step: borrowing Step) throws(HandlerError) {
         let sent = Self.digest(of: nil)
         let total = try step.first(
-            "SELECT total(marks) FROM seen_sender WHERE account = ? AND digest <> ?", account, sent
+            """
+            SELECT coalesce(sum(CAST(marks AS DOUBLE PRECISION)), 0) FROM seen_sender
+            WHERE account = ? AND digest <> ?
+            """, account, sent
         ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
         let surplus = (total ?? 0) - Self.marks
         guard surplus > 0 else { return }

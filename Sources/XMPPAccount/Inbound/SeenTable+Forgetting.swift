@@ -80,7 +80,7 @@ extension SeenTable {
         try step.execute(
             """
             DELETE FROM seen_mark WHERE sender = ?1 AND (at, mark) IN (
-                SELECT at, mark FROM seen_mark WHERE sender = ?1 AND at < ?2 AND ifnull(number, -1) < 0
+                SELECT at, mark FROM seen_mark WHERE sender = ?1 AND at < ?2 AND coalesce(number, -1) < 0
                 ORDER BY at, mark LIMIT ?3)
             """, sender, time, limit)
     }
@@ -136,7 +136,10 @@ extension SeenTable {
             let mark = Mark.bytes(peer: old.peer, id: ForeignText(old.id), digest: old.digest)
             let isMoved =
                 try step.execute(
-                    "INSERT OR IGNORE INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, ?, ?)",
+                    """
+                    INSERT INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, ?, ?)
+                    ON CONFLICT DO NOTHING
+                    """,
                     sender.id, old.at, mark, account, old.number) == 1
             if isMoved { sender.noted(at: old.at) }
             try senders.store(

@@ -137,9 +137,10 @@ struct SeenTable {
         let isNoted =
             try step.execute(
                 """
-                INSERT OR IGNORE INTO seen_mark(sender, at, mark, account) SELECT ?1, ?2, ?3, ?4
+                INSERT INTO seen_mark(sender, at, mark, account) SELECT ?1, ?2, ?3, ?4
                 WHERE NOT EXISTS
                     (SELECT 1 FROM seen WHERE account = ?4 AND peer = ?5 AND stanza_id = ?6 AND digest = ?7)
+                ON CONFLICT DO NOTHING
                 """, sender.id, at, bytes, account, peer, mark.id, mark.digest) == 1
         if isNoted {
             sender.noted(at: at)

@@ -38,7 +38,8 @@ struct LoginTable {
 
     func recall(in step: borrowing Step) throws(HandlerError) -> KnownLogin {
         try step.execute(
-            "INSERT OR IGNORE INTO login(account, agent) VALUES (?, ?)", account, Self.makeAgent())
+            "INSERT INTO login(account, agent) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
+            Self.makeAgent())
         let known = try step.first(
             """
             SELECT agent, pinned, iterations, offer, managing, session.location
@@ -134,8 +135,8 @@ struct LoginTable {
     func learn(_ learned: LearnedLogin, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE login SET offer = ?, managing = ?, client_state = ifnull(?, client_state),
-                stanza_limit = ifnull(?, stanza_limit)
+            UPDATE login SET offer = ?, managing = ?, client_state = coalesce(?, client_state),
+                stanza_limit = coalesce(?, stanza_limit)
             WHERE account = ?
             """, learned.offer, learned.isManaging, learned.hasClientState, learned.stanzaLimit, account)
         if let scram = learned.scram { try pin(scram.mechanism, scram.iterations, in: step) }
@@ -156,10 +157,10 @@ struct LoginTable {
         try step.execute(
             """
             UPDATE login SET
-                iterations = CASE WHEN replace(pinned, '-PLUS', '') = ? THEN max(iterations, ?) ELSE ? END,
-                pinned = ?
-            WHERE account = ?
-            """, SCRAMMechanism(mechanism.hash).name, iterations, iterations, mechanism.name, account)
+                iterations = CASE WHEN replace(pinned, '-PLUS', '') = ?1 AND iterations > ?2 THEN iterations ELSE ?2 END,
+                pinned = ?3
+            WHERE account = ?4
+            """, SCRAMMechanism(mechanism.hash).name, iterations, mechanism.name, account)
     }
 
     /// A random UUID, version 4.

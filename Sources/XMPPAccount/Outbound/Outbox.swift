@@ -160,7 +160,7 @@ struct Outbox {
 
     /// Whether fewer than `limit` stanzas wait.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.holdsFewer(than: limit, in: "outbox", of: account)
+        try step.holdsFewer(than: limit, in: NumberedRows("seq", of: "outbox"), of: account)
     }
 
     private static func readRemoved(_ row: borrowing Row) throws(HandlerError) -> Removed {
@@ -171,22 +171,31 @@ struct Outbox {
     }
 }
 
+/// The rows of a table that a column numbers in the order of their insertion.
+package struct NumberedRows: Sendable {
+    fileprivate let sql: String
+
+    package init(_ column: String, of table: String) { sql = "\(column) FROM \(table)" }
+}
+
 extension Step {
     /// Whether a table holds fewer than `limit` rows of an account.
     ///
     /// Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
-    package func holdsFewer(than limit: Int, in table: String, of account: Int64) throws(HandlerError) -> Bool
-    {
+    package func holdsFewer(
+        than limit: Int, in numbered: NumberedRows, of account: Int64
+    ) throws(HandlerError) -> Bool {
+        let rows = numbered.sql
         let span =
             try first(
                 """
-                SELECT (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid DESC LIMIT 1)
-                    - (SELECT rowid FROM \(table) WHERE account = ?1 ORDER BY rowid LIMIT 1)
+                SELECT (SELECT \(rows) WHERE account = ?1 ORDER BY 1 DESC LIMIT 1)
+                    - (SELECT \(rows) WHERE account = ?1 ORDER BY 1 LIMIT 1)
                 """, account
             ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
         if span + 1 < limit { return true }
         let count = try first(
-            "SELECT count(*) FROM (SELECT 1 FROM \(table) WHERE account = ? LIMIT ?)", account, limit
+            "SELECT count(*) FROM (SELECT \(rows) WHERE account = ? LIMIT ?) AS held", account, limit
         ) { (row) throws(HandlerError) in Int(row.quantity(0)) }
         return (count ?? 0) < limit
     }

@@ -29,7 +29,10 @@ struct OwnPresenceTable {
 
     func set(_ presence: Element, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "INSERT OR REPLACE INTO own_presence(account, xml) VALUES (?, ?)", account, presence.serialized())
+            """
+            INSERT INTO own_presence(account, xml) VALUES (?, ?)
+            ON CONFLICT(account) DO UPDATE SET xml = excluded.xml, late = 0
+            """, account, presence.serialized())
     }
 
     func remove(in step: borrowing Step) throws(HandlerError) {
@@ -48,7 +51,7 @@ struct OwnPresenceTable {
     }
 
     func isLate(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first("SELECT 1 FROM own_presence WHERE account = ? AND late", account) {
+        try step.first("SELECT 1 FROM own_presence WHERE account = ? AND late <> 0", account) {
             (row) throws(HandlerError) in row.integer(0)
         } != nil
     }

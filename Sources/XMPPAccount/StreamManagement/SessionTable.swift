@@ -43,7 +43,7 @@ struct SessionTable {
     }
 
     func create(in step: borrowing Step) throws(HandlerError) {
-        try step.execute("INSERT OR IGNORE INTO session(account) VALUES (?)", account)
+        try step.execute("INSERT INTO session(account) VALUES (?) ON CONFLICT DO NOTHING", account)
     }
 
     func load(in source: borrowing some Readable) throws(HandlerError) -> State {
@@ -139,7 +139,10 @@ struct SessionTable {
     /// - Returns: Whether a stream of this session ended with the same damage at the same place before.
     func meet(_ damage: Damage, in step: borrowing Step) throws(HandlerError) -> Bool {
         let isKnown = try step.first(
-            "SELECT damage IS ? AND damage_at IS ? FROM session WHERE account = ?", damage.kind,
+            """
+            SELECT damage IS NOT DISTINCT FROM ? AND damage_at IS NOT DISTINCT FROM ? FROM session
+            WHERE account = ?
+            """, damage.kind,
             damage.position.rawValue, account
         ) { (row) throws(HandlerError) in row.integer(0) != 0 }
         if isKnown == true { return true }
@@ -166,7 +169,7 @@ struct SessionTable {
 
     func `defer`(_ stanza: DeferredStanza, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "INSERT OR IGNORE INTO deferred(account, session, number) VALUES (?, ?, ?)", account,
+            "INSERT INTO deferred(account, session, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", account,
             stanza.session, stanza.number)
     }
 

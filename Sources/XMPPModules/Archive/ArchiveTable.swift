@@ -115,14 +115,15 @@ struct ArchiveTable {
         throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.
-        try step.execute(
+        let passed = max(0, min(time ?? 0, step.now))
+        return try step.execute(
             """
             UPDATE archive SET prior_id = last_id, last_id = ?1,
-                last_at = max(min(ifnull(?2, 0), ?3), ifnull(last_at, 0)),
+                last_at = CASE WHEN last_at > ?2 THEN last_at ELSE ?2 END,
                 received = received + 1
-            WHERE account = ?4 AND jid = ?5
-                AND (SELECT jid = ?5 AND catch_up FROM archive_query WHERE account = ?4 AND query = ?6)
-            """, id, time, step.now, account, archive.description, query) == 1
+            WHERE account = ?3 AND jid = ?4 AND EXISTS (
+                SELECT 1 FROM archive_query WHERE account = ?3 AND query = ?5 AND jid = ?4 AND catch_up <> 0)
+            """, id, passed, account, archive.description, query) == 1
     }
 
     /// A message came out of the archive whose id there could not be read.
@@ -156,7 +157,7 @@ struct ArchiveTable {
     func forgetPlace(in archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET last_id = NULL, since = ifnull(last_at - ?, since), pages = 0, checkpoint = NULL
+            UPDATE archive SET last_id = NULL, since = coalesce(last_at - ?, since), pages = 0, checkpoint = NULL
             WHERE account = ? AND jid = ?
             """, Self.overlap, account, archive.description)
     }
@@ -177,9 +178,9 @@ struct ArchiveTable {
     {
         try step.execute(
             """
-            UPDATE archive SET kept_id = ifnull(kept_id, ifnull(CASE WHEN ? THEN prior_id ELSE last_id END, '')),
-                kept_at = min(ifnull(kept_at, ?2), ?2)
-            WHERE account = ? AND jid = ?
+            UPDATE archive SET kept_id = coalesce(kept_id, CASE WHEN ?1 <> 0 THEN prior_id ELSE last_id END, ''),
+                kept_at = CASE WHEN kept_at < ?2 THEN kept_at ELSE ?2 END
+            WHERE account = ?3 AND jid = ?4
             """, isNamed, time, account, archive.description)
     }
 
@@ -200,8 +201,8 @@ struct ArchiveTable {
     func goBack(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET last_id = nullif(kept_id, ''), last_at = min(last_at, kept_at), prior_id = NULL,
-                kept_id = NULL, kept_at = NULL
+            UPDATE archive SET last_id = nullif(kept_id, ''), prior_id = NULL, kept_id = NULL, kept_at = NULL,
+                last_at = CASE WHEN kept_at < last_at THEN kept_at ELSE last_at END
             WHERE account = ? AND kept_id IS NOT NULL
             """, account)
     }
@@ -222,8 +223,8 @@ struct ArchiveTable {
             """
             INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, 1)
             ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL,
-                failures = 0, held = 0, pages = 0, checkpoint = last_id
-            WHERE state IN (0, 3, 4)
+                failures = 0, held = 0, pages = 0, checkpoint = archive.last_id
+            WHERE archive.state IN (0, 3, 4)
             """, account, archive.description, since)
     }
 
@@ -245,8 +246,8 @@ struct ArchiveTable {
         // Counted from the place that was asked for on, so the first page tells what there is to come.
         let row = try step.first(
             """
-            UPDATE archive SET pages = pages + 1, total = ifnull(total, ?), failures = 0
-            WHERE account = ? AND jid = ? RETURNING pages, last_id IS checkpoint
+            UPDATE archive SET pages = pages + 1, total = coalesce(total, ?), failures = 0
+            WHERE account = ? AND jid = ? RETURNING pages, last_id IS NOT DISTINCT FROM checkpoint
             """, total, account, archive.description
         ) { (row) throws(HandlerError) in (pages: row.quantity(0), isBack: row.integer(1) != 0) }
         guard let row, !row.isBack else { return false }
@@ -262,7 +263,7 @@ struct ArchiveTable {
     func complete(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET state = 0, last_id = ifnull(live_id, last_id), live_id = NULL, failure = NULL, failures = 0
+            UPDATE archive SET state = 0, last_id = coalesce(live_id, last_id), live_id = NULL, failure = NULL, failures = 0
             WHERE account = ? AND jid = ?
             """, account, archive.description)
     }
@@ -281,8 +282,9 @@ struct ArchiveTable {
     func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
         let rows = try step.all(
             """
-            SELECT jid FROM archive WHERE account = ? AND state = 1 AND held = 0
-            ORDER BY jid <> ?, jid LIMIT max(0, ? - (SELECT count(*) FROM archive WHERE account = ?1 AND state = 2))
+            SELECT jid FROM archive WHERE account = ?1 AND state = 1 AND held = 0 ORDER BY jid <> ?2, jid
+            LIMIT (SELECT CASE WHEN count(*) < ?3 THEN ?3 - count(*) ELSE 0 END FROM archive
+                WHERE account = ?1 AND state = 2)
             """, account, own.description, limit
         ) { (row) throws(HandlerError) in row.text(0) }
         return try rows.map { try JID($0) }
@@ -320,7 +322,7 @@ struct ArchiveTable {
         let rows = try source.all(
             """
             SELECT jid, state, received, total, failure FROM archive
-            WHERE account = ?1 AND (?2 IS NULL OR jid = ?2) ORDER BY jid
+            WHERE account = ?1 AND (CAST(?2 AS TEXT) IS NULL OR jid = ?2) ORDER BY jid
             """, account, archive?.description
         ) { (row) throws(HandlerError) in
             (

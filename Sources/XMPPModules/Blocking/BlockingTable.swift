@@ -45,7 +45,8 @@ struct BlockingTable {
         }
         for jid in jids.prefix(max(0, Self.maximum - (count ?? 0))) {
             try step.execute(
-                "INSERT OR IGNORE INTO blocked(account, jid) VALUES (?, ?)", account, jid.description)
+                "INSERT INTO blocked(account, jid) VALUES (?, ?) ON CONFLICT DO NOTHING", account,
+                jid.description)
         }
     }
 

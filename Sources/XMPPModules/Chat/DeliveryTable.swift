@@ -65,9 +65,9 @@ struct DeliveryTable {
     func insert(_ row: Row, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
-            INSERT OR IGNORE INTO delivery(
+            INSERT INTO delivery(
                 account, stanza_id, peer, recipient, sent_at, tries, wait, xml, timer, handler)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
             """, account, row.delivery.id, row.delivery.peer.bare.description,
             row.delivery.peer.description, row.delivery.sentAt, row.tries, row.wait,
             row.tries > 1 ? row.xml : nil, row.timer?.rawValue, row.handler?.rawValue) == 1

@@ -53,7 +53,7 @@ struct CapabilityTable {
             """
             INSERT INTO entity(account, jid, verification) SELECT ?1, ?2, ?3
             WHERE EXISTS (SELECT 1 FROM entity WHERE account = ?1 AND jid = ?2)
-                OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4)) < ?4
+                OR (SELECT count(*) FROM (SELECT 1 FROM entity WHERE account = ?1 LIMIT ?4) AS kept) < ?4
             ON CONFLICT(account, jid) DO UPDATE SET verification = excluded.verification
             """, account, jid.description, verification, Self.entityLimit) > 0
     }
@@ -72,8 +72,9 @@ struct CapabilityTable {
     func beginQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
-            INSERT OR IGNORE INTO capability_query(account, verification)
+            INSERT INTO capability_query(account, verification)
             SELECT ?1, ?2 WHERE (SELECT count(*) FROM capability_query WHERE account = ?1) < ?3
+            ON CONFLICT DO NOTHING
             """, account, verification, Self.queryLimit) == 1
     }
 
@@ -86,13 +87,15 @@ struct CapabilityTable {
         let text = info.element().serialized()
         guard text.utf8.count <= Self.longestInfo else { return }
         try step.execute(
-            "INSERT OR REPLACE INTO capability(verification, info, learned_at) VALUES (?, ?, ?)",
-            verification, text, step.now)
+            """
+            INSERT INTO capability(verification, info, learned_at) VALUES (?, ?, ?)
+            ON CONFLICT(verification) DO UPDATE SET info = excluded.info, learned_at = excluded.learned_at
+            """, verification, text, step.now)
         try step.execute(
             """
             DELETE FROM capability WHERE verification IN (
                 SELECT verification FROM capability ORDER BY learned_at
-                LIMIT max(0, (SELECT count(*) FROM capability) - ?))
+                LIMIT (SELECT CASE WHEN count(*) > ?1 THEN count(*) - ?1 ELSE 0 END FROM capability))
             """, Self.limit)
     }
 

@@ -58,8 +58,9 @@ struct PushTable {
     {
         try step.execute(
             """
-            INSERT OR REPLACE INTO push_registration(account, service, node, options, asked)
-            VALUES (?, ?, ?, ?, ?)
+            INSERT INTO push_registration(account, service, node, options, asked) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT(account, service, node) DO UPDATE SET
+                options = excluded.options, asked = excluded.asked, state = 0, error = NULL
             """, account, registration.service.description, registration.node ?? "",
             registration.form?.serialized(), asked)
     }

@@ -37,7 +37,8 @@ extension RoomTable {
             """
             INSERT INTO occupant(account, room, nick, jid, affiliation, role) SELECT ?1, ?2, ?3, ?4, ?5, ?6
             WHERE EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3)
-                OR (SELECT count(*) FROM (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 LIMIT ?7)) < ?7
+                OR (SELECT count(*) FROM (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 LIMIT ?7) AS kept)
+                    < ?7
             ON CONFLICT(account, room, nick) DO UPDATE SET
                 jid = excluded.jid, affiliation = excluded.affiliation, role = excluded.role
             """, account, room.description, occupant.nick, occupant.jid?.description,
@@ -47,9 +48,16 @@ extension RoomTable {
     func rename(_ nick: ForeignText, to newNick: ForeignText, of room: JID, in step: borrowing Step)
         throws(HandlerError)
     {
+        guard nick != newNick else { return }
+        // The occupant that had the new nick is gone, although the room did not report it.
         try step.execute(
-            "UPDATE OR REPLACE occupant SET nick = ? WHERE account = ? AND room = ? AND nick = ?", newNick,
-            account, room.description, nick)
+            """
+            DELETE FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?3
+                AND EXISTS (SELECT 1 FROM occupant WHERE account = ?1 AND room = ?2 AND nick = ?4)
+            """, account, room.description, newNick, nick)
+        try step.execute(
+            "UPDATE occupant SET nick = ? WHERE account = ? AND room = ? AND nick = ?", newNick, account,
+            room.description, nick)
     }
 
     /// - Returns: Whether the occupant was known.
@@ -73,15 +81,19 @@ extension RoomTable {
     func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            INSERT OR REPLACE INTO room_invitation(account, room, by, reason, password, thread, direct, received_at)
+            INSERT INTO room_invitation(account, room, by, reason, password, thread, direct, received_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT(account, room) DO UPDATE SET by = excluded.by, reason = excluded.reason,
+                password = excluded.password, thread = excluded.thread, direct = excluded.direct,
+                received_at = excluded.received_at
             """, account, invitation.room.description, invitation.by?.description, invitation.reason,
             invitation.password, invitation.thread, invitation.isDirect, invitation.receivedAt)
         try step.execute(
             """
             DELETE FROM room_invitation WHERE account = ?1 AND room IN (
                 SELECT room FROM room_invitation WHERE account = ?1 ORDER BY received_at, room
-                LIMIT max(0, (SELECT count(*) FROM room_invitation WHERE account = ?1) - ?2))
+                LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM room_invitation
+                    WHERE account = ?1))
             """, account, Self.invitationLimit)
     }
 
@@ -151,7 +163,7 @@ extension RoomTable {
 
     /// Whether fewer than `limit` messages wait in all rooms.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.holdsFewer(than: limit, in: "room_message", of: account)
+        try step.holdsFewer(than: limit, in: NumberedRows("row", of: "room_message"), of: account)
     }
 
     /// Whether a message was not sent in this stay.
@@ -162,20 +174,20 @@ extension RoomTable {
     {
         try step.first(
             """
-            SELECT 1 FROM room_message WHERE account = ? AND room = ? AND ticket IS NOT ?
-            AND (ticket IS NOT NULL OR NOT ?) LIMIT 1
+            SELECT 1 FROM room_message WHERE account = ? AND room = ? AND ticket IS DISTINCT FROM ?
+            AND (ticket IS NOT NULL OR ? = 0) LIMIT 1
             """, account, room.description, stay, before
         ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
     /// The messages that were not sent in this stay, in order.
-    func unsent(in stay: String, to room: JID, limit: Int = -1, in step: borrowing Step)
+    func unsent(in stay: String, to room: JID, limit: Int = .max, in step: borrowing Step)
         throws(HandlerError) -> [Unconfirmed]
     {
         try step.all(
             """
             SELECT row, stanza_id, xml, tries, ticket FROM room_message
-            WHERE account = ? AND room = ? AND ticket IS NOT ? ORDER BY row LIMIT ?
+            WHERE account = ? AND room = ? AND ticket IS DISTINCT FROM ? ORDER BY row LIMIT ?
             """, account, room.description, stay, limit
         ) { (row) throws(HandlerError) in
             Unconfirmed(
@@ -218,8 +230,10 @@ extension RoomTable {
 
     func set(watch handler: HandlerID, due: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "INSERT OR REPLACE INTO room_watch(account, handler, due) VALUES (?, ?, ?)", account, handler, due
-        )
+            """
+            INSERT INTO room_watch(account, handler, due) VALUES (?, ?, ?)
+            ON CONFLICT(account) DO UPDATE SET handler = excluded.handler, due = excluded.due
+            """, account, handler, due)
     }
 
     func removeWatch(in step: borrowing Step) throws(HandlerError) {

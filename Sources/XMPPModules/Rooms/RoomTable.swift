@@ -113,7 +113,7 @@ struct RoomTable {
     }
 
     func all(in source: borrowing some Readable) throws -> [Room] {
-        try source.all(Self.select("1"), account, read: Stored.init).map { try $0.room }
+        try source.all(Self.select("1 = 1"), account, read: Stored.init).map { try $0.room }
     }
 
     /// When the last message was sent that is known of each room, in milliseconds since 1970, by the room's address.
@@ -273,8 +273,8 @@ struct RoomTable {
     ) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE room SET archive_id = coalesce(?1, archive_id), last_time = max(coalesce(last_time, ?2), ?2),
-                heard_at = ?3
+            UPDATE room SET archive_id = coalesce(?1, archive_id), heard_at = ?3,
+                last_time = CASE WHEN last_time > ?2 THEN last_time ELSE ?2 END
             WHERE account = ?4 AND jid = ?5
             """, archiveID, time, liveTime, account, room.description)
     }
@@ -294,7 +294,10 @@ struct RoomTable {
 
     func keepTime(_ time: Int64, of room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE room SET kept_time = min(ifnull(kept_time, ?1), ?1) WHERE account = ?2 AND jid = ?3",
+            """
+            UPDATE room SET kept_time = CASE WHEN kept_time < ?1 THEN kept_time ELSE ?1 END
+            WHERE account = ?2 AND jid = ?3
+            """,
             time,
             account, room.description)
     }
@@ -315,7 +318,8 @@ struct RoomTable {
     func goBack(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE room SET last_time = min(last_time, kept_time), kept_time = NULL
+            UPDATE room SET kept_time = NULL,
+                last_time = CASE WHEN kept_time < last_time THEN kept_time ELSE last_time END
             WHERE account = ? AND kept_time IS NOT NULL
             """, account)
     }

@@ -73,8 +73,10 @@ struct ContactPresenceTable {
             INSERT INTO contact_presence(account, jid, bare, show, status, priority)
             SELECT ?1, ?2, ?3, ?4, ?5, ?6
             WHERE EXISTS (SELECT 1 FROM contact_presence WHERE account = ?1 AND jid = ?2)
-                OR ((SELECT count(*) FROM (SELECT 1 FROM contact_presence WHERE account = ?1 AND bare = ?3 LIMIT ?7)) < ?7
-                AND (SELECT count(*) FROM (SELECT 1 FROM contact_presence WHERE account = ?1 LIMIT ?8)) < ?8)
+                OR ((SELECT count(*) FROM (
+                    SELECT 1 FROM contact_presence WHERE account = ?1 AND bare = ?3 LIMIT ?7) AS of_contact) < ?7
+                AND (SELECT count(*) FROM (
+                    SELECT 1 FROM contact_presence WHERE account = ?1 LIMIT ?8) AS of_account) < ?8)
             ON CONFLICT(account, jid) DO UPDATE
             SET show = excluded.show, status = excluded.status, priority = excluded.priority
             """, account, presence.jid.description, bare, presence.show, presence.status,

@@ -102,7 +102,7 @@ struct RosterTable {
         let isKept = try step.first(
             """
             SELECT EXISTS (SELECT 1 FROM roster_item WHERE account = ?1 AND jid = ?2)
-                OR (SELECT count(*) FROM (SELECT 1 FROM roster_item WHERE account = ?1 LIMIT ?3)) < ?3
+                OR (SELECT count(*) FROM (SELECT 1 FROM roster_item WHERE account = ?1 LIMIT ?3) AS kept) < ?3
             """, account, item.jid.description, Self.maximumItems
         ) { (row) throws(HandlerError) in row.integer(0) != 0 }
         guard isKept == true else { return false }
@@ -114,7 +114,9 @@ struct RosterTable {
         let groups = String(decoding: try JSONEncoder().encode(item.groups), as: UTF8.self)
         try step.execute(
             """
-            INSERT OR REPLACE INTO roster_item(account, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+            INSERT INTO roster_item(account, \(Self.columns)) VALUES (?, ?, ?, ?, ?, ?, ?)
+            ON CONFLICT(account, jid) DO UPDATE SET name = excluded.name, subscription = excluded.subscription,
+                ask = excluded.ask, approved = excluded.approved, groups = excluded.groups
             """, account, item.jid.description, item.name, item.subscription.rawValue, item.isAsking,
             item.isApproved, groups)
     }

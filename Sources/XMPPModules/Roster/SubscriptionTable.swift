@@ -61,15 +61,16 @@ struct SubscriptionTable {
         let isNew =
             try step.execute(
                 """
-                INSERT OR IGNORE INTO subscription_request(account, jid, status, nick, received_at)
-                VALUES (?, ?, ?, ?, ?)
+                INSERT INTO subscription_request(account, jid, status, nick, received_at)
+                VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
                 """, account, jid.description, request.status, request.nick, request.receivedAt) == 1
         guard isNew else { return nil }
         try step.execute(
             """
             DELETE FROM subscription_request WHERE account = ?1 AND jid IN (
                 SELECT jid FROM subscription_request WHERE account = ?1 ORDER BY received_at, jid
-                LIMIT max(0, (SELECT count(*) FROM subscription_request WHERE account = ?1) - ?2))
+                LIMIT (SELECT CASE WHEN count(*) > ?2 THEN count(*) - ?2 ELSE 0 END FROM subscription_request
+                    WHERE account = ?1))
             """, account, Self.maximumRequests)
         return request
     }
@@ -118,7 +119,7 @@ struct SubscriptionTable {
         let sides: [[Presence.Kind]] = [[.subscribe, .unsubscribe], [.subscribed, .unsubscribed]]
         for kind in sides.first(where: { $0.contains(type) }) ?? [type] {
             try step.execute(
-                "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost",
+                "DELETE FROM subscription_stanza WHERE account = ? AND jid = ? AND type = ? AND lost <> 0",
                 account,
                 jid.description, kind.rawValue)
         }
@@ -159,11 +160,11 @@ struct SubscriptionTable {
         let lost = try step.all(
             """
             SELECT id, jid, type, status FROM subscription_stanza WHERE id IN
-                (SELECT max(id) FROM subscription_stanza WHERE account = ? AND lost
+                (SELECT max(id) FROM subscription_stanza WHERE account = ? AND lost <> 0
                 GROUP BY jid, type IN ('subscribe', 'unsubscribe'))
             ORDER BY id
             """, account, read: Self.read)
-        try step.execute("DELETE FROM subscription_stanza WHERE account = ? AND lost", account)
+        try step.execute("DELETE FROM subscription_stanza WHERE account = ? AND lost <> 0", account)
         return lost.compactMap(\.self)
     }
 
@@ -201,7 +202,7 @@ struct SubscriptionTable {
     func takeWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
         -> [HandlerID]
     {
-        let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked" : "")
+        let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked <> 0" : "")
         let handlers = try step.all(
             "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
         ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }

@@ -143,6 +143,23 @@ import XMPPCore
         await account.close()
     }
 
+    @Test("S17 an item that changes is the newest one again, so that others make way before it")
+    func changedItem() async throws {
+        let account = try EventAccount()
+        try account.listen()
+        for id in 0..<SeenItemTable.itemsPerNode {
+            try account.receive(event: EventAccount.nick("x", id: "i\(id)"))
+        }
+        try account.receive(event: EventAccount.nick("y", id: "i0"))
+        try account.receive(event: EventAccount.nick("x", id: "another"))
+        _ = try account.takeNotes()
+        try account.receive(event: EventAccount.nick("y", id: "i0"))
+        #expect(try account.takeNotes().isEmpty)
+        try account.receive(event: EventAccount.nick("x", id: "i1"))
+        #expect(try account.takeNotes().count == 1)
+        await account.close()
+    }
+
     @Test("X20 an item whose id is long is recognized by a digest, and taken back by it")
     func longIDs() async throws {
         let account = try EventAccount()
