@@ -87,8 +87,9 @@ extension Step {
 
     /// Returns 16 random bytes in hexadecimal digits.
     private static func makeName() -> String {
-        (0..<16).map { _ in
-            let byte = UInt8.random(in: 0...255)
+        var generator = Randomness()
+        return (0..<16).map { _ in
+            let byte = UInt8.random(in: 0...255, using: &generator)
             return (byte < 16 ? "0" : "") + String(byte, radix: 16)
         }.joined()
     }
