@@ -32,7 +32,7 @@ do {
     let ping = Element("ping", namespace: Namespaces.ping)
     let question = IQ(type: .get, to: try JID("juliet@localhost/1"), id: StanzaID.random(), payload: ping)
     try await account.send(
-        question, then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
+        .iq(question), then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
 } catch {
     print("AskAndGreet: \(error)")
     exit(1)

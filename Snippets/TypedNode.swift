@@ -51,10 +51,12 @@ do {
     let account = try Account(configuration, store: store)
     // From now on the account's presence says that it wants this node's events; contacts' servers send the last
     // ones at once.
-    try await account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed())
+    try await account.perform {
+        try account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed(), in: $0)
+    }
     try await account.connect()
-    try await account.pubsub.publish(
-        Reading(title: "The Tragedie of Romeo", page: 7), then: Shelf.published())
+    try await account.send(
+        .pubsub(.publish(Reading(title: "The Tragedie of Romeo", page: 7))), then: Shelf.published())
 } catch {
     print("TypedNode: \(error)")
     exit(1)

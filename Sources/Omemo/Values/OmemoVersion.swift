@@ -1,7 +1,7 @@
 /// Which OMEMO: the two do not understand each other, and a user may be reachable by both.
 ///
 /// ```swift
-/// try await account.omemo.refresh(juliet, .omemo2)
+/// try await account.perform { try account.omemo.refresh(juliet, .omemo2, in: $0) }
 /// ```
 public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// As most clients speak it (XEP-0384 version 0.3).

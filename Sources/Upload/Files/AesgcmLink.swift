@@ -11,7 +11,7 @@ public import XMPPCore
 /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
 /// for piece in pieces { put(try file.update(piece)) }
 /// put(try file.finish())
-/// try await account.omemo.send(OmemoContent(body: file.link.text), to: juliet)
+/// try await account.perform { try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: $0) }
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.

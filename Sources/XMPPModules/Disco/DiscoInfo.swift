@@ -5,7 +5,7 @@ import XMPPTransport
 /// What an entity is and what it understands.
 ///
 /// ```swift
-/// let info = try await account.disco.info(of: server)
+/// let info = try await account.request(.disco.info(of: server))
 /// if info.features.contains(Namespaces.mam) { print("it has an archive") }
 /// ```
 ///
@@ -151,7 +151,7 @@ public struct DiscoInfo: Hashable, Sendable {
 /// What an entity consists of.
 ///
 /// ```swift
-/// for item in try await account.disco.items(of: server) { print(item.jid, item.name ?? "") }
+/// for item in try await account.request(.disco.items(of: server)) { print(item.jid, item.name ?? "") }
 /// ```
 public struct DiscoItem: Hashable, Sendable {
     /// Where it is.

@@ -17,9 +17,10 @@ extension Account {
         let clock = ContinuousClock()
         let begin = clock.now
         _ = try await request(
-            IQ(
-                type: .get, to: jid, id: StanzaID.random(),
-                payload: Element("ping", namespace: Namespaces.ping)), timeout: timeout)
+            .iq(
+                IQ(
+                    type: .get, to: jid, id: StanzaID.random(),
+                    payload: Element("ping", namespace: Namespaces.ping))), timeout: timeout)
         return clock.now - begin
     }
 }

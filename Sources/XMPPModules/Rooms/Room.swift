@@ -130,7 +130,7 @@ public struct RoomOccupant: Hashable, Sendable {
 /// Somebody's lasting standing in a room (XEP-0045 section 5.2).
 ///
 /// ```swift
-/// let bans = try await account.rooms.users(with: .outcast, in: council)
+/// let bans = try await account.request(.room(council).users(with: .outcast))
 /// ```
 public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
     /// May do everything; may do what keeps order; belongs to the room; none of these.

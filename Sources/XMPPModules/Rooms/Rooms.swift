@@ -188,19 +188,6 @@ public struct Rooms: Sendable {
         return true
     }
 
-    /// Leaves a room; see ``leave(_:status:in:)``.
-    ///
-    /// - Parameters:
-    ///   - room: The room's address; a nickname is left out.
-    ///   - status: A sentence for those who stay; nil for none.
-    /// - Returns: False when the account neither is in the room nor wants to be.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
-    ///   store fails.
-    @discardableResult
-    public func leave(_ room: JID, status: (any TextConvertible)? = nil) async throws -> Bool {
-        try await account.perform { step in try self.leave(room, status: status, in: step) }
-    }
-
     /// Leaves every room, and wants to be in none of them any longer; such as before ``/XMPPAccount/Account/logOut()``.
     ///
     /// - Parameters:
@@ -213,17 +200,6 @@ public struct Rooms: Sendable {
         var count = 0
         for room in try table.all(in: step) where try leave(room.jid, status: status, in: step) { count += 1 }
         return count
-    }
-
-    /// Leaves every room; see ``leaveAll(status:in:)``.
-    ///
-    /// - Parameter status: A sentence for those who stay; nil for none.
-    /// - Returns: How many rooms were left.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
-    ///   store fails.
-    @discardableResult
-    public func leaveAll(status: (any TextConvertible)? = nil) async throws -> Int {
-        try await account.perform { step in try self.leaveAll(status: status, in: step) }
     }
 
     /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.

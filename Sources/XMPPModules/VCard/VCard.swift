@@ -7,7 +7,7 @@ import XMPPTransport
 /// All of it comes from whoever it is about, so none of it proves anything.
 ///
 /// ```swift
-/// if let card = try await account.vcards.fetch(of: juliet) { print(card.name ?? card.nickname ?? "") }
+/// if let card = try await account.request(.vcard(of: juliet)) { print(card.name ?? card.nickname ?? "") }
 /// ```
 ///
 /// Source: XEP-0054.
