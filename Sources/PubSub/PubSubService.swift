@@ -31,12 +31,9 @@ public import XMPPAccount
 /// whatever process is there by then.
 public struct PubSubService: Sendable {
     /// The account in whose name it asks.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to publish-subscribe of an account; ``XMPPAccount/Account/pubsub`` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it asks.
-    public init(_ account: Account) { self.account = account }
+    init(_ account: Account) { self.account = account }
 
     /// The handlers that this module stores; every program that uses it must register them, in every process.
     ///

@@ -15,11 +15,11 @@ public struct Uploads: Sendable {
     let account: Account
 
     /// How many uploads of an account may wait.
-    public static let limit = 1000
+    package static let limit = 1000
     /// How many have a slot at the same time; the others wait for their turn, so that no slot grows old.
-    public static let slots = 4
+    package static let slots = 4
     /// The largest file, in bytes: AES-GCM encrypts no more under one key (NIST SP 800-38D section 5.2.1.1).
-    public static let largestFile: Int64 = 68_719_476_704
+    package static let largestFile: Int64 = 68_719_476_704
 
     var table: UploadTable { UploadTable(account: account.id) }
 

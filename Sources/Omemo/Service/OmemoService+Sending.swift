@@ -7,7 +7,7 @@ public import XMPPCore
 
 extension OmemoService {
     /// How many messages may wait for lists and bundles.
-    public static let maximumWaiting = 1000
+    package static let maximumWaiting = 1000
 
     // MARK: Sending
 

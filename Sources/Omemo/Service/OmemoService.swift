@@ -28,12 +28,9 @@ public import XMPPCore
 /// ```
 public struct OmemoService: Sendable {
     /// The account in whose name it works.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to OMEMO of an account; ``XMPPAccount/Account/omemo`` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it works.
-    public init(_ account: Account) { self.account = account }
+    init(_ account: Account) { self.account = account }
 
     /// The handlers that this module and PubSub store; whoever opens a store with ``schemas`` has them registered.
     public static let handlers: [any Handler.Type] =
@@ -49,7 +46,7 @@ public struct OmemoService: Sendable {
     public static let versions: [OmemoVersion] = [.omemo2, .legacy]
 
     /// The device lists that this account knows.
-    public var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }
+    package var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }
 
     // MARK: Inside
 
@@ -65,7 +62,7 @@ public struct OmemoService: Sendable {
 
     // MARK: Device lists
 
-    /// Asks a user's server for the user's device list and merges the answer into ``deviceLists``.
+    /// Asks a user's server for the user's device list and merges the answer into the stored one.
     ///
     /// Only the answer that there is no list means that the user has no devices. After an error, a timeout or a lost
     /// session nothing is known, and what is stored stays as it is.

@@ -12,7 +12,7 @@ public import XMPPCore
 /// ```
 public struct Blocking: Sendable {
     /// The account in whose name it asks.
-    public let account: Account
+    package let account: Account
 
     init(_ account: Account) { self.account = account }
 

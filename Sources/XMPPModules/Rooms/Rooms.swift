@@ -1,5 +1,5 @@
 public import Handlers
-public import XMPPAccount
+package import XMPPAccount
 public import XMPPCore
 
 /// The rooms of one account.
@@ -18,12 +18,9 @@ public import XMPPCore
 /// Source: XEP-0045.
 public struct Rooms: Sendable {
     /// The account in whose name it acts.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to the rooms of an account; `Account.rooms` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it acts.
-    public init(account: Account) { self.account = account }
+    init(account: Account) { self.account = account }
 
     var table: RoomTable { RoomTable(account: account.id) }
 

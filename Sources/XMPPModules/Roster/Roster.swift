@@ -14,7 +14,7 @@ public import XMPPCore
 /// ```
 public struct Roster: Sendable {
     /// The account whose roster it is.
-    public let account: Account
+    package let account: Account
 
     init(_ account: Account) { self.account = account }
 
