@@ -266,8 +266,9 @@ let package = Package(
         .testTarget(
             name: "XMPPModulesTests",
             dependencies: [
-                "AccountTestSupport", "CSQLite", "HandlersTestProgram", "IQTracker", "TestServers",
-                "TestSupport", "TestThreads", "XMPPAccount", "XMPPModules", "XMPPTestKit", "XMPPTransport",
+                "AccountTestKit", "AccountTestSupport", "CSQLite", "HandlersTestProgram", "IQTracker",
+                "TestServers", "TestSupport", "TestThreads", "XMPPAccount", "XMPPModules", "XMPPTestKit",
+                "XMPPTransport",
             ],
             resources: [
                 .embedInCode("Servers/contacts_peer.py"), .embedInCode("Servers/messenger_peer.py"),

@@ -41,7 +41,7 @@ do {
     let ping = Element("ping", namespace: Namespaces.ping)
     let question = IQ(type: .get, to: juliet, id: StanzaID.random(), payload: ping)
     try await account.send(
-        question, then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
+        .iq(question), then: Greeter.answered(name: "Juliet"), orElse: Greeter.abandoned(name: "Juliet"))
     // snippet.end
 } catch {
     print("AskAndGreet: \(error)")

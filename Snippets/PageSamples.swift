@@ -121,7 +121,7 @@ func account(_ configuration: AccountConfiguration, _ request: IQ) async throws 
     let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas)
     let account = try Account(configuration, store: store)
     try await account.connect()
-    try await account.send(request, then: Chat.answered(), orElse: Chat.abandoned())
+    try await account.send(.iq(request), then: Chat.answered(), orElse: Chat.abandoned())
     // snippet.end
 }
 
@@ -154,6 +154,19 @@ func server(_ configuration: inout AccountConfiguration) {
     // snippet.end
 }
 
+func operations(_ account: Account, _ juliet: JID) async throws {
+    // snippet.awaited
+    try await account.request(.roster.set(juliet, name: "Juliet"))
+    // snippet.stored
+    try await account.send(.roster.set(juliet, name: "Juliet"), then: Chat.answered())
+    // snippet.end
+    _ = try await account.perform { step in
+        // snippet.in-step
+        try account.send(.roster.set(juliet, name: "Juliet"), then: Chat.answered(), in: step)
+        // snippet.end
+    }
+}
+
 // MARK: XMPPTestKit
 
 func scripted(_ folder: String) throws {
@@ -179,22 +192,28 @@ func pubsub(_ configuration: inout AccountConfiguration, _ juliet: JID, _ servic
         path: "app.db", registry: .discovered(and: PubSubService.handlers),
         schemas: Account.schemas + PubSubEvents.schemas + [tables])
     let account = try Account(configuration, store: store)
-    try await account.pubsub.listen(to: "urn:example:reading", as: "shelf", Chat.nodeChanged())
-    // snippet.typed
-    try await account.pubsub.publish(UserNick("Juliet"), then: Chat.published())
-    try await account.pubsub.fetch(UserNick.self, from: juliet, .newest(1), then: Chat.nicks())
-    try await account.pubsub.listen(to: UserNick.self, as: "profile", Chat.nickChanged())
-    // snippet.operations
-    try await account.pubsub.send(
-        .subscribe(to: "news"), to: service, then: Chat.subscribed(), orElse: Chat.abandoned())
-    _ = try await account.perform { step in  // commits with the step
-        try account.pubsub.send(.purge("drafts"), then: Chat.purged(), in: step)
+    try await account.perform {
+        try account.pubsub.listen(to: "urn:example:reading", as: "shelf", Chat.nodeChanged(), in: $0)
     }
-    let form = try await account.pubsub.request(.configuration(of: "news"), to: service)
+    // snippet.typed
+    try await account.send(.pubsub(.publish(UserNick("Juliet"))), then: Chat.published())
+    try await account.send(.pubsub(.values(UserNick.self, .newest(1)), at: juliet), then: Chat.nicks())
+    try await account.perform {
+        try account.pubsub.listen(to: UserNick.self, as: "profile", Chat.nickChanged(), in: $0)
+    }
+    // snippet.operations
+    try await account.send(
+        .pubsub(.subscribe(to: "news"), at: service), then: Chat.subscribed(), orElse: Chat.abandoned())
+    _ = try await account.perform { step in  // commits with the step
+        try account.send(.pubsub(.purge("drafts")), then: Chat.purged(), in: step)
+    }
+    let form = try await account.request(.pubsub(.configuration(of: "news"), at: service))
     // snippet.end
     _ = form
     // snippet.deciding
-    try await account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked())
+    try await account.perform {
+        try account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked(), in: $0)
+    }
     // snippet.end
 }
 
@@ -217,9 +236,13 @@ func upload(_ configuration: inout AccountConfiguration, _ romeo: JID, _ photo: 
     let account = try Account(configuration, store: store)
     try await account.connect()
     let balcony = UploadFile("/home/juliet/balcony.jpg", type: "image/jpeg")
-    try await account.uploads.send(balcony, to: romeo, then: Chat.sent())
+    _ = try await account.perform {
+        try account.uploads.send(balcony, to: romeo, then: Chat.sent(), in: $0)
+    }
     // snippet.encrypting
-    try await account.uploads.upload(photo, encrypting: true, then: Album.encrypted(reader: romeo))
+    _ = try await account.perform { step in
+        try account.uploads.upload(photo, encrypting: true, then: Album.encrypted(reader: romeo), in: step)
+    }
     // snippet.end
 }
 
@@ -244,6 +267,8 @@ func omemo(_ configuration: inout AccountConfiguration, _ juliet: JID) async thr
     try await account.omemo.listen(as: "chat", Chat.heard())
     try await account.connect()
     try await account.omemo.start()
-    try await account.omemo.send(OmemoContent(body: "Good night"), to: juliet)
+    _ = try await account.perform {
+        try account.omemo.send(OmemoContent(body: "Good night"), to: juliet, in: $0)
+    }
     // snippet.end
 }

@@ -19,7 +19,7 @@ enum Feed {
                     "INSERT OR REPLACE INTO entry VALUES (?, ?)", item.id, item.payload?.description)
             }
             guard let next = page.next else { return }
-            try call.account.pubsub.send(next, to: call.service, then: pageRead(), in: call.step)
+            try call.account.send(.pubsub(next, at: call.service), then: pageRead(), in: call.step)
         case .notFound: print("the node is gone, or the item at which the page began")
         case .error(let error): print(error)
         case .timedOut: print("no answer came in time")
@@ -40,8 +40,9 @@ do {
     }
     let account = try Account(configuration, store: store)
     try await account.connect()
-    try await account.pubsub.send(
-        .page(of: environment["FEED_NODE"] ?? "", limit: 50), to: JID(environment["FEED_SERVICE"] ?? ""),
+    try await account.send(
+        .pubsub(
+            .page(of: environment["FEED_NODE"] ?? "", limit: 50), at: JID(environment["FEED_SERVICE"] ?? "")),
         then: Feed.pageRead())
     while try store.read({ try $0.first("SELECT 1 FROM handler") { _ in true } }) != nil {
         try await Task.sleep(for: .milliseconds(100))

@@ -58,10 +58,12 @@ do {
     configuration.modules = .standard + [PubSubEvents()]
     let account = try Account(configuration, store: store)
     // From now on the account's presence asks for this node's events; servers of contacts send the last item at once.
-    try await account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed())
+    try await account.perform {
+        try account.pubsub.listen(to: Reading.self, as: "shelf", Shelf.changed(), in: $0)
+    }
     try await account.connect()
-    try await account.pubsub.publish(
-        Reading(title: "The Tragedie of Romeo", page: 7), then: Shelf.published())
+    try await account.send(
+        .pubsub(.publish(Reading(title: "The Tragedie of Romeo", page: 7))), then: Shelf.published())
 } catch {
     print("TypedNode: \(error)")
     exit(1)

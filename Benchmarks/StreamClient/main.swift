@@ -37,7 +37,7 @@ struct Pinged: Handler {
     static func ask(_ account: Account, left: Int, in step: borrowing Step) throws {
         let ping = Element("ping", namespace: "urn:xmpp:ping")
         let iq = IQ(type: .get, to: account.configuration.jid.domainJID, id: StanzaID.random(), payload: ping)
-        try account.send(iq, then: Durable(Pinged(left: left)), in: step)
+        try account.send(.iq(iq), then: Durable(Pinged(left: left)), in: step)
     }
 }
 

@@ -11,7 +11,7 @@ public import XMPPCore
 /// ```swift
 /// let offline = try OfflineAccount(store: store)
 /// try offline.store.step { step in
-///     try offline.account.send(ping, then: Greeter.answered(name: "Juliet"), in: step)
+///     try offline.account.send(.iq(ping), then: Greeter.answered(name: "Juliet"), in: step)
 /// }
 /// try offline.receive("<iq type='result' id='\(ping.id)' from='example.org'/>")
 /// #expect(try greetings(in: store) == ["Juliet"])

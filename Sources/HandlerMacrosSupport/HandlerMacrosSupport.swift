@@ -16,7 +16,7 @@
 ///     ) throws { … }
 /// }
 ///
-/// try await account.pubsub.fetch(node, from: jid, then: OmemoService.bundleFetched(device: 42))
+/// try await account.send(.pubsub(.items(of: node), at: jid), then: OmemoService.bundleFetched(device: 42))
 /// ```
 ///
 /// The first parameter is what the call supplies: `_ call: borrowing Call<X>`. The labeled ones after it are the

@@ -82,7 +82,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// request, a timer, PubSub or OMEMO, with what has become known since it was bound.
     ///
     /// ```swift
-    /// try pubsub.fetch(node, from: peer, then: then.overriding(["attempt": 2]), in: call.step)
+    /// try account.send(.pubsub(.items(of: node), at: peer), then: then.overriding(["attempt": 2]), in: call.step)
     /// ```
     ///
     /// - Parameter overrides: Arguments that win over bound ones by name. They are stored, so their names are those of the

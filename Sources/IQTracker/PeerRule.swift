@@ -6,7 +6,7 @@
 //                                        └─ program                    ──▶ cancel
 //     IQ (get, set) ──▶ row "inbound_request" (account, peer, id) ──▶ one answer, or an error after the deadline
 
-public import XMPPCore
+package import XMPPCore
 
 /// Whether an answer may come from the address it carries.
 ///
@@ -16,7 +16,7 @@ public import XMPPCore
 /// ```swift
 /// guard PeerRule.accepts(from: answer.from, asked: peer, account: own, isError: false) else { return }
 /// ```
-public enum PeerRule {
+package enum PeerRule {
     /// Decides about one answer.
     ///
     /// | asked | taken from |
@@ -32,7 +32,7 @@ public enum PeerRule {
     ///   - account: The account's own address; full once a resource is bound.
     ///   - isError: Whether the answer is of type `error`.
     /// - Returns: True when the answer may be taken.
-    public static func accepts(from: JID?, asked peer: JID?, account: JID, isError: Bool) -> Bool {
+    package static func accepts(from: JID?, asked peer: JID?, account: JID, isError: Bool) -> Bool {
         guard let peer else {
             return from == nil || from == account.bare || from == account.domainJID || from == account
         }

@@ -1,5 +1,5 @@
-public import Handlers
-public import XMPPCore
+package import Handlers
+package import XMPPCore
 
 /// The requests that wait for an answer, one row each, for one account.
 ///
@@ -13,9 +13,9 @@ public import XMPPCore
 /// let requests = PendingIQTable(account: 1)
 /// let deadline = try store.read { try requests.nextDeadline(in: $0) }
 /// ```
-public struct PendingIQTable: Sendable {
+package struct PendingIQTable: Sendable {
     /// The table behind it.
-    public static let schema = Schema(
+    package static let schema = Schema(
         module: "iq-tracker",
         migrations: [
             """
@@ -47,21 +47,21 @@ public struct PendingIQTable: Sendable {
         ])
 
     /// One request that waits.
-    public struct Request: Hashable, Sendable {
+    package struct Request: Hashable, Sendable {
         /// The IQ's id.
-        public let stanzaID: ForeignText
+        package let stanzaID: ForeignText
         /// Whom it asked; nil when it named nobody, which means the own account.
-        public let peer: JID?
+        package let peer: JID?
         /// The handler that its answer calls.
-        public let handler: HandlerID
+        package let handler: HandlerID
         /// What becomes of the handler when the time is over.
-        public var timeoutPolicy = RequestTimeoutPolicy.call
+        package var timeoutPolicy = RequestTimeoutPolicy.call
         /// The place of an answer that is to be handled later among all that arrived in the session; nil without one.
         package var number: UInt32?
     }
 
     /// What an answer belongs to.
-    public enum Match: Hashable, Sendable {
+    package enum Match: Hashable, Sendable {
         /// The request it answers; its row is removed.
         case request(Request)
         /// A request waits under that id, but was sent to someone else: the answer is not taken and nothing changes.
@@ -71,12 +71,12 @@ public struct PendingIQTable: Sendable {
     }
 
     /// The account's row in the store.
-    public let account: Int64
+    package let account: Int64
 
     /// Makes a view of the requests of one account; nothing is read or written.
     ///
     /// - Parameter account: The account's row in the store.
-    public init(account: Int64) { self.account = account }
+    package init(account: Int64) { self.account = account }
 
     /// Adds a request.
     ///
@@ -89,7 +89,7 @@ public struct PendingIQTable: Sendable {
     ///   - timeoutPolicy: What becomes of the handler then.
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
-    public func insert(
+    package func insert(
         stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
         timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
@@ -111,7 +111,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The request with its handler, or why there is none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
+    package func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
         try take(answer: iq, number: nil, own: own, in: step)
     }
 
@@ -172,7 +172,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The request; nil when none waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func take(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
+    package func take(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
         guard let request else { return nil }
@@ -203,7 +203,7 @@ public struct PendingIQTable: Sendable {
     /// - Returns: The requests; their handlers are the caller's to end.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     /// - Complexity: In the number returned, not in the number that waits.
-    public func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    package func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
         let expired = try step.all(
@@ -223,7 +223,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    package func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
         let lost = try step.all(
@@ -244,7 +244,7 @@ public struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func takeAny(
+    package func takeAny(
         boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
         in step: borrowing Step
     ) throws(HandlerError) -> [Request] {
@@ -264,7 +264,7 @@ public struct PendingIQTable: Sendable {
     ///   - session: The number of the session.
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
+    package func adopt(session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
@@ -274,7 +274,7 @@ public struct PendingIQTable: Sendable {
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The deadline, to be compared with the account's live time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
+    package func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
         try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
             row.optionalQuantity(0)

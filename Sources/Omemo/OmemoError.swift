@@ -48,7 +48,7 @@ public struct OmemoError: Error, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - code: What went wrong.
     ///   - message: A sentence that says what happened and what to do, without keys and plaintext.
-    public init(_ code: Code, _ message: String) {
+    init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -20,7 +20,7 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Reads the PubSub condition out of a stanza's error.
     ///
     /// - Parameter error: The error of an answer; it is kept as ``stanzaError``.
-    public init(_ error: StanzaError) {
+    package init(_ error: StanzaError) {
         self.init(error, candidates: error.applicationCondition.map { [$0] } ?? [])
     }
 

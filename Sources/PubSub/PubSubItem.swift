@@ -38,7 +38,7 @@ public struct PubSubItem: Hashable, Sendable {
 /// Which items of a node to fetch.
 ///
 /// ```swift
-/// try await account.pubsub.fetch(node, from: juliet, .newest(1), then: Profile.fetched())
+/// try await account.send(.pubsub(.items(of: node, .newest(1)), at: juliet), then: Profile.fetched())
 /// ```
 public enum PubSubSelection: Hashable, Sendable {
     /// All of them. A service may still leave some out when there are very many; ask for pages then.

@@ -3,7 +3,7 @@ public import XMPPCore
 /// Who is subscribed to a node, and how.
 ///
 /// ```swift
-/// let all = try await account.pubsub.request(.subscriptions(to: "club"), to: service)
+/// let all = try await account.request(.pubsub(.subscriptions(to: "club"), at: service))
 /// let waiting = all.filter { $0.state == .pending }
 /// ```
 ///
@@ -76,7 +76,7 @@ public struct PubSubSubscription: Hashable, Sendable {
 /// What somebody may do with a node.
 ///
 /// ```swift
-/// try await account.pubsub.request(.setAffiliations([PubSubAffiliation(juliet, .publisher)], with: "club"), to: service)
+/// try await account.request(.pubsub(.setAffiliations([PubSubAffiliation(juliet, .publisher)], with: "club"), at: service))
 /// ```
 ///
 /// Source: XEP-0060 sections 4.1, 5.7 and 8.9.

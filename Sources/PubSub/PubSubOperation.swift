@@ -4,11 +4,12 @@ public import XMPPCore
 
 /// Something to ask of a PubSub service or of a user's own nodes (PEP).
 ///
-/// The same operation is sent with stored handlers or awaited:
+/// ``XMPPAccount/AccountOperation/pubsub(_:at:)`` makes it an operation of the account, to be sent with stored handlers or
+/// awaited:
 ///
 /// ```swift
-/// try await account.pubsub.send(.purge("princely_musings"), to: service, then: Diary.purged())
-/// try await account.pubsub.request(.purge("princely_musings"), to: service)
+/// try await account.send(.pubsub(.purge("princely_musings"), at: service), then: Diary.purged())
+/// try await account.request(.pubsub(.purge("princely_musings"), at: service))
 /// ```
 ///
 /// Its type says what the handler is called with, ``PubSubFetch``, ``PubSubPublication`` or ``PubSubAnswer``, and that

@@ -65,7 +65,7 @@ public struct PubSubOption: Hashable, Sendable {
 /// Who may read a node (XEP-0060 section 4.5). Open for models of later versions.
 ///
 /// ```swift
-/// try await account.pubsub.request(.create("club", with: [.accessModel(.authorize)]), to: service)
+/// try await account.request(.pubsub(.create("club", with: [.accessModel(.authorize)]), at: service))
 /// ```
 public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
     public let rawValue: String

@@ -7,7 +7,7 @@ public import XMPPCore
 ///     guard case .success(let page) = call.outcome else { … }
 ///     for item in page.items { … }
 ///     guard let next = page.next else { … }  // that was all
-///     try call.account.pubsub.send(next, to: call.service, then: PageFetched().durable, in: call.step)
+///     try call.account.send(.pubsub(next, at: call.service), then: PageFetched().durable, in: call.step)
 /// }
 /// ```
 ///

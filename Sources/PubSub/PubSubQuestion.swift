@@ -63,8 +63,7 @@ struct PubSubRemedy: Codable, Sendable {
     var publish: String
     /// How long to wait for each answer, in milliseconds; nil for the account's setting.
     var timeout: Int64?
-    /// The same as a duration.
-    var duration: Duration? { timeout.map { .milliseconds($0) } }
+    var terms: RequestTerms { RequestTerms(timeout.map { .milliseconds($0) }) }
 
     var configuration: Element { get throws { try Element(stored: configure) } }
     var publication: Element { get throws { try Element(stored: publish) } }
@@ -82,7 +81,7 @@ extension PubSubReply {
             after: step)
         let question = PubSubQuestion.remedy(itemID: itemID, remedy: remedy, then: then)
         try account.pubsub.send(
-            .set, remedy.configuration, to: asked, node: node, question, remedy.duration, id: nextID,
+            .set, remedy.configuration, to: asked, node: node, question, remedy.terms, id: nextID,
             in: step)
     }
 
@@ -94,7 +93,7 @@ extension PubSubReply {
         // Without a remedy: should the preconditions still not hold, nothing would come of doing it all once more.
         let question = PubSubQuestion.publish(itemID: itemID, remedy: nil, then: then)
         try account.pubsub.send(
-            .set, remedy.publication, to: asked, node: node, question, remedy.duration, id: nextID, in: step)
+            .set, remedy.publication, to: asked, node: node, question, remedy.terms, id: nextID, in: step)
     }
 
     /// The id of the step that follows this answer, so that canceling the first step reaches it.

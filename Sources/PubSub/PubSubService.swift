@@ -14,27 +14,26 @@ public import XMPPAccount
 
 /// Publish-subscribe of one account: PEP nodes of users, and nodes of PubSub services.
 ///
-/// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/pubsub``. What can be
-/// asked are ``PubSubOperation``s.
+/// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/pubsub``. It listens to
+/// nodes; ``PubSubOperation`` reads and changes them.
 ///
 /// ```swift
 /// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)
 /// …
-/// try await account.pubsub.publish(
-///     PubSubItem(id: "current", payload: nick), on: "http://jabber.org/protocol/nick", then: Profile.saved())
-/// try await account.pubsub.fetch("http://jabber.org/protocol/nick", from: juliet, then: Profile.fetched(of: juliet))
+/// try await account.send(
+///     .pubsub(.publish(PubSubItem(id: "current", payload: nick), on: "http://jabber.org/protocol/nick")),
+///     then: Profile.saved())
+/// try await account.send(
+///     .pubsub(.items(of: "http://jabber.org/protocol/nick"), at: juliet), then: Profile.fetched(of: juliet))
 /// ```
 ///
 /// Request, stanza and handlers are committed together before a byte is written, and the answer calls the handler in
 /// whatever process is there by then.
 public struct PubSubService: Sendable {
     /// The account in whose name it asks.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to publish-subscribe of an account; ``XMPPAccount/Account/pubsub`` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it asks.
-    public init(_ account: Account) { self.account = account }
+    init(_ account: Account) { self.account = account }
 
     /// The handlers that this module stores; every program that uses it must register them, in every process.
     ///

@@ -108,7 +108,7 @@ package enum SimulationApp {
         let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
         let iq = IQ(type: .get, to: peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
         let handler = try account.send(
-            iq, then: answered(n: n), orElse: abandoned(n: n),
+            .iq(iq), then: answered(n: n), orElse: abandoned(n: n),
             timeout: .milliseconds(want == "silence" ? 40 : want == "later" ? 600_000 : 60_000), in: step)
         try step.execute(
             "INSERT INTO sim_request(n, stanza_id, handler, want) VALUES (?, ?, ?, ?)", n, iq.id, handler,

@@ -74,7 +74,7 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
     /// - Parameters:
     ///   - code: What went wrong.
     ///   - message: A sentence that says what happened and what to do.
-    public init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }

@@ -54,7 +54,7 @@ public struct UploadFile: Hashable, Sendable, Codable {
 /// Names an upload from its beginning to its end, in every process.
 ///
 /// ```swift
-/// let id = try await account.uploads.send(photo, to: romeo)
+/// let id = try await account.perform { try account.uploads.send(photo, to: romeo, in: $0) }
 /// for await event in account.events(of: UploadEvent.self) where event.upload == id { … }
 /// ```
 public struct UploadID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {

@@ -34,7 +34,7 @@ extension Uploads {
         let query = Element("query", namespace: namespace)
         do {
             try account.send(
-                IQ(type: .get, to: jid, id: StanzaID.random(), payload: query), then: then,
+                .iq(IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)), then: then,
                 orElse: UploadServiceUnanswered(round: round).durable, in: step)
         } catch is AccountError {
             // The outbox is full: as if nobody had answered.

@@ -51,10 +51,10 @@ extension Uploads {
         }
         let request = SlotRequest.element(name: row.file.name, size: row.size, type: row.file.type)
         do {
+            let then = try UploadSlotAnswered(upload: row.id).durable
             let job = try account.send(
-                IQ(type: .get, to: service.jid, id: StanzaID.random(), payload: request),
-                then: UploadSlotAnswered(upload: row.id).durable,
-                orElse: UploadSlotUnanswered(upload: row.id).durable, in: step)
+                request: IQ(type: .get, to: service.jid, id: StanzaID.random(), payload: request),
+                then: then.orElse(UploadSlotUnanswered(upload: row.id).durable), in: step)
             try table.set(row.id, .asked, job: job, in: step)
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }

@@ -8,17 +8,18 @@ public import XMPPCore
 /// A value that refers to its account; make one whenever it is needed, through ``XMPPAccount/Account/uploads``.
 ///
 /// ```swift
-/// try await account.uploads.send(UploadFile("/home/juliet/balcony.jpg", type: "image/jpeg"), to: romeo)
+/// let photo = UploadFile("/home/juliet/balcony.jpg", type: "image/jpeg")
+/// try await account.perform { try account.uploads.send(photo, to: romeo, in: $0) }
 /// ```
 public struct Uploads: Sendable {
     let account: Account
 
     /// How many uploads of an account may wait.
-    public static let limit = 1000
+    package static let limit = 1000
     /// How many have a slot at the same time; the others wait for their turn, so that no slot grows old.
-    public static let slots = 4
+    package static let slots = 4
     /// The largest file, in bytes: AES-GCM encrypts no more under one key (NIST SP 800-38D section 5.2.1.1).
-    public static let largestFile: Int64 = 68_719_476_704
+    package static let largestFile: Int64 = 68_719_476_704
 
     var table: UploadTable { UploadTable(account: account.id) }
 
@@ -27,26 +28,11 @@ public struct Uploads: Sendable {
     /// Uploads a file and sends its link as a message.
     ///
     /// ```swift
-    /// let id = try await account.uploads.send(photo, to: romeo, then: Album.sent(photo: 17))
+    /// let id = try await account.perform { try account.uploads.send(photo, to: romeo, then: Album.sent(photo: 17), in: $0) }
     /// ```
     ///
     /// The link is the message's text, and beside it as an attachment (XEP-0066). To a room that the account is in, it goes
     /// as a message to everybody; with ``/XMPPModules/ChatModule`` its delivery is watched.
-    ///
-    /// - Parameters:
-    ///   - file: What to upload, as it is now.
-    ///   - recipient: Who gets the link: an address, or a room that the account is in.
-    ///   - then: Called once when it is over: sent, or failed.
-    /// - Returns: The upload's name.
-    /// - Throws: As ``send(_:to:then:in:)``; ``/XMPPAccount/AccountError`` `ownershipLost` or `closed`.
-    @discardableResult
-    public func send(
-        _ file: UploadFile, to recipient: JID, then: Durable<UploadEnded>? = nil
-    ) async throws -> UploadID {
-        try await account.perform { step in try self.send(file, to: recipient, then: then, in: step) }
-    }
-
-    /// Uploads a file and sends its link as a message, from inside a step: it is committed with the rest of the step.
     ///
     /// - Parameters:
     ///   - file: What to upload, as it is now.
@@ -65,24 +51,6 @@ public struct Uploads: Sendable {
 
     /// Uploads a file; the handler does what is to be done with its link.
     ///
-    /// - Parameters:
-    ///   - file: What to upload, as it is now.
-    ///   - encrypting: Whether it is encrypted on the way, with a key that stands in ``UploadedFile/link`` only (XEP-0454).
-    ///     Such a link may be sent in encrypted messages only, which is why ``send(_:to:then:)`` does not send it.
-    ///   - then: Called once when it is over: uploaded, or failed.
-    /// - Returns: The upload's name.
-    /// - Throws: As ``send(_:to:then:)``.
-    @discardableResult
-    public func upload(
-        _ file: UploadFile, encrypting: Bool = false, then: Durable<UploadEnded>
-    ) async throws -> UploadID {
-        try await account.perform { step in
-            try self.upload(file, encrypting: encrypting, then: then, in: step)
-        }
-    }
-
-    /// Uploads a file, from inside a step; the handler does what is to be done with its link.
-    ///
     /// ```swift
     /// @Handler("album.encrypted")
     /// static func encrypted(_ call: borrowing Call<UploadEnded>, reader: JID) throws {
@@ -94,6 +62,7 @@ public struct Uploads: Sendable {
     /// - Parameters:
     ///   - file: What to upload, as it is now.
     ///   - encrypting: Whether it is encrypted on the way, with a key that stands in ``UploadedFile/link`` only (XEP-0454).
+    ///     Such a link may be sent in encrypted messages only, which is why ``send(_:to:then:in:)`` does not send it.
     ///   - then: Called once when it is over: uploaded, or failed.
     ///   - step: The step that it commits with.
     /// - Returns: The upload's name.

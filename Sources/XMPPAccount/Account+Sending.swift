@@ -5,51 +5,72 @@ public import XMPPCore
 
 // Sending writes rows. The loop writes what is committed to the socket, in order, now or in a later process.
 extension Account {
-    /// Sends a request whose answer calls a stored handler, in whatever process is there by then.
+    // MARK: Operations
+
+    /// Sends an operation whose answer calls a stored handler, in whatever process is there by then.
     ///
-    /// Request, stanza and handlers are committed together before a byte is written.
+    /// Request, stanza and handlers are committed together before a byte is written. Without a connection the request waits
+    /// for the next one, in order.
     ///
     /// ```swift
     /// let ping = Element("ping", namespace: Namespaces.ping)
     /// let request = IQ(type: .get, to: server, id: StanzaID.random(), payload: ping)
-    /// try await account.send(request, then: Greeter.answered(name: "Juliet"))
+    /// try await account.send(.iq(request), then: Greeter.answered(name: "Juliet"))
     /// ```
     ///
     /// - Parameters:
-    ///   - iq: An IQ of type `get` or `set`; ``/XMPPCore/StanzaID/random()`` makes a good id.
+    ///   - operation: The question, such as ``AccountOperation/iq(_:)``.
     ///   - then: Called with the result, the error or the timeout.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
+    ///   - orElse: Called with the reason when the answer can never come, such as after a lost session. Whether the
+    ///     operation was carried out is then unknown.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
+    ///     ``AccountConfiguration/requestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
-    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``/Handlers/HandlerError`` when
-    ///   the store fails.
-    public func send(
-        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
+    /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
+    /// - Throws: ``AccountError`` `invalidStanza` for a question that cannot be sent, `stanzaTooLarge`, `outboxFull`,
+    ///   `missingModule`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
+    public func send<Context, Value>(
+        _ operation: AccountOperation<Context, Value>, then: Durable<Context>,
+        orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         timeoutPolicy: RequestTimeoutPolicy = .call
-    ) async throws {
+    ) async throws -> String {
         try await perform { step in
-            _ = try self.send(
-                iq, then: then, orElse: orElse, timeout: timeout, timeoutPolicy: timeoutPolicy, in: step)
+            try self.send(
+                operation, then: then, orElse: orElse, timeout: timeout, timeoutPolicy: timeoutPolicy,
+                in: step)
         }
     }
 
-    /// Sends a request from inside a step, for example from a handler: it commits with the rest of the step.
+    /// Sends an operation from inside a step, for example from a handler: it commits with the rest of the step.
     ///
     /// - Parameters:
-    ///   - iq: An IQ of type `get` or `set`, under an id of which no other request of the account waits.
+    ///   - operation: The question.
     ///   - then: Called with the result, the error or the timeout.
     ///   - orElse: Called with the reason when the answer can never come.
-    ///   - timeout: Connected time to wait, 1 ms or more; nil for
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for
     ///     ``AccountConfiguration/requestTimeout``.
     ///   - timeoutPolicy: Whether the handler is called or invalidated when the time is over.
     ///   - step: The step that it commits with.
-    /// - Returns: The row of the handler that waits.
-    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge` or `outboxFull`; ``/Handlers/HandlerError`` when
-    ///   the store fails.
+    /// - Returns: The request's id, which ``cancelRequest(id:overriding:in:)`` takes.
+    /// - Throws: ``AccountError`` `invalidStanza`, `stanzaTooLarge`, `outboxFull` or `missingModule`;
+    ///   ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func send(
-        _ iq: IQ, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
+    public func send<Context, Value>(
+        _ operation: AccountOperation<Context, Value>, then: Durable<Context>,
+        orElse: Durable<Invalidation>? = nil, timeout: Duration? = nil,
         timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
+    ) throws -> String {
+        try operation.send(self, then.orElse(orElse), RequestTerms(timeout, timeoutPolicy), step)
+    }
+
+    /// Sends a request with the handler of its answer.
+    ///
+    /// - Returns: The row of the handler.
+    @discardableResult
+    package func send(
+        request iq: IQ, then: Durable<IQReply>, _ terms: RequestTerms = RequestTerms(),
+        in step: borrowing Step
     ) throws -> HandlerID {
         guard iq.type.isRequest else {
             throw AccountError(
@@ -59,17 +80,19 @@ extension Account {
         let xml = Serializer().bytes(try filtered(outgoing: iq.element, in: step))
         try checkSize(xml, in: step)
         let session = try sessions.live(in: step)
-        let handler = try step.bind(then.orElse(orElse))
+        let handler = try step.bind(then)
         let liveTime = try currentLiveTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: TimeSource.sum(liveTime, (timeout ?? configuration.requestTimeout).milliseconds),
-            timeoutPolicy: timeoutPolicy, in: step)
+            deadline: TimeSource.sum(liveTime, (terms.timeout ?? configuration.requestTimeout).milliseconds),
+            timeoutPolicy: terms.policy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()
         wakeAfterCommit(step)
         return handler
     }
+
+    // MARK: Messages and presence
 
     /// Sends a message.
     ///

@@ -28,7 +28,7 @@ import XMPPTransport
 /// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas)
 /// let account = try Account(configuration, store: store)
 /// try await account.connect()
-/// try await account.send(ping, then: Greeter.answered(name: "Juliet"))
+/// try await account.send(.iq(ping), then: Greeter.answered(name: "Juliet"))
 /// await account.close()
 /// ```
 public final class Account: Sendable {
@@ -324,6 +324,7 @@ public final class Account: Sendable {
     /// - Returns: What `body` returns.
     /// - Throws: What `body` throws (its writes are undone), ``AccountError`` `ownershipLost` or `closed`,
     ///   ``/Handlers/HandlerError`` when the store fails.
+    @discardableResult
     public func perform<R: Sendable>(_ body: @escaping @Sendable (borrowing Step) throws -> R) async throws
         -> R
     {

@@ -11,52 +11,52 @@ public enum Namespaces {
     /// Stanzas between a client and a server (RFC 6120 section 4.8.2).
     public static let client = "jabber:client"
     /// Stanzas between servers (RFC 6120 section 4.8.2).
-    public static let server = "jabber:server"
+    package static let server = "jabber:server"
     /// Stanzas of an external component that connects to its server (XEP-0114).
-    public static let component = "jabber:component:accept"
+    package static let component = "jabber:component:accept"
     /// The stream root, `<stream:features/>` and `<stream:error/>` (RFC 6120 section 4.8.1).
-    public static let stream = "http://etherx.jabber.org/streams"
+    package static let stream = "http://etherx.jabber.org/streams"
     /// Conditions inside `<stream:error/>` (RFC 6120 section 4.9.2).
-    public static let streams = "urn:ietf:params:xml:ns:xmpp-streams"
+    package static let streams = "urn:ietf:params:xml:ns:xmpp-streams"
     /// Conditions inside a stanza's `<error/>` (RFC 6120 section 8.3.2).
-    public static let stanzas = "urn:ietf:params:xml:ns:xmpp-stanzas"
+    package static let stanzas = "urn:ietf:params:xml:ns:xmpp-stanzas"
     /// STARTTLS (RFC 6120 section 5).
-    public static let tls = "urn:ietf:params:xml:ns:xmpp-tls"
+    package static let tls = "urn:ietf:params:xml:ns:xmpp-tls"
     /// SASL (RFC 6120 section 6).
-    public static let sasl = "urn:ietf:params:xml:ns:xmpp-sasl"
+    package static let sasl = "urn:ietf:params:xml:ns:xmpp-sasl"
     /// Resource binding (RFC 6120 section 7).
-    public static let bind = "urn:ietf:params:xml:ns:xmpp-bind"
+    package static let bind = "urn:ietf:params:xml:ns:xmpp-bind"
     /// Sessions, obsolete but still offered by servers (RFC 3921 section 3).
-    public static let session = "urn:ietf:params:xml:ns:xmpp-session"
+    package static let session = "urn:ietf:params:xml:ns:xmpp-session"
     /// `xml:lang` and its siblings (Namespaces in XML 1.0, section 3).
-    public static let xml = "http://www.w3.org/XML/1998/namespace"
+    package static let xml = "http://www.w3.org/XML/1998/namespace"
     /// Namespace declarations themselves; no element or attribute may use it (same section).
-    public static let xmlns = "http://www.w3.org/2000/xmlns/"
+    package static let xmlns = "http://www.w3.org/2000/xmlns/"
 
     // MARK: Session
 
     /// Stream management (XEP-0198).
-    public static let sm = "urn:xmpp:sm:3"
+    package static let sm = "urn:xmpp:sm:3"
     /// Channel-binding types a server offers (XEP-0440).
-    public static let saslChannelBinding = "urn:xmpp:sasl-cb:0"
+    package static let saslChannelBinding = "urn:xmpp:sasl-cb:0"
     /// Extensible SASL profile (XEP-0388).
-    public static let sasl2 = "urn:xmpp:sasl:2"
+    package static let sasl2 = "urn:xmpp:sasl:2"
     /// Bind 2 (XEP-0386).
-    public static let bind2 = "urn:xmpp:bind:0"
+    package static let bind2 = "urn:xmpp:bind:0"
     /// Fast authentication with tokens (XEP-0484).
-    public static let fast = "urn:xmpp:fast:0"
+    package static let fast = "urn:xmpp:fast:0"
     /// Client state indication (XEP-0352).
-    public static let csi = "urn:xmpp:csi:0"
+    package static let csi = "urn:xmpp:csi:0"
     /// What a server takes at most (XEP-0478).
-    public static let streamLimits = "urn:xmpp:stream-limits:0"
+    package static let streamLimits = "urn:xmpp:stream-limits:0"
     /// Push notifications (XEP-0357).
-    public static let push = "urn:xmpp:push:0"
+    package static let push = "urn:xmpp:push:0"
     /// Roster (RFC 6121 section 2).
     public static let roster = "jabber:iq:roster"
     /// The stream feature of rosters with versions (RFC 6121 section 2.6.1).
     public static let rosterVersions = "urn:xmpp:features:rosterver"
     /// Blocking (XEP-0191).
-    public static let blocking = "urn:xmpp:blocking"
+    package static let blocking = "urn:xmpp:blocking"
 
     // MARK: Discovery
 
@@ -67,32 +67,32 @@ public enum Namespaces {
     /// Disco items (XEP-0030).
     public static let discoItems = "http://jabber.org/protocol/disco#items"
     /// Entity capabilities (XEP-0115).
-    public static let caps = "http://jabber.org/protocol/caps"
+    package static let caps = "http://jabber.org/protocol/caps"
     /// Software version (XEP-0092).
     public static let version = "jabber:iq:version"
     /// Data forms (XEP-0004).
-    public static let dataForms = "jabber:x:data"
+    package static let dataForms = "jabber:x:data"
     /// Result sets (XEP-0059).
     public static let rsm = "http://jabber.org/protocol/rsm"
 
     // MARK: Messages
 
     /// Delayed delivery (XEP-0203).
-    public static let delay = "urn:xmpp:delay"
+    package static let delay = "urn:xmpp:delay"
     /// Stanza and origin ids (XEP-0359).
     public static let sid = "urn:xmpp:sid:0"
     /// Delivery receipts (XEP-0184).
     public static let receipts = "urn:xmpp:receipts"
     /// Carbons (XEP-0280).
-    public static let carbons = "urn:xmpp:carbons:2"
+    package static let carbons = "urn:xmpp:carbons:2"
     /// Forwarded stanzas (XEP-0297).
-    public static let forward = "urn:xmpp:forward:0"
+    package static let forward = "urn:xmpp:forward:0"
     /// Message archive (XEP-0313).
-    public static let mam = "urn:xmpp:mam:2"
+    package static let mam = "urn:xmpp:mam:2"
     /// Chat states (XEP-0085).
     public static let chatStates = "http://jabber.org/protocol/chatstates"
     /// Processing hints (XEP-0334).
-    public static let hints = "urn:xmpp:hints"
+    package static let hints = "urn:xmpp:hints"
     /// Corrections of messages (XEP-0308).
     public static let correction = "urn:xmpp:message-correct:0"
     /// Retractions of messages (XEP-0424).
@@ -108,40 +108,40 @@ public enum Namespaces {
     /// Messages whose text is hidden at first (XEP-0382).
     public static let spoilers = "urn:xmpp:spoiler:0"
     /// Names of occupants that outlive their nicknames (XEP-0421).
-    public static let occupantID = "urn:xmpp:occupant-id:0"
+    package static let occupantID = "urn:xmpp:occupant-id:0"
     /// The name that somebody gives themselves (XEP-0172).
     public static let nick = "http://jabber.org/protocol/nick"
     /// Electronic visiting cards (XEP-0054).
-    public static let vcard = "vcard-temp"
+    package static let vcard = "vcard-temp"
     /// Rooms (XEP-0045).
     public static let muc = "http://jabber.org/protocol/muc"
     /// Rooms, as their occupants see them (XEP-0045).
-    public static let mucUser = "http://jabber.org/protocol/muc#user"
+    package static let mucUser = "http://jabber.org/protocol/muc#user"
     /// Who may do what in a room (XEP-0045).
-    public static let mucAdmin = "http://jabber.org/protocol/muc#admin"
+    package static let mucAdmin = "http://jabber.org/protocol/muc#admin"
     /// How a room is set up (XEP-0045).
-    public static let mucOwner = "http://jabber.org/protocol/muc#owner"
+    package static let mucOwner = "http://jabber.org/protocol/muc#owner"
     /// Invitations into a room from user to user (XEP-0249).
-    public static let conference = "jabber:x:conference"
+    package static let conference = "jabber:x:conference"
 
     // MARK: PubSub and OMEMO
 
     /// PubSub requests (XEP-0060).
-    public static let pubsub = "http://jabber.org/protocol/pubsub"
+    package static let pubsub = "http://jabber.org/protocol/pubsub"
     /// PubSub notifications (XEP-0060).
     public static let pubsubEvent = "http://jabber.org/protocol/pubsub#event"
     /// PubSub requests of a node's owner (XEP-0060).
-    public static let pubsubOwner = "http://jabber.org/protocol/pubsub#owner"
+    package static let pubsubOwner = "http://jabber.org/protocol/pubsub#owner"
     /// How far the user has seen each conversation (XEP-0490).
-    public static let displayed = "urn:xmpp:mds:displayed:0"
+    package static let displayed = "urn:xmpp:mds:displayed:0"
     /// PubSub's own error conditions (XEP-0060).
-    public static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
+    package static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
     /// OMEMO as most clients speak it (XEP-0384 before version 0.4).
-    public static let omemoLegacy = "eu.siacs.conversations.axolotl"
+    package static let omemoLegacy = "eu.siacs.conversations.axolotl"
     /// OMEMO (XEP-0384).
-    public static let omemo = "urn:xmpp:omemo:2"
+    package static let omemo = "urn:xmpp:omemo:2"
     /// Stanza content encryption (XEP-0420).
-    public static let sce = "urn:xmpp:sce:1"
+    package static let sce = "urn:xmpp:sce:1"
 
     /// Whether stanzas may stand in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
     ///

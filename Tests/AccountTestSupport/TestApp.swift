@@ -181,7 +181,7 @@ package enum TestApp {
             let id = call.message.id ?? "-"
             let question = Element("question", namespace: namespace, attributes: ["want": "result"])
             try call.account.send(
-                IQ(type: .get, to: AccountRig.peer, id: "back-\(id)", payload: question),
+                .iq(IQ(type: .get, to: AccountRig.peer, id: "back-\(id)", payload: question)),
                 then: Answered(name: "back-\(id)").durable, in: call.step)
             try call.account.send(Message(to: AccountRig.peer, id: "reply-\(id)", body: "yes"), in: call.step)
             if call.message.body == "throw" { throw Refusal() }
@@ -199,7 +199,7 @@ package enum TestApp {
             guard left > 0 else { return }
             let question = Element("question", namespace: namespace, attributes: ["want": "result"])
             try call.account.send(
-                IQ(type: .get, to: AccountRig.peer, id: "chain-\(left - 1)", payload: question),
+                .iq(IQ(type: .get, to: AccountRig.peer, id: "chain-\(left - 1)", payload: question)),
                 then: Chained(left: left - 1).durable, in: call.step)
         }
     }
@@ -231,7 +231,7 @@ extension Account {
     /// Asks, with handlers that note the end under the request's id.
     package func ask(_ iq: IQ, timeout: Duration? = nil) async throws {
         try await send(
-            iq, then: TestApp.Answered(name: iq.id.string).durable,
+            .iq(iq), then: TestApp.Answered(name: iq.id.string).durable,
             orElse: TestApp.Abandoned(name: iq.id.string).durable,
             timeout: timeout)
     }

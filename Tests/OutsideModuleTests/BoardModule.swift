@@ -92,10 +92,7 @@ struct BoardModule: AccountModule {
         life.append("begin \(scope)")
         guard scope == .session else { return }
         let last = try state(of: account, in: step)?.last ?? 0
-        let query = Element("notices", namespace: Self.namespace, attributes: ["since": "\(last)"])
-        try account.send(
-            IQ(type: .get, to: board, id: StanzaID.random(), payload: query),
-            then: Answered().durable, in: step)
+        try account.send(.notices(at: board, since: last), then: Answered().durable, in: step)
     }
 
     /// The board has answered.
@@ -104,6 +101,7 @@ struct BoardModule: AccountModule {
         func run(_ call: borrowing Call<IQReply>) throws {
             guard case .result = call.outcome else { return }
             let module = try call.account.module(BoardModule.self)
+            try call.context.value(of: .notices(at: module.board, since: 0))
             try module.update("is_current = ?1", 1, of: call.account, in: call.step)
             try call.account.announceFeatures(in: call.step)
         }
@@ -233,4 +231,15 @@ final class Log: Sendable {
     private let kept = Mutex<[String]>([])
     var lines: [String] { kept.withLock { $0 } }
     func append(_ line: String) { kept.withLock { $0.append(line) } }
+}
+
+extension AccountOperation where Context == IQReply, Value == Void {
+    /// Asks a board to send its notices.
+    static func notices(at board: JID, since last: Int64) -> AccountOperation {
+        let query = Element("notices", namespace: BoardModule.namespace, attributes: ["since": "\(last)"])
+        return AccountOperation { _ in
+            IQ(type: .get, to: board, id: StanzaID.random(), payload: query)
+        } value: { _ in
+        }
+    }
 }

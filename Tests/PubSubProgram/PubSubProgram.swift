@@ -45,9 +45,9 @@ struct Paged: Handler {
         }
         if isDeadly { call.step.afterCommit { kill(getpid(), SIGKILL) } }
         if let next = page.next {
-            try call.account.pubsub.send(
-                next, to: call.service, then: Paged(isDeadly: isDeadly).durable, orElse: Abandoned().durable,
-                in: call.step)
+            try call.account.send(
+                .pubsub(next, at: call.service), then: Paged(isDeadly: isDeadly).durable,
+                orElse: Abandoned().durable, in: call.step)
         } else {
             try call.step.execute("UPDATE progress SET is_over = 1")
         }
@@ -109,14 +109,17 @@ enum PubSubProgram {
             let abandoned = try Abandoned().durable
             if task == "configure" {
                 let note = Element("note", namespace: "urn:durable-handlers:test", text: "new")
-                try account.pubsub.publish(
-                    PubSubItem(id: "new", payload: note), on: node, at: service,
-                    requiring: [.accessModel(.open)],
-                    configuring: true, then: Published().durable, orElse: abandoned, in: step)
+                try account.send(
+                    .pubsub(
+                        .publish(
+                            PubSubItem(id: "new", payload: note), on: node, requiring: [.accessModel(.open)],
+                            configuring: true), at: service), then: Published().durable, orElse: abandoned,
+                    in: step)
             } else {
                 let paged = try Paged(isDeadly: task == "pages-deadly").durable
-                try account.pubsub.send(
-                    .page(of: node, limit: 50), to: service, then: paged, orElse: abandoned, in: step)
+                try account.send(
+                    .pubsub(.page(of: node, limit: 50), at: service), then: paged, orElse: abandoned, in: step
+                )
             }
         }
     }

@@ -15,7 +15,7 @@ import XMPPCore
     ) async throws -> Result<Context.Value, any Error> {
         let before = try offline.outbox.count
         let pubsub = offline.pubsub
-        let task = Task { try await pubsub.request(operation) }
+        let task = Task { try await pubsub.account.request(.pubsub(operation)) }
         for (index, answer) in answers.enumerated() {
             try await eventually("a request") { try offline.outbox.count > before + index }
             try answer(offline, try #require(try offline.newestID))
@@ -81,7 +81,7 @@ import XMPPCore
             of: .subscribe(to: "nick"), offline, answers: answer("result", "")
         ).get()
         #expect(subscription == .init(try JID(PubSubAccount.jid), .subscribed, node: "nick"))
-        await #expect(throws: AccountError.self) { try await offline.pubsub.request(.purge("")) }
+        await #expect(throws: AccountError.self) { try await offline.account.request(.pubsub(.purge(""))) }
         await offline.close()
     }
 
@@ -119,7 +119,7 @@ import XMPPCore
     func cancelled() async throws {
         let offline = try PubSubAccount()
         let pubsub = offline.pubsub
-        let task = Task { try await pubsub.request(.items(of: "nick")) }
+        let task = Task { try await pubsub.account.request(.pubsub(.items(of: "nick"))) }
         try await eventually("the request") { try !offline.outbox.isEmpty }
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }

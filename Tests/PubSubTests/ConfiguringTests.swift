@@ -30,9 +30,10 @@ import XMPPCore
     private func begin(_ offline: PubSubAccount, configuring: Bool = true, timeout: Duration? = nil) throws {
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         _ = try offline.store.step { step in
-            try offline.pubsub.publish(
-                item, on: "nick", requiring: [.accessModel(.open)], configuring: configuring, then: then,
-                orElse: orElse, timeout: timeout, in: step)
+            try offline.account.send(
+                .pubsub(
+                    .publish(item, on: "nick", requiring: [.accessModel(.open)], configuring: configuring)),
+                then: then, orElse: orElse, timeout: timeout, in: step)
         }
     }
 
@@ -127,7 +128,8 @@ import XMPPCore
         try offline.receive(answer(offline, "error", forbidden))
         let then = try Notes.Published(tag: "q").durable
         _ = try offline.store.step { step in
-            try offline.pubsub.publish(item, on: "nick", configuring: true, then: then, in: step)
+            try offline.account.send(
+                .pubsub(.publish(item, on: "nick", configuring: true)), then: then, in: step)
         }
         try offline.receive(answer(offline, "error", unmet))
         #expect(
@@ -177,9 +179,9 @@ import XMPPCore
         var offline = try PubSubAccount(in: folder)
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         let id = try offline.store.step { step in
-            try offline.pubsub.publish(
-                item, on: "nick", requiring: [.accessModel(.open)], configuring: true, then: then,
-                orElse: orElse, in: step)
+            try offline.account.send(
+                .pubsub(.publish(item, on: "nick", requiring: [.accessModel(.open)], configuring: true)),
+                then: then, orElse: orElse, in: step)
         }
         for answered in [("error", unmet), ("result", "")].prefix(step) {
             try offline.receive(answer(offline, answered.0, answered.1))
@@ -210,8 +212,9 @@ import XMPPCore
             payload: Element("data", namespace: "urn:n", text: String(repeating: "<>", count: 400_000)))
         let then = try Notes.Published(tag: "p").durable
         _ = try offline.store.step { step in
-            try offline.pubsub.publish(
-                large, on: "nick", requiring: [.accessModel(.open)], configuring: true, then: then, in: step)
+            try offline.account.send(
+                .pubsub(.publish(large, on: "nick", requiring: [.accessModel(.open)], configuring: true)),
+                then: then, in: step)
         }
         func answer(_ number: Int, _ type: String, _ xml: String) throws {
             let id = try #require(try offline.outbox[number].firstMatch(of: /id='([^']+)'/)?.output.1)

@@ -28,7 +28,8 @@ import XMPPCore
         let offline = try PubSubAccount()
         let then = try Notes.Fetched(tag: "t").durable
         let id = try offline.store.step { step in
-            try offline.pubsub.fetch("nick", from: JID(Self.juliet), .newest(1), then: then, in: step)
+            try offline.account.send(
+                .pubsub(.items(of: "nick", .newest(1)), at: JID(Self.juliet)), then: then, in: step)
         }
         #expect(
             try offline.outbox == [
@@ -42,7 +43,7 @@ import XMPPCore
         struct GivenUp: Error {}
         #expect(throws: GivenUp.self) {
             try offline.store.step { step in
-                try offline.pubsub.fetch("nick", then: then, in: step)
+                try offline.account.send(.pubsub(.items(of: "nick")), then: then, in: step)
                 throw GivenUp()
             }
         }
@@ -54,9 +55,10 @@ import XMPPCore
     @Test("P3 the asynchronous form commits by itself, and without a service asks the own account")
     func asynchronousForm() async throws {
         let offline = try PubSubAccount()
-        let id = try await offline.pubsub.publish(
-            PubSubItem(id: "current"), on: "nick", then: Notes.Published(tag: "t").durable)
-        let fetch = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
+        let id = try await offline.account.send(
+            .pubsub(.publish(PubSubItem(id: "current"), on: "nick")), then: Notes.Published(tag: "t").durable)
+        let fetch = try await offline.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable)
         #expect(
             try offline.outbox == [
                 """
@@ -85,8 +87,8 @@ import XMPPCore
         let offline = try PubSubAccount()
         func fetch(_ tag: String) throws -> String {
             try offline.store.step { step in
-                try offline.pubsub.fetch(
-                    "nick", from: JID(Self.juliet), then: Notes.Fetched(tag: tag).durable,
+                try offline.account.send(
+                    .pubsub(.items(of: "nick"), at: JID(Self.juliet)), then: Notes.Fetched(tag: tag).durable,
                     orElse: Notes.Abandoned(tag: tag).durable, in: step)
             }
         }
@@ -122,7 +124,7 @@ import XMPPCore
     func answeredOnce() async throws {
         let offline = try PubSubAccount()
         let then = try Notes.Fetched(tag: "t").durable
-        let id = try await offline.pubsub.fetch("nick", from: JID(Self.juliet), then: then)
+        let id = try await offline.account.send(.pubsub(.items(of: "nick"), at: JID(Self.juliet)), then: then)
         for stranger in [
             "romeo@montague.lit", "juliet@capulet.lit/balcony", "capulet.lit", "alice@example.test",
         ] {
@@ -137,7 +139,8 @@ import XMPPCore
     @Test("P7 without an invalidation the ending is still recorded")
     func noInvalidation() async throws {
         let offline = try PubSubAccount()
-        let id = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
+        let id = try await offline.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable)
         try offline.lose(id)
         #expect(try offline.notes.isEmpty)
         #expect(try offline.endings == ["pubsub.answered invalidated session-lost"])
@@ -148,7 +151,7 @@ import XMPPCore
     func unregistered() async throws {
         let offline = try PubSubAccount(handlers: Notes.handlers)
         let error = await #expect(throws: HandlerError.self) {
-            try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
+            try await offline.account.send(.pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable)
         }
         #expect(error?.code == .unknownHandler)
         #expect(error?.message.contains("discovered(and: PubSubService.handlers)") == true)

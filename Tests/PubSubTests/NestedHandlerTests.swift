@@ -17,7 +17,8 @@ import XMPPCore
     func unknownInside() async throws {
         let folder = try TemporaryFolder()
         let knowing = try PubSubAccount(in: folder)
-        let id = try await knowing.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
+        let id = try await knowing.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable)
         await knowing.close()
 
         let ignorant = try PubSubAccount(in: folder, handlers: PubSubService.handlers)
@@ -50,7 +51,7 @@ import XMPPCore
     func newerInside() async throws {
         let folder = try TemporaryFolder()
         let newer = try PubSubAccount(in: folder, handlers: PubSubService.handlers + [FetchedNow.self])
-        let id = try await newer.pubsub.fetch("nick", then: FetchedNow(tag: "t").durable)
+        let id = try await newer.account.send(.pubsub(.items(of: "nick")), then: FetchedNow(tag: "t").durable)
         await newer.close()
 
         let older = try PubSubAccount(in: folder)
@@ -65,7 +66,7 @@ import XMPPCore
     @Test("H13 a handler whose inner one throws is quarantined with the answer, and nothing is half done")
     func throwsInside() async throws {
         let offline = try PubSubAccount()
-        let id = try await offline.pubsub.fetch("nick", then: Notes.Failing().durable)
+        let id = try await offline.account.send(.pubsub(.items(of: "nick")), then: Notes.Failing().durable)
         try offline.receive(result(id))
         let rows = try offline.rows
         #expect(rows.map(\.name) == ["pubsub.answered"])
@@ -83,9 +84,11 @@ import XMPPCore
     func swallowed() async throws {
         let offline = try PubSubAccount()
         let failing = try Notes.Failing().durable
-        let id = try await offline.pubsub.fetch("nick", then: Notes.Swallowing(then: failing).durable)
+        let id = try await offline.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Swallowing(then: failing).durable)
         // What stands in the same step beside it is not touched.
-        let other = try await offline.pubsub.fetch("nick", then: Notes.Fetched(tag: "t").durable)
+        let other = try await offline.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable)
         try offline.receive(result(id))
         try offline.receive(result(other))
         #expect(try offline.rows.map(\.state) == [2])
@@ -111,7 +114,8 @@ import XMPPCore
         let folder = try TemporaryFolder()
         let knowing = try PubSubAccount(in: folder)
         let inner = try Notes.Fetched(tag: "t").durable
-        let id = try await knowing.pubsub.fetch("nick", then: Notes.Rewording(then: inner).durable)
+        let id = try await knowing.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Rewording(then: inner).durable)
         await knowing.close()
 
         let ignorant = try PubSubAccount(
@@ -127,7 +131,8 @@ import XMPPCore
         let offline = try PubSubAccount()
         let inner = try Notes.Fetched(tag: "inner").durable
         let middle = try Notes.Swallowing(then: inner).durable
-        let id = try await offline.pubsub.fetch("nick", then: Notes.Swallowing(then: middle).durable)
+        let id = try await offline.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Swallowing(then: middle).durable)
         try offline.receive(result(id))
         #expect(
             try offline.notes == [
@@ -141,8 +146,9 @@ import XMPPCore
     func invalidationInside() async throws {
         let folder = try TemporaryFolder()
         let knowing = try PubSubAccount(in: folder)
-        let id = try await knowing.pubsub.fetch(
-            "nick", then: Notes.Fetched(tag: "t").durable, orElse: Notes.Abandoned(tag: "t").durable)
+        let id = try await knowing.account.send(
+            .pubsub(.items(of: "nick")), then: Notes.Fetched(tag: "t").durable,
+            orElse: Notes.Abandoned(tag: "t").durable)
         await knowing.close()
 
         let ignorant = try PubSubAccount(in: folder, handlers: PubSubService.handlers + [Notes.Fetched.self])
@@ -159,10 +165,10 @@ import XMPPCore
         let folder = try TemporaryFolder()
         let worker = try PubSubAccount(in: folder, role: .worker)
         let juliet = try JID("juliet@capulet.lit")
-        let fetch = try await worker.pubsub.fetch(
-            "nick", from: juliet, then: Notes.FetchedLater().durable)
-        let publication = try await worker.pubsub.publish(
-            PubSubItem(id: "i"), on: "nick", then: Notes.PublishedInMain().durable)
+        let fetch = try await worker.account.send(
+            .pubsub(.items(of: "nick"), at: juliet), then: Notes.FetchedLater().durable)
+        let publication = try await worker.account.send(
+            .pubsub(.publish(PubSubItem(id: "i"), on: "nick")), then: Notes.PublishedInMain().durable)
         try worker.receive("<iq type='result' id='\(fetch)' from='\(juliet)'>\(answer)</iq>")
         try worker.receive("<iq type='result' id='\(publication)'/>")
         #expect(try worker.notes == [])

@@ -17,17 +17,20 @@ import XMPPCore
         try await withHome(.prosody) { home in
             let first = try home.account(.startTLS)
             try await first.connect()
-            try await first.pubsub.publish(
-                PubSubItem(id: "current", payload: nick("Jule")), on: node,
-                requiring: [.accessModel(.open), .persistItems(true)], then: Notes.Published(tag: "p").durable
-            )
+            try await first.send(
+                .pubsub(
+                    .publish(
+                        PubSubItem(id: "current", payload: nick("Jule")), on: node,
+                        requiring: [.accessModel(.open), .persistItems(true)])),
+                then: Notes.Published(tag: "p").durable)
             try await home.waitForNotes(1, on: first)
 
             // A frozen server cannot answer before the one who asked is gone.
             home.server.freeze()
             let fetched = try Notes.Fetched(tag: "f").durable
-            try await first.pubsub.fetch(node, then: fetched)
-            try await first.pubsub.fetch("urn:durable-handlers:test:unknown", from: home.jid, then: fetched)
+            try await first.send(.pubsub(.items(of: node)), then: fetched)
+            try await first.send(
+                .pubsub(.items(of: "urn:durable-handlers:test:unknown"), at: home.jid), then: fetched)
             try await first.suspend()
             #expect(try home.notes.count == 1)
             home.server.thaw()
@@ -58,15 +61,20 @@ import XMPPCore
             let account = try home.account(.startTLS)
             try await account.connect()
             let published = try Notes.Published(tag: "p").durable
-            try await account.pubsub.publish(
-                PubSubItem(id: "current", payload: nick("Jule")), on: node, requiring: [.accessModel(.open)],
-                then: published)
-            try await account.pubsub.publish(
-                PubSubItem(id: "current", payload: nick("Julie")), on: node,
-                requiring: [.accessModel(.whitelist)],
-                then: published)
-            try await account.pubsub.publish(PubSubItem(payload: nick("Juliet")), on: node, then: published)
-            try await account.pubsub.fetch(node, .newest(1), then: Notes.Fetched(tag: "f").durable)
+            try await account.send(
+                .pubsub(
+                    .publish(
+                        PubSubItem(id: "current", payload: nick("Jule")), on: node,
+                        requiring: [.accessModel(.open)])), then: published)
+            try await account.send(
+                .pubsub(
+                    .publish(
+                        PubSubItem(id: "current", payload: nick("Julie")), on: node,
+                        requiring: [.accessModel(.whitelist)])), then: published)
+            try await account.send(
+                .pubsub(.publish(PubSubItem(payload: nick("Juliet")), on: node)), then: published)
+            try await account.send(
+                .pubsub(.items(of: node, .newest(1))), then: Notes.Fetched(tag: "f").durable)
             try await home.waitForNotes(4, on: account)
             let notes = try home.notes
             #expect(notes[0] == "p main \(home.jid) \(node): published current")

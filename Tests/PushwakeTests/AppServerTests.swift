@@ -330,7 +330,7 @@ private final class PushHome: Sendable {
         return try blocking {
             try await account.connect()
             do {
-                _ = try await account.request(request)
+                _ = try await account.request(.iq(request))
                 await account.close()
                 return nil
             } catch let error as StanzaError {

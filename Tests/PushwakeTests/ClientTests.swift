@@ -189,7 +189,7 @@ struct ClientTests {
             path: home.folder.path + "/other.db", registry: HandlerRegistry(), schemas: Account.schemas)
         let other = try Account(home.configuration(of: "alice"), store: store)
         try await other.connect()
-        try await other.roster.set(JID("bob@localhost"), name: "Bob", groups: ["Verona"])
+        try await other.request(.roster.set(JID("bob@localhost"), name: "Bob", groups: ["Verona"]))
         await other.close()
         #expect(try home.run("roster", as: "alice", ["add", "bob@localhost"]).status == 0)
         let kept = try home.run("roster", as: "alice", ["--json"]).output
@@ -269,7 +269,7 @@ struct ClientTests {
         #expect(try await owner.rooms.join(room, as: "Robert").outcome == .joined)
         let alice = try home.start("join", as: "alice", ["\(room)"])
         try alice.complains(until: "in \(room) as alice")
-        try await owner.rooms.request(.setRole(.none, of: "alice", reason: "Enough"), of: room)
+        try await owner.request(.room(room).setRole(.none, of: "alice", reason: "Enough"))
         let ending = try ProgramEnding(of: alice.process)
         #expect(ending.complaint.contains("out of \(room): put out by a moderator (Enough)"), "\(ending)")
         #expect(ending.status == 1)

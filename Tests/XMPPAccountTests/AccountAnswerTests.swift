@@ -152,13 +152,15 @@ import XMPPTestKit
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
             let account = try await rig.connected()
-            let answer = try await account.request(rig.question("q1"))
+            let answer = try await account.request(.iq(rig.question("q1")))
             #expect(answer.payload?.name == "answer")
-            let error = await errorOf { _ = try await account.request(rig.question("q2", want: "error")) }
+            let error = await errorOf {
+                _ = try await account.request(.iq(rig.question("q2", want: "error")))
+            }
             #expect((error as? StanzaError)?.condition == .itemNotFound)
             async let late = errorOf {
                 _ = try await account.request(
-                    rig.question("q3", want: "nothing"), timeout: .milliseconds(500))
+                    .iq(rig.question("q3", want: "nothing")), timeout: .milliseconds(500))
             }
             try await rig.saw { $0.event == .received && $0.id == "q3" }
             try await rig.turnUntil { try account.store.waitingHandlers == 0 }
@@ -174,7 +176,9 @@ import XMPPTestKit
             let events = EventReader(account)
             try await account.caughtUp()
             func wait(_ id: String) -> Task<(any Error)?, Never> {
-                Task { await errorOf { _ = try await account.request(rig.question(id, want: "nothing")) } }
+                Task {
+                    await errorOf { _ = try await account.request(.iq(rig.question(id, want: "nothing"))) }
+                }
             }
             let cancelled = wait("q1")
             try await rig.saw { $0.event == .received && $0.id == "q1" }
@@ -198,7 +202,7 @@ import XMPPTestKit
             let second = try await rig.connected()
             try await second.logOut()
             #expect(try second.store.waitingHandlers == 0)
-            #expect(await errorOf { _ = try await account.request(rig.question("q4")) } is AccountError)
+            #expect(await errorOf { _ = try await account.request(.iq(rig.question("q4"))) } is AccountError)
         }
     }
 
@@ -208,7 +212,7 @@ import XMPPTestKit
         try await withRig(clock: clock) { rig in
             let account = try await rig.connected()
             try await account.send(
-                rig.question("q1", want: "nothing"), then: TestApp.Answered(name: "q1").durable,
+                .iq(rig.question("q1", want: "nothing")), then: TestApp.Answered(name: "q1").durable,
                 orElse: TestApp.Abandoned(name: "q1").durable, timeout: .seconds(1),
                 timeoutPolicy: .invalidate)
             try await rig.saw { $0.event == .received && $0.id == "q1" }

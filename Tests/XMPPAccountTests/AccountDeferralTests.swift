@@ -86,7 +86,7 @@ enum DeferralApp {
         async throws
     {
         try await account.send(
-            rig.question(id), then: DeferralApp.Answered().durable,
+            .iq(rig.question(id)), then: DeferralApp.Answered().durable,
             orElse: TestApp.Abandoned(name: id).durable, timeout: timeout)
     }
 

@@ -34,7 +34,7 @@ struct AccountHostileTests {
         let payload = Element("question", namespace: TestApp.namespace, attributes: ["want": "silence"])
         let iq = IQ(type: .get, to: AccountRig.peer, id: "again", payload: payload)
         try account.send(
-            iq, then: TestApp.Answered(name: "again").durable, orElse: Again().durable, in: step)
+            .iq(iq), then: TestApp.Answered(name: "again").durable, orElse: Again().durable, in: step)
     }
 
     private func store(_ rig: AccountRig) throws -> HandlerStore {
@@ -52,13 +52,15 @@ struct AccountHostileTests {
             let account = try await rig.connected(store: store(rig))
             try await account.perform { step in
                 let question = rig.question("q2", want: "silence")
-                let first = try account.send(question, then: TestApp.Answered(name: "q2").durable, in: step)
+                let first = try account.send(
+                    request: question, then: TestApp.Answered(name: "q2").durable, in: step)
                 // Settled in the order in which they were bound: the second one ends the third.
                 try account.send(
-                    rig.question("q1", want: "silence"), then: TestApp.Answered(name: "q1").durable,
+                    .iq(rig.question("q1", want: "silence")), then: TestApp.Answered(name: "q1").durable,
                     orElse: Sibling(other: first.rawValue + 2).durable, in: step)
                 try account.send(
-                    rig.question("q3", want: "silence"), then: TestApp.Answered(name: "q3").durable, in: step)
+                    .iq(rig.question("q3", want: "silence")), then: TestApp.Answered(name: "q3").durable,
+                    in: step)
             }
             try await account.caughtUp()
             rig.server.expireSessions()
@@ -85,7 +87,8 @@ struct AccountHostileTests {
             let account = try await rig.connected()
             let handler = try await account.perform { step in
                 try account.send(
-                    rig.question("q1", want: "silence"), then: TestApp.Answered(name: "q1").durable, in: step)
+                    request: rig.question("q1", want: "silence"),
+                    then: TestApp.Answered(name: "q1").durable, in: step)
             }
             // Behind the account's back: the request stays and leads to no handler.
             let error = await errorOf {

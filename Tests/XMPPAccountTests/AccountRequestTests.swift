@@ -264,7 +264,7 @@ import XMPPTestKit
     func chain() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
-            try await account.send(rig.question("chain-20"), then: TestApp.Chained(left: 20).durable)
+            try await account.send(.iq(rig.question("chain-20")), then: TestApp.Chained(left: 20).durable)
             try await eventually { try account.store.notes("chained").count == 21 }
             #expect(try account.store.waitingHandlers == 0)
         }
@@ -279,8 +279,8 @@ import XMPPTestKit
             let answered = try TestApp.Answered(name: "q1").durable
             _ = try account.store.step { step in
                 try account.send(
-                    rig.question("q1", want: "silence"), then: answered, timeout: .milliseconds(100), in: step
-                )
+                    .iq(rig.question("q1", want: "silence")), then: answered, timeout: .milliseconds(100),
+                    in: step)
             }
             try await rig.saw("the request was sent") { $0.event == .received && $0.id == "q1" }
             try await account.caughtUp()

@@ -87,7 +87,7 @@ struct AccountRunnerTests {
         try await withRig { rig in
             let account = try await rig.connected(store: store(rig))
             let iq = rig.question("q1")
-            try await account.send(iq, then: Slow().durable)
+            try await account.send(.iq(iq), then: Slow().durable)
             try await eventually { try account.store.notes("slow").count == 1 }
             try await eventually { rig.sent().contains("message after-q1") }
             #expect(try account.store.waitingHandlers == 0)

@@ -54,7 +54,7 @@ import XMPPTestKit
             let account = try await rig.withRooms { $0.log = kept.log }
             try await account.wantRoom()
             try await eventually { try account.room?.state == .joined }
-            try await account.rooms.leaveAll()
+            try await account.perform { try account.rooms.leaveAll(in: $0) }
             try await account.caughtUp()
             let room = ScriptedRoom.jid
             #expect(

@@ -79,9 +79,10 @@ final class FuzzAccount: @unchecked Sendable {
     private func ask(in step: borrowing Step) throws {
         for (id, peer) in [("q1", "capulet.example"), ("q2", "romeo@montague.example/a")] {
             try account.send(
-                IQ(
-                    type: .get, to: JID(peer), id: id,
-                    payload: Element("ping", namespace: Namespaces.ping)),
+                .iq(
+                    IQ(
+                        type: .get, to: JID(peer), id: id,
+                        payload: Element("ping", namespace: Namespaces.ping))),
                 then: FuzzHandlers.Answered(tag: id).durable, in: step)
         }
         try account.rooms.join(JID("room@rooms.example"), as: "juliet", in: step)

@@ -16,13 +16,31 @@ public struct OmemoRefresh: Sendable {
     /// How a refresh ended.
     public enum Outcome: Hashable, Sendable {
         /// The list is known; this is what changed.
-        case merged(OmemoDeviceListTable.Change)
+        case merged(Change)
         /// The node exists but holds no list that can be understood; what was stored stays.
         case unreadable
         /// The service refused; what was stored stays.
         case error(PubSubError)
         /// No answer came in time; what was stored stays.
         case timedOut
+    }
+
+    /// Changes of a list, each in the order of the numbers.
+    public struct Change: Hashable, Sendable {
+        /// Devices that no list had named before.
+        public internal(set) var added: [OmemoDeviceID] = []
+        /// Devices that are listed again.
+        public internal(set) var returned: [OmemoDeviceID] = []
+        /// Devices that are no longer listed.
+        public internal(set) var removed: [OmemoDeviceID] = []
+
+        package init(
+            added: [OmemoDeviceID] = [], returned: [OmemoDeviceID] = [], removed: [OmemoDeviceID] = []
+        ) {
+            self.added = added
+            self.returned = returned
+            self.removed = removed
+        }
     }
 
     /// The account that asked.

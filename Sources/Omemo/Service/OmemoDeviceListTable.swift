@@ -1,5 +1,5 @@
-public import Handlers
-public import XMPPCore
+package import Handlers
+package import XMPPCore
 
 /// The device lists that an account knows, its own and those of others.
 ///
@@ -10,9 +10,9 @@ public import XMPPCore
 /// ```swift
 /// let devices = try account.store.read { try account.omemo.deviceLists.devices(of: juliet, .omemo2, in: $0) }
 /// ```
-public struct OmemoDeviceListTable: Sendable {
+package struct OmemoDeviceListTable: Sendable {
     /// The tables behind it.
-    public static let schema = Schema(
+    package static let schema = Schema(
         module: "omemo",
         migrations: [
             """
@@ -45,49 +45,27 @@ public struct OmemoDeviceListTable: Sendable {
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.
-    public struct KnownDevice: Hashable, Sendable {
+    package struct KnownDevice: Hashable, Sendable {
         /// The device as the list that named it last describes it.
-        public let device: OmemoDeviceList.Device
+        package let device: OmemoDeviceList.Device
         /// When a list first named it, in milliseconds since 1970.
-        public let firstSeen: Int64
+        package let firstSeen: Int64
         /// When a list last named it, in milliseconds since 1970.
-        public let lastSeen: Int64
+        package let lastSeen: Int64
         /// When a list first left it out, in milliseconds since 1970; nil while it is listed.
-        public let removedAt: Int64?
+        package let removedAt: Int64?
 
         /// Whether the list as it is known now names it.
-        public var isListed: Bool { removedAt == nil }
+        package var isListed: Bool { removedAt == nil }
     }
 
-    /// What a list changed, each in the order of the numbers.
-    public struct Change: Hashable, Sendable {
-        /// Devices that no list had named before.
-        public var added: [OmemoDeviceID] = []
-        /// Devices that are listed again.
-        public var returned: [OmemoDeviceID] = []
-        /// Devices that are no longer listed.
-        public var removed: [OmemoDeviceID] = []
-
-        /// Describes a change.
-        ///
-        /// - Parameters:
-        ///   - added: Devices that no list had named before.
-        ///   - returned: Devices that are listed again.
-        ///   - removed: Devices that are no longer listed.
-        public init(
-            added: [OmemoDeviceID] = [], returned: [OmemoDeviceID] = [], removed: [OmemoDeviceID] = []
-        ) {
-            self.added = added
-            self.returned = returned
-            self.removed = removed
-        }
-    }
+    package typealias Change = OmemoRefresh.Change
 
     /// How many devices are remembered that have left one list; those that left first are forgotten.
-    public static let maximumRemoved = 100
+    package static let maximumRemoved = 100
     /// How many lists an account knows; of more, those that were learned longest ago are forgotten, except the lists of
     /// users with whom there is a session. A forgotten list is asked for when it is needed.
-    public static let maximumLists = 5000
+    package static let maximumLists = 5000
 
     /// The account's row in the store.
     let account: Int64
@@ -102,7 +80,7 @@ public struct OmemoDeviceListTable: Sendable {
     ///   - source: The step or snapshot to read in.
     /// - Returns: Nil when nothing is known about the list; empty when the user is known to have none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or holds a broken row.
-    public func devices(
+    package func devices(
         of jid: JID, _ version: OmemoVersion, in source: borrowing some Readable
     ) throws(HandlerError) -> [KnownDevice]? {
         guard try learnedAt(jid, version, in: source) != nil else { return nil }
@@ -121,7 +99,7 @@ public struct OmemoDeviceListTable: Sendable {
     ///   - source: The step or snapshot to read in.
     /// - Returns: The time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    public func learnedAt(
+    package func learnedAt(
         _ jid: JID, _ version: OmemoVersion, in source: borrowing some Readable
     ) throws(HandlerError) -> Int64? {
         try source.first(
@@ -158,7 +136,7 @@ public struct OmemoDeviceListTable: Sendable {
     /// - Returns: What it changed.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func merge(
+    package func merge(
         _ list: OmemoDeviceList, of jid: JID, in step: borrowing Step
     ) throws(HandlerError) -> Change {
         let isNew = try learnedAt(jid, list.version, in: step) == nil

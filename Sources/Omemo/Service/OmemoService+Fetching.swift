@@ -23,13 +23,13 @@ extension OmemoService {
         let then = try BundleFetched(version: subject.version, device: device).durable
         switch subject.version {
         case .legacy:
-            try account.pubsub.fetch(
-                subject.version.bundleNode(device), from: subject.jid, .newest(1), then: then, orElse: orElse,
-                in: step)
+            try account.send(
+                .pubsub(.items(of: subject.version.bundleNode(device), .newest(1)), at: subject.jid),
+                then: then, orElse: orElse, in: step)
         case .omemo2:
-            try account.pubsub.fetch(
-                subject.version.bundleNode(device), from: subject.jid, .ids(["\(device)"]), then: then,
-                orElse: orElse, in: step)
+            try account.send(
+                .pubsub(.items(of: subject.version.bundleNode(device), .ids(["\(device)"])), at: subject.jid),
+                then: then, orElse: orElse, in: step)
         }
     }
 

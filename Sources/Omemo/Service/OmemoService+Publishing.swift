@@ -74,9 +74,11 @@ extension OmemoService {
             state.sending = state.revision
             revision = state.revision
         }
-        try account.pubsub.publish(
-            PubSubItem(id: version.bundleItem(own.device), payload: bundle.element),
-            on: version.bundleNode(own.device), requiring: version.bundleOptions, configuring: true,
+        try account.send(
+            .pubsub(
+                .publish(
+                    PubSubItem(id: version.bundleItem(own.device), payload: bundle.element),
+                    on: version.bundleNode(own.device), requiring: version.bundleOptions, configuring: true)),
             then: BundlePublished(version: version, revision: revision).durable,
             orElse: PublicationAbandoned(version: version, isList: false).durable, in: step)
     }
@@ -98,9 +100,11 @@ extension OmemoService {
             state.announcements += 1
             state.isListSending = true
         }
-        try account.pubsub.publish(
-            PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element), on: version.deviceListNode,
-            requiring: [.accessModel(.open)], configuring: true,
+        try account.send(
+            .pubsub(
+                .publish(
+                    PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
+                    on: version.deviceListNode, requiring: [.accessModel(.open)], configuring: true)),
             then: ListPublished(version: version, devices: list.devices.map(\.id)).durable,
             orElse: PublicationAbandoned(version: version, isList: true).durable, in: step)
     }

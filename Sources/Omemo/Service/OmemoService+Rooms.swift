@@ -34,7 +34,7 @@ extension OmemoService {
     public func updateMembers(of room: JID) async throws {
         var members: [JID: ForeignText?] = [:]
         for affiliation in [RoomAffiliation.member, .admin, .owner] {
-            for entry in try await account.rooms.users(with: affiliation, in: room) {
+            for entry in try await account.request(.room(room).users(with: affiliation)) {
                 if let jid = entry.jid { members.updateValue(nil, forKey: jid.bare) }
             }
         }

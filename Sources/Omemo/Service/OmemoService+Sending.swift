@@ -7,7 +7,7 @@ public import XMPPCore
 
 extension OmemoService {
     /// How many messages may wait for lists and bundles.
-    public static let maximumWaiting = 1000
+    package static let maximumWaiting = 1000
 
     // MARK: Sending
 
@@ -22,31 +22,12 @@ extension OmemoService {
     ///   - jid: The user; a resource is ignored.
     ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
     ///   - then: Called once it was handed to the outbox, or given up, with what became of it for each device.
+    ///   - step: The step that it commits with.
     /// - Returns: The message's id.
     /// - Throws: ``OmemoError`` `noDevice` before ``start()``; ``/XMPPAccount/AccountError`` `outboxFull`, also when
     ///   too many messages wait; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 section 5.5.
-    @discardableResult
-    public func send(
-        _ content: OmemoContent, to jid: JID, acknowledged: Durable<StanzaAcknowledged>? = nil,
-        then: Durable<OmemoSending>? = nil
-    ) async throws -> String {
-        try await account.perform { step in
-            try self.send(content, to: jid, acknowledged: acknowledged, then: then, in: step)
-        }
-    }
-
-    /// Encrypts and sends a message from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - content: What to say.
-    ///   - jid: The user; a resource is ignored.
-    ///   - acknowledged: Called once the server has taken responsibility for it (XEP-0198).
-    ///   - then: Called once it was handed to the outbox, or given up.
-    ///   - step: The step that it commits with.
-    /// - Returns: The message's id.
-    /// - Throws: As ``send(_:to:acknowledged:then:)``.
     @discardableResult
     public func send(
         _ content: OmemoContent, to jid: JID, acknowledged: Durable<StanzaAcknowledged>? = nil,

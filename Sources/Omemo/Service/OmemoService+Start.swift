@@ -4,10 +4,10 @@ import XMPPCore
 
 extension OmemoService {
     /// How many prekeys are published. XEP-0384 section 4.2: around 100, never fewer than 25.
-    public static let preKeyCount = 100
+    package static let preKeyCount = 100
     /// How long a signed prekey is used, and then kept readable, in milliseconds: two weeks each (section 4.2: a week to
     /// a month).
-    public static let signedPreKeyLife: Int64 = 14 * 24 * 60 * 60 * 1000
+    package static let signedPreKeyLife: Int64 = 14 * 24 * 60 * 60 * 1000
     /// How long a prekey that was used stays readable at most, in milliseconds.
     static let usedPreKeyLife: Int64 = 30 * 24 * 60 * 60 * 1000
 

@@ -24,16 +24,13 @@ public import XMPPCore
 /// try await account.omemo.listen(as: "chat", Chat.heard())
 /// try await account.connect()
 /// try await account.omemo.start()
-/// try await account.omemo.send(OmemoContent(body: "Good day"), to: juliet)
+/// try await account.perform { try account.omemo.send(OmemoContent(body: "Good day"), to: juliet, in: $0) }
 /// ```
 public struct OmemoService: Sendable {
     /// The account in whose name it works.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to OMEMO of an account; ``XMPPAccount/Account/omemo`` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it works.
-    public init(_ account: Account) { self.account = account }
+    init(_ account: Account) { self.account = account }
 
     /// The handlers that this module and PubSub store; whoever opens a store with ``schemas`` has them registered.
     public static let handlers: [any Handler.Type] =
@@ -49,7 +46,7 @@ public struct OmemoService: Sendable {
     public static let versions: [OmemoVersion] = [.omemo2, .legacy]
 
     /// The device lists that this account knows.
-    public var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }
+    package var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }
 
     // MARK: Inside
 
@@ -65,7 +62,7 @@ public struct OmemoService: Sendable {
 
     // MARK: Device lists
 
-    /// Asks a user's server for the user's device list and merges the answer into ``deviceLists``.
+    /// Asks a user's server for the user's device list and merges the answer into the stored one.
     ///
     /// Only the answer that there is no list means that the user has no devices. After an error, a timeout or a lost
     /// session nothing is known, and what is stored stays as it is.
@@ -75,30 +72,11 @@ public struct OmemoService: Sendable {
     ///   - version: Which of the two lists.
     ///   - then: Called in the step that merges, with what changed.
     ///   - orElse: Called with the reason when the answer can never come.
+    ///   - step: The step that it commits with.
     /// - Returns: The request's id, which `Account.cancelRequest(id:in:)` takes.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0384 sections 5.2 and 5.3.1.
-    @discardableResult
-    public func refresh(
-        _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,
-        orElse: Durable<Invalidation>? = nil
-    ) async throws -> String {
-        try await account.perform { step in
-            try self.refresh(jid, version, then: then, orElse: orElse, in: step)
-        }
-    }
-
-    /// Asks for a device list from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - jid: The user, or the own address; its resource is ignored.
-    ///   - version: Which of the two lists.
-    ///   - then: Called in the step that merges, with what changed.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Returns: The request's id.
-    /// - Throws: As ``refresh(_:_:then:orElse:)``.
     @discardableResult
     public func refresh(
         _ jid: JID, _ version: OmemoVersion, then: Durable<OmemoRefresh>? = nil,
@@ -107,9 +85,9 @@ public struct OmemoService: Sendable {
         // All items, not "current" alone: lists of older clients stand under other ids.
         // Invalidated with the program's handler inside; without one, by itself.
         let fetched = try DeviceListFetched(version: version, then: then?.orElse(orElse)).durable
-        return try account.pubsub.fetch(
-            version.deviceListNode, from: jid.bare, .all, then: fetched, orElse: then == nil ? orElse : nil,
-            in: step)
+        return try account.send(
+            .pubsub(.items(of: version.deviceListNode), at: jid.bare), then: fetched,
+            orElse: then == nil ? orElse : nil, in: step)
     }
 }
 

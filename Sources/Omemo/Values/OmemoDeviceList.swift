@@ -44,24 +44,24 @@ public struct OmemoDeviceID:
 /// ```
 ///
 /// Source: XEP-0384 section 5.3.1; for `OmemoVersion.legacy` section 4.2 of its version 0.3.
-public struct OmemoDeviceList: Hashable, Sendable {
+package struct OmemoDeviceList: Hashable, Sendable {
     /// What a device is called. Show it only after the signature was verified with the device's identity key.
     ///
     /// ```swift
     /// let name = device.label?.text ?? "device \(device.id)"
     /// ```
-    public struct Label: Hashable, Sendable {
+    package struct Label: Hashable, Sendable {
         /// The name, up to ``OmemoDeviceList/maximumLabelLength`` bytes of UTF-8.
-        public let text: ForeignText
+        package let text: ForeignText
         /// The signature of the name, in Base64 as it came.
-        public let signature: ForeignText
+        package let signature: ForeignText
 
         /// Takes a name with its signature; neither is verified.
         ///
         /// - Parameters:
         ///   - text: The name.
         ///   - signature: The signature, in Base64.
-        public init(_ text: some TextConvertible, signature: some TextConvertible) {
+        package init(_ text: some TextConvertible, signature: some TextConvertible) {
             self.text = text.foreignText
             self.signature = signature.foreignText
         }
@@ -72,41 +72,41 @@ public struct OmemoDeviceList: Hashable, Sendable {
     /// ```swift
     /// let phone = OmemoDeviceList.Device(id)
     /// ```
-    public struct Device: Hashable, Sendable {
+    package struct Device: Hashable, Sendable {
         /// Its number.
-        public let id: OmemoDeviceID
+        package let id: OmemoDeviceID
         /// Its name, not verified; nil when it has none or none that is signed. Always nil in a legacy list.
-        public let label: Label?
+        package let label: Label?
 
         /// Describes a device.
         ///
         /// - Parameters:
         ///   - id: Its number.
         ///   - label: Its name; nil for none.
-        public init(_ id: OmemoDeviceID, label: Label? = nil) {
+        package init(_ id: OmemoDeviceID, label: Label? = nil) {
             self.id = id
             self.label = label
         }
     }
 
     /// How many devices a list may have to be believed.
-    public static let maximumDevices = 256
+    package static let maximumDevices = 256
     /// The longest label that is kept, in bytes of UTF-8; XEP-0384 recommends fewer than 53 characters.
-    public static let maximumLabelLength = 256
+    package static let maximumLabelLength = 256
     /// The longest signature of a label that is kept, in bytes of Base64; one has 88.
     static let maximumSignatureLength = 256
 
     /// Whose form the list has.
-    public let version: OmemoVersion
+    package let version: OmemoVersion
     /// The devices in the order of the list, each once.
-    public let devices: [Device]
+    package let devices: [Device]
 
     /// Makes a list. Of devices with the same number the first one stays.
     ///
     /// - Parameters:
     ///   - version: Whose form the list has.
     ///   - devices: The devices, in order.
-    public init(_ version: OmemoVersion, devices: [Device]) {
+    package init(_ version: OmemoVersion, devices: [Device]) {
         self.version = version
         var seen: Set<OmemoDeviceID> = []
         self.devices = devices.filter { seen.insert($0.id).inserted }
@@ -119,7 +119,7 @@ public struct OmemoDeviceList: Hashable, Sendable {
     /// such a list must not be taken for an empty one, which would remove all devices.
     ///
     /// - Parameter element: What the item holds.
-    public init?(_ element: Element) {
+    package init?(_ element: Element) {
         let version = OmemoVersion.allCases.first {
             element.has(name: $0.deviceListElement, namespace: $0.namespace)
         }
@@ -131,7 +131,7 @@ public struct OmemoDeviceList: Hashable, Sendable {
     }
 
     /// The list as the payload of its item.
-    public var element: Element {
+    package var element: Element {
         Element(
             version.deviceListElement, namespace: version.namespace,
             children: devices.map { $0.element(version: version) })

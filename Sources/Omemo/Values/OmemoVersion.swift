@@ -1,7 +1,7 @@
 /// Which OMEMO: the two do not understand each other, and a user may be reachable by both.
 ///
 /// ```swift
-/// try await account.omemo.refresh(juliet, .omemo2)
+/// try await account.perform { try account.omemo.refresh(juliet, .omemo2, in: $0) }
 /// ```
 public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, CustomStringConvertible {
     /// As most clients speak it (XEP-0384 version 0.3).
@@ -10,12 +10,12 @@ public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, Cus
     case omemo2 = "urn:xmpp:omemo:2"
 
     /// The namespace of its elements.
-    public var namespace: String { rawValue }
+    package var namespace: String { rawValue }
 
     public var description: String { rawValue }
 
     /// The node that holds the device list.
-    public var deviceListNode: String {
+    package var deviceListNode: String {
         switch self {
         case .legacy: "eu.siacs.conversations.axolotl.devicelist"
         case .omemo2: "urn:xmpp:omemo:2:devices"
@@ -31,5 +31,5 @@ public enum OmemoVersion: String, Hashable, Sendable, Codable, CaseIterable, Cus
     }
 
     /// The id under which the one item of a device list is published (XEP-0060 section 13.21).
-    public static let deviceListItem = "current"
+    package static let deviceListItem = "current"
 }

@@ -6,7 +6,7 @@ public import XMPPCore
 /// What is said in secret: the text, and other elements where the version can carry them.
 ///
 /// ```swift
-/// try await account.omemo.send(OmemoContent(body: "Good night"), to: juliet)
+/// try await account.perform { try account.omemo.send(OmemoContent(body: "Good night"), to: juliet, in: $0) }
 /// ```
 public struct OmemoContent: Hashable, Sendable {
     /// The text; nil when there is none.

@@ -6,7 +6,7 @@ extension PubSubService {
     /// Lets a stored handler decide who may subscribe to own nodes whose access model is `authorize`.
     ///
     /// ```swift
-    /// try await account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked())
+    /// try await account.perform { try account.pubsub.decideSubscriptions(at: service, as: "club", Club.asked(), in: $0) }
     /// ```
     ///
     /// It is called inside the step that counts the service's message, in whatever process receives it. A service may
@@ -20,26 +20,11 @@ extension PubSubService {
     ///   - key: Names this handler among those of the service; the same key replaces it, so a program may call this
     ///     at every start.
     ///   - handler: Called with each request. One that throws is tried again as its `retry` says.
+    ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for a
     ///   service with a resource; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0060 section 8.6.
-    public func decideSubscriptions(
-        at service: JID, as key: String, _ handler: Durable<PubSubSubscriptionRequested>
-    ) async throws {
-        try await account.perform { step in
-            try self.decideSubscriptions(at: service, as: key, handler, in: step)
-        }
-    }
-
-    /// Lets a stored handler decide who may subscribe, from inside a step.
-    ///
-    /// - Parameters:
-    ///   - service: The service whose nodes the account owns, or its own bare address.
-    ///   - key: Names this handler among those of the service.
-    ///   - handler: Called with each request.
-    ///   - step: The step that it commits with.
-    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
     public func decideSubscriptions(
         at service: JID, as key: String, _ handler: Durable<PubSubSubscriptionRequested>,
         in step: borrowing Step
@@ -47,28 +32,14 @@ extension PubSubService {
         try requests(at: service).set(key, to: handler, in: step)
     }
 
-    /// Ends what ``decideSubscriptions(at:as:_:)`` began.
-    ///
-    /// - Parameters:
-    ///   - service: The service.
-    ///   - key: The handler's name.
-    /// - Returns: False when nobody decided under that key.
-    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
-    @discardableResult
-    public func stopDecidingSubscriptions(at service: JID, as key: String) async throws -> Bool {
-        try await account.perform { step in
-            try self.stopDecidingSubscriptions(at: service, as: key, in: step)
-        }
-    }
-
-    /// Ends what ``decideSubscriptions(at:as:_:)`` began, from inside a step.
+    /// Ends what ``decideSubscriptions(at:as:_:in:)`` began.
     ///
     /// - Parameters:
     ///   - service: The service.
     ///   - key: The handler's name.
     ///   - step: The step that it commits with.
     /// - Returns: False when nobody decided under that key.
-    /// - Throws: As ``decideSubscriptions(at:as:_:)``.
+    /// - Throws: As ``decideSubscriptions(at:as:_:in:)``.
     @discardableResult
     public func stopDecidingSubscriptions(
         at service: JID, as key: String, in step: borrowing Step
@@ -85,20 +56,8 @@ extension PubSubService {
     /// - Parameters:
     ///   - request: What the service asked.
     ///   - isAllowed: Whether events may go to the subscriber.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    public func answer(_ request: PubSubSubscriptionRequest, allowing isAllowed: Bool) async throws {
-        try await account.perform { step in
-            try self.answer(request, allowing: isAllowed, in: step)
-        }
-    }
-
-    /// Says whether somebody may subscribe, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - request: What the service asked.
-    ///   - isAllowed: Whether events may go to the subscriber.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``answer(_:allowing:)``.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func answer(
         _ request: PubSubSubscriptionRequest, allowing isAllowed: Bool, in step: borrowing Step
     ) throws {

@@ -6,7 +6,9 @@ extension PubSubService {
     /// Lets a stored handler receive the events of a node, in whatever process receives them.
     ///
     /// ```swift
-    /// try await account.pubsub.listen(to: "http://jabber.org/protocol/nick", as: "profile", Profile.nickChanged())
+    /// try await account.perform { step in
+    ///     try account.pubsub.listen(to: "http://jabber.org/protocol/nick", as: "profile", Profile.nickChanged(), in: step)
+    /// }
     /// ```
     ///
     /// It is called inside the step that counts the event, once. For nodes of users (PEP) nothing else is needed: the
@@ -22,26 +24,9 @@ extension PubSubService {
     ///     may call this at every start. The same handler with the same arguments stays what it is; another one is
     ///     called with what is shown again.
     ///   - handler: Called with each event. One that throws is tried again as its `retry` says.
+    ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule` without ``PubSubEvents``, `invalidStanza` for an empty
     ///   node or a publisher with a resource, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    public func listen(
-        to node: any TextConvertible, of publisher: JID? = nil, as key: String,
-        _ handler: Durable<PubSubEvent>
-    ) async throws {
-        try await account.perform { step in
-            try self.listen(to: node, of: publisher, as: key, handler, in: step)
-        }
-    }
-
-    /// Lets a stored handler receive the events of a node, from inside a step.
-    ///
-    /// - Parameters:
-    ///   - node: The node's name, not empty.
-    ///   - publisher: Whose node; nil for the account itself and its contacts.
-    ///   - key: Names this listener among those of the node and the publisher.
-    ///   - handler: Called with each event.
-    ///   - step: The step that it commits with.
-    /// - Throws: As `listen`.
     public func listen(
         to node: any TextConvertible, of publisher: JID? = nil, as key: String,
         _ handler: Durable<PubSubEvent>,
@@ -52,23 +37,6 @@ extension PubSubService {
     }
 
     /// Ends what `listen` began. What was set aside for the handler stays.
-    ///
-    /// - Parameters:
-    ///   - node: The node's name.
-    ///   - publisher: The publisher that was named; nil for none.
-    ///   - key: The listener's name.
-    /// - Returns: False when nobody listened so.
-    /// - Throws: As `listen`.
-    @discardableResult
-    public func stopListening(
-        to node: any TextConvertible, of publisher: JID? = nil, as key: String
-    ) async throws -> Bool {
-        try await account.perform { step in
-            try self.stopListening(to: node, of: publisher, as: key, in: step)
-        }
-    }
-
-    /// Ends what `listen` began, from inside a step.
     ///
     /// - Parameters:
     ///   - node: The node's name.

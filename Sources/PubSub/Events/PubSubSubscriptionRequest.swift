@@ -5,10 +5,10 @@ public import XMPPCore
 /// Somebody wants to subscribe to a node of one's own whose owner must agree: what the service asks the owner.
 ///
 /// It can be stored and answered later, by whatever process:
-/// ``PubSubService/answer(_:allowing:)``.
+/// ``PubSubService/answer(_:allowing:in:)``.
 ///
 /// ```swift
-/// try await account.pubsub.answer(request, allowing: true)
+/// try await account.perform { try account.pubsub.answer(request, allowing: true, in: $0) }
 /// ```
 ///
 /// Source: XEP-0060 section 8.6.

@@ -4,7 +4,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let avatar = AvatarMetadata([.init(id: sha1, bytes: 4096, width: 64, height: 64)])
-/// try await account.pubsub.publish(avatar)
+/// try await account.request(.pubsub(.publish(avatar)))
 /// ```
 ///
 /// Source: XEP-0084 section 4.2.

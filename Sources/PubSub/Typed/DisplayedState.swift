@@ -4,7 +4,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// if let seen = DisplayedState(of: peer, upTo: call.message, of: call.account.configuration.jid) {
-///     try call.account.pubsub.publish(seen, configuring: true, then: Conversations.noted(), in: call.step)
+///     try call.account.send(.pubsub(.publish(seen, configuring: true)), then: Conversations.noted(), in: call.step)
 /// }
 /// ```
 ///

@@ -83,7 +83,7 @@ extension PubSubEvent {
 /// One item of a node as a value.
 ///
 /// ```swift
-/// let nick = try await account.pubsub.fetch(UserNick.self, from: juliet, .newest(1)).last?.value.name
+/// let nick = try await account.request(.pubsub(.values(UserNick.self, .newest(1)), at: juliet)).last?.value.name
 /// ```
 public struct PubSubValue<Payload: PubSubPayload>: Sendable {
     /// The item's id; nil where items are not kept.

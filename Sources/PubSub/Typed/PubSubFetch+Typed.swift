@@ -64,6 +64,24 @@ extension PubSubFetch {
     }
 }
 
+extension PubSubFetch.Of: PubSubContext {
+    public var value: [PubSubValue<Payload>] {
+        get throws {
+            let items = try fetch.value
+            guard case .items(let values) = outcome else { return [] }
+            guard values.isEmpty, let item = items.first else { return values }
+            // An empty list would be taken for an empty node.
+            guard let payload = item.payload else {
+                throw PubSubPayloadError(
+                    .unreadable,
+                    "the items of the node '\(Payload.node)' hold no \(Payload.self); leave them out")
+            }
+            _ = try Payload(payload, itemID: item.id)
+            return values
+        }
+    }
+}
+
 extension PubSubFetch.Of.Outcome: Equatable where Payload: Equatable {}
 extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
 

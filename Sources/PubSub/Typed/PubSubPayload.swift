@@ -11,8 +11,8 @@ public import XMPPCore
 ///     var text: String
 ///     var since: Int64
 /// }
-/// try await account.pubsub.publish(Mood(text: "merry", since: 1), then: Moods.published())
-/// try await account.pubsub.listen(to: Mood.self, as: "moods", Moods.changed())
+/// try await account.send(.pubsub(.publish(Mood(text: "merry", since: 1))), then: Moods.published())
+/// try await account.perform { try account.pubsub.listen(to: Mood.self, as: "moods", Moods.changed(), in: $0) }
 /// ```
 ///
 /// One that others have defined says how it looks; ``UserNick``, ``AvatarMetadata`` and ``RoomBookmark`` are such.

@@ -3,7 +3,7 @@ public import XMPPCore
 /// A room that a user keeps, one item for each.
 ///
 /// ```swift
-/// try await account.pubsub.publish(RoomBookmark(council, name: "Council", joinsByItself: true), configuring: true)
+/// try await account.request(.pubsub(.publish(RoomBookmark(council, name: "Council", joinsByItself: true), configuring: true)))
 /// ```
 ///
 /// Source: XEP-0402 section 2.

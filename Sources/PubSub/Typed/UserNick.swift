@@ -3,7 +3,7 @@ public import XMPPCore
 /// The name that a user gives himself.
 ///
 /// ```swift
-/// try await account.pubsub.publish(UserNick("Juliet"))
+/// try await account.request(.pubsub(.publish(UserNick("Juliet"))))
 /// ```
 ///
 /// Source: XEP-0172 section 4.3.

@@ -59,9 +59,9 @@ struct JoinCommand {
     private static func talk(in room: JID, _ account: Account) async throws {
         for line in InputLines() {
             if line.isEmpty { continue }
-            try await account.rooms.send(line, to: room)
+            try await account.perform { try account.rooms.send(line, to: room, in: $0) }
         }
-        try await account.rooms.leave(room)
+        try await account.perform { try account.rooms.leave(room, in: $0) }
         try await account.caughtUp()
     }
 

@@ -55,17 +55,18 @@ struct RosterCommand {
         case .add(let jid, let name):
             // What is set takes the place of all that there was.
             let item = try client.store.read { try roster.item(for: jid, in: $0) }
-            try await roster.set(jid, name: name ?? item?.name, groups: item?.groups ?? [])
-            try await roster.subscribe(to: jid)
+            try await client.account.request(
+                .roster.set(jid, name: name ?? item?.name, groups: item?.groups ?? []))
+            try await client.account.perform { try roster.subscribe(to: jid, in: $0) }
             Terminal.say("\(jid) is in the roster and was asked for their presence")
         case .remove(let jid):
             try await remove(jid)
             Terminal.say("\(jid) is not in the roster any more")
         case .accept(let jid):
-            try await roster.approve(jid)
+            try await client.account.perform { try roster.approve(jid, in: $0) }
             Terminal.say("\(jid) may see the account's presence")
         case .refuse(let jid):
-            try await roster.deny(jid)
+            try await client.account.perform { try roster.deny(jid, in: $0) }
             Terminal.say("\(jid) may not see the account's presence")
         }
         try await client.account.caughtUp()
@@ -75,7 +76,7 @@ struct RosterCommand {
 
     private func remove(_ jid: JID) async throws {
         do {
-            try await client.account.roster.remove(jid)
+            try await client.account.request(.roster.remove(jid))
         } catch let error as StanzaError where error.condition == .itemNotFound {
             throw CommandFailure("\(jid) is not in the roster")
         }

@@ -43,7 +43,9 @@ struct SendCommand {
         let account = client.account
         let changes = account.events(of: DeliveryChange.self)
         // Stored before there is a connection: killed from here on, it is sent by whatever comes next on this store.
-        let id = try await account.chat.send(Message(to: recipient, body: text))
+        let id = try await account.perform {
+            try account.chat.send(Message(to: recipient, body: text), in: $0)
+        }
         let deadline = Task {
             try await Task.sleep(for: .seconds(patience))
             await account.close()

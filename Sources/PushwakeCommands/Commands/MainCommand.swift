@@ -32,8 +32,11 @@ struct MainCommand {
         try Self.checkNames(store)
         let account = try Account(options.configuration, store: store)
         try await account.listen(as: "simulation", SimulationApp.received())
-        try await account.pubsub.listen(
-            to: SimulationApp.News.self, of: options.peer.bare, as: "simulation", SimulationApp.news())
+        try await account.perform {
+            try account.pubsub.listen(
+                to: SimulationApp.News.self, of: options.peer.bare, as: "simulation", SimulationApp.news(),
+                in: $0)
+        }
         let steering = Steering(isQuiet ? .idle : .sending)
         let events = account.events
         let watcher = Task { for await event in events { report(event, steering) } }
@@ -132,7 +135,7 @@ struct MainCommand {
 
     /// Returns once the server wakes this account's worker through the service.
     private static func enable(_ push: PushRegistration, _ account: Account) async throws {
-        try await account.push.enable(push)
+        try await account.perform { try account.push.enable(push, in: $0) }
         while true {
             let state = try account.store.read {
                 try account.push.state(of: push.service, node: push.node, in: $0)

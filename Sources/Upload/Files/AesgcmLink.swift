@@ -11,7 +11,7 @@ public import XMPPCore
 /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
 /// for piece in pieces { put(try file.update(piece)) }
 /// put(try file.finish())
-/// try await account.omemo.send(OmemoContent(body: file.link.text), to: juliet)
+/// try await account.perform { try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: $0) }
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.
@@ -85,16 +85,16 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
     /// upload(try file.update(bytes) + file.finish())
     /// ```
-    public struct Encryptor: ~Copyable {
+    package struct Encryptor: ~Copyable {
         /// The link to the file, with its key.
-        public let link: AesgcmLink
+        package let link: AesgcmLink
         private let cipher: AESGCM
 
         /// Begins to encrypt a file with a new key.
         ///
         /// - Parameter address: Where it will be, beginning with `https://` and without a fragment.
         /// - Throws: ``UploadError`` `malformed` for another address, `cryptoFailed`.
-        public init(to address: some TextConvertible) throws(UploadError) {
+        package init(to address: some TextConvertible) throws(UploadError) {
             let address = address.foreignText
             guard address.hasPrefix("https://"), !address.utf8.contains(UInt8(ascii: "#")),
                 address.utf8.count > "https://".utf8.count
@@ -113,7 +113,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         /// - Parameter piece: Any number of bytes.
         /// - Returns: What to upload next, as long as the piece.
         /// - Throws: ``UploadError`` `cryptoFailed`.
-        public mutating func update(_ piece: [UInt8]) throws(UploadError) -> [UInt8] {
+        package mutating func update(_ piece: [UInt8]) throws(UploadError) -> [UInt8] {
             do { return try cipher.update(piece) } catch { throw UploadError(error) }
         }
 
@@ -121,7 +121,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
         ///
         /// - Returns: What to upload last: the tag, 16 bytes.
         /// - Throws: ``UploadError`` `cryptoFailed`.
-        public consuming func finish() throws(UploadError) -> [UInt8] {
+        package consuming func finish() throws(UploadError) -> [UInt8] {
             do { return try cipher.finish() } catch { throw UploadError(error) }
         }
     }

@@ -195,7 +195,7 @@ public protocol AccountModule: Sendable {
 /// ```swift
 /// func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
 ///     guard scope == .session else { return }  // what the server keeps for a session is asked for once
-///     try account.send(IQ(type: .set, id: StanzaID.random(), payload: enable), then: Enabled().durable, in: step)
+///     try account.send(.iq(IQ(type: .set, id: StanzaID.random(), payload: enable)), then: Enabled().durable, in: step)
 /// }
 /// ```
 public enum ModuleScope: Hashable, Sendable {

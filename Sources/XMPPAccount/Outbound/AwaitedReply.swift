@@ -1,31 +1,32 @@
 import Handlers
 import Synchronization
-public import XMPPCore
+package import XMPPCore
 
 // Requests for code that need not survive: on the same table as all others, ended by a handler that wakes whoever waits.
 extension Account {
-    /// Sends a request and waits for its answer here.
+    /// Sends an operation and waits for its answer here.
     ///
     /// For code that has nothing to do any more once its process has ended: the answer then ends the request all the
-    /// same,
-    /// and wakes nobody. Canceling the task cancels the request.
+    /// same, and wakes nobody. Canceling the task cancels the request.
     ///
     /// ```swift
-    /// let version = try await account.request(
-    ///     IQ(type: .get, to: juliet, id: StanzaID.random(), payload: Element("query", namespace: Namespaces.version)))
+    /// try await account.request(.roster.set(juliet, name: "Juliet"))
+    /// let items = try await account.request(.disco.items(of: server))
     /// ```
     ///
     /// - Parameters:
-    ///   - iq: An IQ of type `get` or `set`.
-    ///   - timeout: Connected time to wait, 1 ms or more; nil for the account's setting.
-    /// - Returns: The result.
-    /// - Throws: `StanzaError` when the answer is an error; ``AccountError`` `timedOut`, `sessionLost`, `abandoned`
-    ///   when none came, `closed` when the account was closed meanwhile, `invalidStanza` or `outboxFull` when nothing
-    ///   was sent; `CancellationError`; ``/Handlers/HandlerError`` when the store fails.
-    public func request(_ iq: IQ, timeout: Duration? = nil) async throws -> IQ {
-        let reply = try await reply(to: iq, timeout: timeout)
-        if case .error(let error) = reply.outcome { throw error }
-        return reply.iq
+    ///   - operation: The question.
+    ///   - timeout: Connected time to wait for each answer, 1 ms or more; nil for the account's setting.
+    /// - Returns: The value of the operation.
+    /// - Throws: `StanzaError` when the answer is an error, or the module's own error; ``AccountError`` `timedOut`,
+    ///   `sessionLost`, `abandoned` when none came, `closed` when the account was closed meanwhile, `invalidStanza`,
+    ///   `missingModule` or `outboxFull` when nothing was sent; `CancellationError`; ``/Handlers/HandlerError`` when the
+    ///   store fails.
+    @discardableResult
+    public func request<Context, Value>(
+        _ operation: AccountOperation<Context, Value>, timeout: Duration? = nil
+    ) async throws -> Value {
+        try operation.value(try await operation.reply(self, timeout))
     }
 
     /// Sends a request and waits for its answer here, which may be an error: for those who read more of it than its condition.
@@ -36,9 +37,10 @@ extension Account {
                 guard awaited.add(token, continuation) else { return }
                 let command = StepCommand(
                     run: { step in
+                        let then = try Durable(AwaitedReply(token: token))
                         try self.send(
-                            iq, then: Durable(AwaitedReply(token: token)),
-                            orElse: Durable(AwaitedInvalidation(token: token)), timeout: timeout, in: step)
+                            request: iq, then: then.orElse(Durable(AwaitedInvalidation(token: token))),
+                            RequestTerms(timeout), in: step)
                     },
                     finish: { result in
                         if case .failure(let error) = result { self.awaited.end(token, .failure(error)) }
@@ -109,12 +111,7 @@ struct AwaitedReply: Handler {
         let result: Result<IQReply, any Error> =
             switch call.outcome {
             case .result, .error: .success(reply)
-            case .timeout:
-                .failure(
-                    AccountError(
-                        .timedOut,
-                        "\(reply.iq.from?.description ?? "the server") has not answered '\(reply.iq.id)' in time"
-                    ))
+            case .timeout: .failure(reply.timedOut)
             }
         call.step.afterCommit { awaited.end(token, result) }
     }

@@ -138,7 +138,7 @@ public struct Archive: Sendable {
             children: fields.isEmpty ? [page] : [form, page])
         try table.add(query, of: archive, isCatchUp: isCatchUp, in: step)
         try account.send(
-            IQ(type: .set, to: archive == own ? nil : archive, id: StanzaID.random(), payload: payload),
+            .iq(IQ(type: .set, to: archive == own ? nil : archive, id: StanzaID.random(), payload: payload)),
             then: then(query), in: step)
         return query
     }

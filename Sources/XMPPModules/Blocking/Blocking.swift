@@ -8,11 +8,11 @@ public import XMPPCore
 /// whole domain. Nothing that they send arrives, and to them the account seems offline.
 ///
 /// ```swift
-/// try await account.blocking.block([iago])
+/// try await account.request(.blocking.block([iago]))
 /// ```
 public struct Blocking: Sendable {
     /// The account in whose name it asks.
-    public let account: Account
+    package let account: Account
 
     init(_ account: Account) { self.account = account }
 
@@ -44,136 +44,61 @@ public struct Blocking: Sendable {
     public func isBlocked(_ jid: JID, in source: borrowing some Readable) throws -> Bool {
         try table.covers(jid, in: source)
     }
+}
 
-    // MARK: Changing
-
-    /// Blocks addresses, and waits until the server has done so. What is stored changes when the server pushes it.
+/// Changes of the block list, found as ``XMPPAccount/AccountOperation/blocking``.
+///
+/// They need ``BlockingModule``. What is stored changes when the server pushes it. After a lost session the next one tells
+/// what was done.
+///
+/// ```swift
+/// try await account.request(.blocking.block([tybalt]))
+/// try account.send(.blocking.unblockAll, then: Peace.made(), in: step)
+/// ```
+public struct BlockingOperations: Sendable {
+    /// Blocks addresses.
     ///
-    /// - Parameter jids: One at least.
-    /// - Throws: `StanzaError` when the server refuses; otherwise what ``/XMPPAccount/Account/request(_:timeout:)`` throws;
-    ///   ``/XMPPAccount/AccountError`` `missingModule`, `invalidStanza` for no address at all.
+    /// - Parameter jids: One at least; without one it cannot be sent (``/XMPPAccount/AccountError`` `invalidStanza`).
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.3.
-    public func block(_ jids: [JID]) async throws { try await change(Self.payload("block", jids)) }
+    public func block(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("block", jids) }
 
-    /// Blocks addresses; the answer calls a stored handler.
+    /// Unblocks addresses.
     ///
-    /// - Parameters:
-    ///   - jids: One at least.
-    ///   - then: Called with the server's answer: a result without payload, an error, or nothing in time.
-    ///   - orElse: Called with the reason when the answer can never come; the next session tells whether it was done.
-    /// - Throws: ``/XMPPAccount/AccountError`` `invalidStanza` for no address at all, `missingModule`, `outboxFull`;
-    ///   ``/Handlers/HandlerError`` when the store fails.
-    public func block(
-        _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
-    ) async throws {
-        try await account.perform { step in try self.block(jids, then: then, orElse: orElse, in: step) }
-    }
-
-    /// Blocks addresses, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - jids: One at least.
-    ///   - then: Called with the server's answer.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Throws: As ``block(_:then:orElse:)``.
-    public func block(
-        _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
-    ) throws { try change(Self.payload("block", jids), then, orElse, in: step) }
-
-    /// Unblocks addresses, and waits until the server has done so.
-    ///
-    /// - Parameter jids: One at least; ``unblockAll()`` unblocks all.
-    /// - Throws: As ``block(_:)``.
+    /// - Parameter jids: One at least; ``unblockAll`` unblocks all.
+    /// - Returns: The operation, to be sent or awaited.
     ///
     /// Source: XEP-0191 section 3.4.
-    public func unblock(_ jids: [JID]) async throws { try await change(Self.payload("unblock", jids)) }
+    public func unblock(_ jids: [JID]) -> AccountOperation<IQReply, Void> { change("unblock", jids) }
 
-    /// Unblocks addresses; the answer calls a stored handler, as in ``block(_:then:orElse:)``.
-    ///
-    /// - Parameters:
-    ///   - jids: One at least.
-    ///   - then: Called with the server's answer.
-    ///   - orElse: Called with the reason when the answer can never come.
-    /// - Throws: As ``block(_:then:orElse:)``.
-    public func unblock(
-        _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil
-    ) async throws {
-        try await account.perform { step in try self.unblock(jids, then: then, orElse: orElse, in: step) }
-    }
-
-    /// Unblocks addresses, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - jids: One at least.
-    ///   - then: Called with the server's answer.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Throws: As ``block(_:then:orElse:)``.
-    public func unblock(
-        _ jids: [JID], then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
-    ) throws { try change(Self.payload("unblock", jids), then, orElse, in: step) }
-
-    /// Unblocks everybody, and waits until the server has done so.
-    ///
-    /// - Throws: As ``block(_:)``.
+    /// Unblocks everybody.
     ///
     /// Source: XEP-0191 section 3.5.
-    public func unblockAll() async throws {
-        try await change(Element("unblock", namespace: Namespaces.blocking))
-    }
+    public var unblockAll: AccountOperation<IQReply, Void> { change("unblock", nil) }
 
-    /// Unblocks everybody; the answer calls a stored handler, as in ``block(_:then:orElse:)``.
-    ///
-    /// - Parameters:
-    ///   - then: Called with the server's answer.
-    ///   - orElse: Called with the reason when the answer can never come.
-    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    public func unblockAll(then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil) async throws {
-        try await account.perform { step in try self.unblockAll(then: then, orElse: orElse, in: step) }
-    }
-
-    /// Unblocks everybody, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - then: Called with the server's answer.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    public func unblockAll(
-        then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil, in step: borrowing Step
-    ) throws {
-        try change(Element("unblock", namespace: Namespaces.blocking), then, orElse, in: step)
-    }
-
-    // MARK: Inside
-
-    /// To unblock nobody in particular would unblock everybody.
-    private static func payload(_ name: String, _ jids: [JID]) throws(AccountError) -> Element {
-        guard !jids.isEmpty else {
-            throw AccountError(.invalidStanza, "there is nobody to \(name); name one address at least")
-        }
-        return Element(
-            name, namespace: Namespaces.blocking,
-            children: jids.map {
+    /// - Parameter jids: Nil for everybody.
+    private func change(_ name: String, _ jids: [JID]?) -> AccountOperation<IQReply, Void> {
+        AccountOperation { account in
+            _ = try account.module(BlockingModule.self)
+            // An empty list would unblock everybody.
+            if jids?.isEmpty == true {
+                throw AccountError(.invalidStanza, "there is nobody to \(name); name one address at least")
+            }
+            let items = (jids ?? []).map {
                 Element("item", namespace: Namespaces.blocking, attributes: ["jid": $0.description])
-            })
+            }
+            return IQ(
+                type: .set, id: StanzaID.random(),
+                payload: Element(name, namespace: Namespaces.blocking, children: items))
+        } value: { _ in
+        }
     }
+}
 
-    private func change(_ payload: Element) async throws {
-        _ = try table
-        _ = try await account.request(IQ(type: .set, id: StanzaID.random(), payload: payload))
-    }
-
-    private func change(
-        _ payload: Element, _ then: Durable<IQReply>, _ orElse: Durable<Invalidation>?,
-        in step: borrowing Step
-    ) throws {
-        _ = try table
-        try account.send(
-            IQ(type: .set, id: StanzaID.random(), payload: payload), then: then, orElse: orElse, in: step)
-    }
+extension AccountOperation {
+    /// Changes of the block list.
+    public static var blocking: BlockingOperations { BlockingOperations() }
 }
 
 extension Account {

@@ -27,9 +27,10 @@ public struct BlockingModule: AccountModule {
         guard scope == .session else { return }
         let session = try account.sessionNumber(in: step)
         try account.send(
-            IQ(
-                type: .get, id: StanzaID.random(),
-                payload: Element("blocklist", namespace: Namespaces.blocking)),
+            .iq(
+                IQ(
+                    type: .get, id: StanzaID.random(),
+                    payload: Element("blocklist", namespace: Namespaces.blocking))),
             then: Durable(BlocklistFetched(session: session)), in: step)
     }
 

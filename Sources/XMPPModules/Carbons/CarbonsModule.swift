@@ -26,13 +26,14 @@ public struct CarbonsModule: AccountModule {
         guard scope == .session else { return }
         let enable = Element("enable", namespace: Namespaces.carbons)
         try account.send(
-            IQ(type: .set, id: StanzaID.random(), payload: enable), then: CarbonsAnswered().durable, in: step)
+            .iq(IQ(type: .set, id: StanzaID.random(), payload: enable)), then: CarbonsAnswered().durable,
+            in: step)
     }
 
     public func end(of account: Account, in step: borrowing Step) throws {
         let disable = Element("disable", namespace: Namespaces.carbons)
         try account.send(
-            IQ(type: .set, id: StanzaID.random(), payload: disable),
+            .iq(IQ(type: .set, id: StanzaID.random(), payload: disable)),
             then: CarbonsAnswered(isEnd: true).durable, in: step)
     }
 

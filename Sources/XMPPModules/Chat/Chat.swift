@@ -7,7 +7,7 @@ public import XMPPCore
 /// A value that refers to its account; make one whenever it is needed, through `Account.chat`.
 ///
 /// ```swift
-/// let id = try await account.chat.send(Message(to: juliet, body: "But soft!"))
+/// let id = try await account.perform { try account.chat.send(Message(to: juliet, body: "But soft!"), in: $0) }
 /// for await change in account.events(of: DeliveryChange.self) where change.delivery.id == id { … }
 /// ```
 public struct Chat: Sendable {
@@ -30,30 +30,10 @@ public struct Chat: Sendable {
     ///   - attempts: How often it is sent in all; 1 or more. Again means the same message with the same id, which the
     ///     recipient's client recognizes; XEP-0184 section 4 says when that is worth the trouble.
     ///   - then: Called once when the delivery is over: delivered, or failed.
+    ///   - step: The step that it commits with.
     /// - Returns: The message's id.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `invalidStanza` for a message without a recipient, to a room, or
     ///   with an id that is being watched, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    @discardableResult
-    public func send(
-        _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,
-        then: Durable<DeliveryEnded>? = nil
-    ) async throws -> String {
-        try await account.perform { step in
-            try self.send(message, within: patience, attempts: attempts, then: then, in: step)
-        }
-    }
-
-    /// Sends a message from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - message: Of type `chat` or `normal`, to somebody.
-    ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
-    ///     more.
-    ///   - attempts: How often it is sent in all; 1 or more.
-    ///   - then: Called once when the delivery is over.
-    ///   - step: The step that it commits with.
-    /// - Returns: The message's id.
-    /// - Throws: As ``send(_:within:attempts:then:)``.
     @discardableResult
     public func send(
         _ message: Message, within patience: Duration = Self.patience, attempts: Int = 1,

@@ -25,7 +25,7 @@ public struct ChatModule: AccountModule {
     /// let module = ChatModule(receipts: .everyone)
     /// ```
     public enum Receipts: Hashable, Sendable {
-        /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:)``.
+        /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:in:)``.
         case contacts
         /// Whoever asks.
         case everyone

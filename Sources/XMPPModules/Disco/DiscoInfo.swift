@@ -5,7 +5,7 @@ import XMPPTransport
 /// What an entity is and what it understands.
 ///
 /// ```swift
-/// let info = try await account.disco.info(of: server)
+/// let info = try await account.request(.disco.info(of: server))
 /// if info.features.contains(Namespaces.mam) { print("it has an archive") }
 /// ```
 ///
@@ -57,7 +57,7 @@ public struct DiscoInfo: Hashable, Sendable {
     ///   - identities: What it is.
     ///   - features: The namespaces that it understands.
     ///   - forms: What else it says of itself.
-    public init(identities: [Identity], features: [any TextConvertible], forms: [DataForm] = []) {
+    package init(identities: [Identity], features: [any TextConvertible], forms: [DataForm] = []) {
         self.identities = identities
         self.features = Set(features.map(\.foreignText))
         self.forms = forms
@@ -66,7 +66,7 @@ public struct DiscoInfo: Hashable, Sendable {
     /// Reads an answer; nil when the element is none.
     ///
     /// - Parameter element: `<query/>` in `http://jabber.org/protocol/disco#info`.
-    public init?(_ element: Element) {
+    package init?(_ element: Element) {
         guard element.has(name: "query", namespace: Namespaces.discoInfo) else { return nil }
         identities = element.children("identity", Namespaces.discoInfo).map { identity in
             Identity(
@@ -81,7 +81,7 @@ public struct DiscoInfo: Hashable, Sendable {
     ///
     /// - Parameter node: The node that was asked for.
     /// - Returns: `<query/>`, with the features in order.
-    public func element(node: (any TextConvertible)? = nil) -> Element {
+    package func element(node: (any TextConvertible)? = nil) -> Element {
         let identities = identities.map { identity in
             Element(
                 "identity", namespace: Namespaces.discoInfo,
@@ -151,7 +151,7 @@ public struct DiscoInfo: Hashable, Sendable {
 /// What an entity consists of.
 ///
 /// ```swift
-/// for item in try await account.disco.items(of: server) { print(item.jid, item.name ?? "") }
+/// for item in try await account.request(.disco.items(of: server)) { print(item.jid, item.name ?? "") }
 /// ```
 public struct DiscoItem: Hashable, Sendable {
     /// Where it is.

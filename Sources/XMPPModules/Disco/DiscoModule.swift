@@ -111,7 +111,7 @@ public struct DiscoModule: AccountModule {
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
         account.note(.verbose, .disco, "asks \(from) what it understands", after: step)
         try account.send(
-            IQ(type: .get, to: from, id: StanzaID.random(), payload: query),
+            .iq(IQ(type: .get, to: from, id: StanzaID.random(), payload: query)),
             then: CapabilitiesFetched(verification: verification.string).durable, in: step)
     }
 
@@ -141,7 +141,7 @@ extension Account {
 /// A value that refers to its account; make one whenever it is needed, through `Account.disco`.
 ///
 /// ```swift
-/// let items = try await account.disco.items(of: try JID("capulet.example"))
+/// let info = try account.store.read { try account.disco.knownInfo(of: juliet, in: $0) }
 /// ```
 public struct Disco: Sendable {
     let account: Account
@@ -156,49 +156,59 @@ public struct Disco: Sendable {
     public func knownInfo(of jid: JID, in source: borrowing some Readable) throws -> DiscoInfo? {
         try CapabilityTable(account: account.id).info(of: jid, in: source)
     }
+}
 
+/// Questions about what entities are, found as ``XMPPAccount/AccountOperation/disco``.
+///
+/// ```swift
+/// let items = try await account.request(.disco.items(of: JID("capulet.example")))
+/// ```
+public struct DiscoOperations: Sendable {
     /// Asks an entity what it is and understands.
     ///
     /// - Parameters:
-    ///   - jid: Whom; nil for the own account.
-    ///   - node: A part of it.
-    /// - Returns: What it says of itself.
-    /// - Throws: `StanzaError` when the answer is an error; ``/XMPPAccount/AccountError`` as
-    ///   ``/XMPPAccount/Account/request(_:timeout:)`` does, and `protocolViolation` for an answer that is none.
+    ///   - jid: The entity; nil for the own account.
+    ///   - node: A part of it; nil for the whole.
+    /// - Returns: The operation; an answer of another kind is ``/XMPPAccount/AccountError`` `protocolViolation`.
     ///
     /// Source: XEP-0030 section 3.1.
-    public func info(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> DiscoInfo {
-        let payload = try await ask(jid, Namespaces.discoInfo, node)
-        guard let info = payload.flatMap({ DiscoInfo($0) }) else { throw Self.noAnswer(jid) }
-        return info
-    }
-
-    /// Asks an entity what it consists of. What has no readable address is left out.
-    ///
-    /// - Parameters:
-    ///   - jid: Whom; nil for the own account.
-    ///   - node: A part of it; nil for the whole.
-    /// - Returns: The items in the entity's order.
-    /// - Throws: As ``info(of:node:)``.
-    ///
-    /// Source: XEP-0030 section 4.1.
-    public func items(of jid: JID?, node: (any TextConvertible)? = nil) async throws -> [DiscoItem] {
-        guard let payload = try await ask(jid, Namespaces.discoItems, node),
-            payload.has(name: "query", namespace: Namespaces.discoItems)
-        else { throw Self.noAnswer(jid) }
-        return payload.children("item", Namespaces.discoItems).compactMap { item in
-            guard let jid = item["jid"].flatMap({ try? JID($0) }) else { return nil }
-            return DiscoItem(jid: jid, node: item["node"], name: item["name"])
+    public func info(of jid: JID?, node: (any TextConvertible)? = nil) -> AccountOperation<IQReply, DiscoInfo>
+    {
+        ask(jid, Namespaces.discoInfo, node) { payload in
+            guard let info = payload.flatMap({ DiscoInfo($0) }) else { throw Self.noAnswer(jid) }
+            return info
         }
     }
 
-    private func ask(_ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?) async throws
-        -> Element?
+    /// Asks an entity for its items, in its order. An item without a readable address is left out.
+    ///
+    /// - Parameters:
+    ///   - jid: The entity; nil for the own account.
+    ///   - node: A part of it; nil for the whole.
+    /// - Returns: The operation; an answer of another kind is ``/XMPPAccount/AccountError`` `protocolViolation`.
+    ///
+    /// Source: XEP-0030 section 4.1.
+    public func items(of jid: JID?, node: (any TextConvertible)? = nil)
+        -> AccountOperation<IQReply, [DiscoItem]>
     {
+        ask(jid, Namespaces.discoItems, node) { payload in
+            guard let payload, payload.has(name: "query", namespace: Namespaces.discoItems) else {
+                throw Self.noAnswer(jid)
+            }
+            return payload.children("item", Namespaces.discoItems).compactMap { item in
+                guard let jid = item["jid"].flatMap({ try? JID($0) }) else { return nil }
+                return DiscoItem(jid: jid, node: item["node"], name: item["name"])
+            }
+        }
+    }
+
+    private func ask<Value>(
+        _ jid: JID?, _ namespace: String, _ node: (any TextConvertible)?,
+        value: @escaping @Sendable (Element?) throws -> Value
+    ) -> AccountOperation<IQReply, Value> {
         let query = Element("query", namespace: namespace, attributes: ["node": node])
-        return try await account.request(
-            IQ(type: .get, to: jid, id: StanzaID.random(), payload: query)
-        ).payload
+        return AccountOperation(
+            { _ in IQ(type: .get, to: jid, id: StanzaID.random(), payload: query) }, value: value)
     }
 
     private static func noAnswer(_ jid: JID?) -> AccountError {
@@ -206,6 +216,11 @@ public struct Disco: Sendable {
             .protocolViolation,
             "\(jid?.description ?? "the account") answered something else than was asked for")
     }
+}
+
+extension AccountOperation {
+    /// Questions about what entities are.
+    public static var disco: DiscoOperations { DiscoOperations() }
 }
 
 /// Takes over what an entity says of itself, if it is what its presence promised.

@@ -17,9 +17,10 @@ extension Account {
         let clock = configuration.usedNetwork.clock
         let start = clock()
         _ = try await request(
-            IQ(
-                type: .get, to: jid, id: StanzaID.random(),
-                payload: Element("ping", namespace: Namespaces.ping)), timeout: timeout)
+            .iq(
+                IQ(
+                    type: .get, to: jid, id: StanzaID.random(),
+                    payload: Element("ping", namespace: Namespaces.ping))), timeout: timeout)
         return .nanoseconds(clock() - start)
     }
 }

@@ -8,11 +8,11 @@ public import XMPPCore
 /// the server is asked only when it does not have it yet.
 ///
 /// ```swift
-/// try await account.push.enable(PushRegistration(service: service, node: token))
+/// try await account.perform { try account.push.enable(PushRegistration(service: service, node: token), in: $0) }
 /// ```
 public struct PushNotifications: Sendable {
     /// The account in whose name it asks.
-    public let account: Account
+    package let account: Account
 
     init(_ account: Account) { self.account = account }
 
@@ -56,37 +56,14 @@ public struct PushNotifications: Sendable {
     /// The registration is stored; the server is asked when it does not have it in this session, or has it with other
     /// options. ``PushChange`` tells what came of it.
     ///
-    /// - Parameter registration: Service, node and options; it replaces one of the same service and node.
+    /// - Parameters:
+    ///   - registration: Service, node and options; it replaces one of the same service and node.
+    ///   - then: Called with the answer, at once when the server has the registration already; nil for nobody.
+    ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
+    ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0357 section 5.
-    public func enable(_ registration: PushRegistration) async throws {
-        try await account.perform { step in try self.enable(registration, in: step) }
-    }
-
-    /// Lets the server notify a push service; the answer calls a stored handler.
-    ///
-    /// - Parameters:
-    ///   - registration: Service, node and options.
-    ///   - then: Called with the answer; at once when the server has the registration already.
-    ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
-    /// - Throws: As ``enable(_:)``.
-    public func enable(
-        _ registration: PushRegistration, then: Durable<PushAnswer>, orElse: Durable<Invalidation>? = nil
-    ) async throws {
-        try await account.perform { step in
-            try self.enable(registration, then: then, orElse: orElse, in: step)
-        }
-    }
-
-    /// Lets the server notify a push service, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - registration: Service, node and options.
-    ///   - then: Called with the answer; nil for nobody.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Throws: As ``enable(_:)``.
     public func enable(
         _ registration: PushRegistration, then: Durable<PushAnswer>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -116,39 +93,12 @@ public struct PushNotifications: Sendable {
     /// - Parameters:
     ///   - service: The push service.
     ///   - node: The node; nil for all of the service's, those of other clients of the account included.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    ///
-    /// Source: XEP-0357 section 6.
-    public func disable(_ service: JID, node: (any TextConvertible)?) async throws {
-        try await account.perform { step in try self.disable(service, node: node, in: step) }
-    }
-
-    /// Lets the server notify a push service no more; the answer calls a stored handler.
-    ///
-    /// - Parameters:
-    ///   - service: The push service.
-    ///   - node: The node; nil for all of the service's.
-    ///   - then: Called with the answer.
-    ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
-    /// - Throws: As ``disable(_:node:)``.
-    public func disable(
-        _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>,
-        orElse: Durable<Invalidation>? = nil
-    ) async throws {
-        try await account.perform { step in
-            try self.disable(service, node: node, then: then, orElse: orElse, in: step)
-        }
-    }
-
-    /// Lets the server notify a push service no more, from inside a step: it commits with the rest of the step.
-    ///
-    /// - Parameters:
-    ///   - service: The push service.
-    ///   - node: The node; nil for all of the service's.
     ///   - then: Called with the answer; nil for nobody.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``disable(_:node:)``.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: XEP-0357 section 6.
     public func disable(
         _ service: JID, node: (any TextConvertible)?, then: Durable<PushAnswer>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -166,7 +116,8 @@ public struct PushNotifications: Sendable {
         try PushTable(account: account.id).set(registration, asked: ForeignText(id), in: step)
         let enabled = PushEnabled(service: registration.service, node: registration.node?.string, then: then)
         try account.send(
-            IQ(type: .set, id: id, payload: registration.enableElement), then: Durable(enabled), in: step)
+            .iq(IQ(type: .set, id: id, payload: registration.enableElement)), then: Durable(enabled), in: step
+        )
     }
 
     func remove(
@@ -192,7 +143,7 @@ public struct PushNotifications: Sendable {
     private func send(_ id: String, _ disabled: PushDisabled, in step: borrowing Step) throws {
         let payload = PushRegistration.disableElement(
             disabled.service, node: disabled.node.map { ForeignText($0) })
-        try account.send(IQ(type: .set, id: id, payload: payload), then: Durable(disabled), in: step)
+        try account.send(.iq(IQ(type: .set, id: id, payload: payload)), then: Durable(disabled), in: step)
     }
 }
 

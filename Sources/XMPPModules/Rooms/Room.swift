@@ -69,7 +69,7 @@ public struct RoomCursor: Hashable, Sendable {
     /// - Parameters:
     ///   - archiveID: The id of the last message in the room's archive; nil for none.
     ///   - time: When the last message was sent, in milliseconds since 1970.
-    public init(archiveID: ForeignText?, time: Int64) {
+    package init(archiveID: ForeignText?, time: Int64) {
         self.archiveID = archiveID
         self.time = time
     }
@@ -119,7 +119,7 @@ public struct RoomOccupant: Hashable, Sendable {
     ///   - jid: The real address; nil where the room hides it.
     ///   - affiliation: The lasting standing in the room.
     ///   - role: What the occupant may do during this visit.
-    public init(nick: ForeignText, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
+    package init(nick: ForeignText, jid: JID?, affiliation: RoomAffiliation, role: RoomRole) {
         self.nick = nick
         self.jid = jid
         self.affiliation = affiliation
@@ -130,7 +130,7 @@ public struct RoomOccupant: Hashable, Sendable {
 /// Somebody's lasting standing in a room (XEP-0045 section 5.2).
 ///
 /// ```swift
-/// let bans = try await account.rooms.users(with: .outcast, in: council)
+/// let bans = try await account.request(.room(council).users(with: .outcast))
 /// ```
 public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
     /// May do everything; may do what keeps order; belongs to the room; none of these.
@@ -192,7 +192,7 @@ public struct RoomDeparture: Hashable, Sendable {
     ///   - reason: Why.
     ///   - by: The nickname of who did it; nil when nobody says so.
     ///   - text: A sentence for people; nil for none.
-    public init(_ reason: Reason, by: ForeignText? = nil, text: ForeignText? = nil) {
+    package init(_ reason: Reason, by: ForeignText? = nil, text: ForeignText? = nil) {
         self.reason = reason
         self.by = by
         self.text = text

@@ -1,36 +1,17 @@
-import XMPPAccount
-public import XMPPCore
+import XMPPCore
 
-/// What owners, admins and moderators ask of a room.
-///
-/// ```swift
-/// try account.rooms.send(.setAffiliation(.outcast, of: [tybalt], reason: "Brawling"), to: council, then: …, in: step)
-/// ```
-///
-/// Source: XEP-0045 sections 8 to 10.
-public enum RoomRequest: Hashable, Sendable {
-    /// The form with which the room is set up; read it with ``configuration(in:)``.
+/// The payloads of ``RoomOperations``.
+enum RoomRequest: Hashable, Sendable {
     case configuration
-    /// Sets the room up. A form of the kind ``/XMPPCore/DataForm/Kind/submit`` without fields takes it as the service
-    /// makes it; one
-    /// of the kind `cancel` keeps what is, and ends a room that is new.
     case configure(DataForm)
-    /// Who has an affiliation; read it with ``entries(in:)``.
     case affiliations(RoomAffiliation)
-    /// Gives users an affiliation: `outcast` bans them, `none` takes away what they have.
     case setAffiliation(RoomAffiliation, of: [JID], reason: ForeignText?)
-    /// Who has a role; read it with ``entries(in:)``.
     case roles(RoomRole)
-    /// Gives an occupant a role: `none` puts it out, `visitor` takes its voice.
     case setRole(RoomRole, of: ForeignText, reason: ForeignText?)
-    /// Ends the room for everybody.
     case destroy(alternative: JID?, reason: ForeignText?)
 
     /// The request, with an id of its own.
-    ///
-    /// - Parameter room: The room's bare address.
-    /// - Returns: An IQ of type `get` or `set`.
-    public func iq(to room: JID) -> IQ {
+    func iq(to room: JID) -> IQ {
         IQ(type: type, to: room.bare, id: StanzaID.random(), payload: payload)
     }
 
@@ -92,32 +73,11 @@ public enum RoomRequest: Hashable, Sendable {
 
     // MARK: Reading answers
 
-    /// One entry of a room's list.
-    ///
-    /// ```swift
-    /// for entry in try await account.rooms.users(with: .member, in: council) { print(entry.jid as Any) }
-    /// ```
-    public struct Entry: Hashable, Sendable {
-        /// The user's address; nil where the room hides it.
-        public let jid: JID?
-        /// The nickname, for who is in the room or has one registered.
-        public let nick: ForeignText?
-        /// The lasting standing; nil where the list does not say it.
-        public let affiliation: RoomAffiliation?
-        /// What the occupant may do; nil where the list does not say it.
-        public let role: RoomRole?
-        /// Why, in words for people.
-        public let reason: ForeignText?
-    }
-
-    /// The list in an answer to ``affiliations(_:)`` or ``roles(_:)``.
-    ///
-    /// - Parameter payload: The payload of the answer.
-    /// - Returns: The entries in the room's order; none for a payload of another kind.
-    public static func entries(in payload: Element?) -> [Entry] {
+    /// The list in an answer to ``affiliations(_:)`` or ``roles(_:)``; empty for a payload of another kind.
+    static func entries(in payload: Element?) -> [RoomEntry] {
         guard let payload, payload.has(name: "query", namespace: Namespaces.mucAdmin) else { return [] }
         return payload.children("item", Namespaces.mucAdmin).map { item in
-            Entry(
+            RoomEntry(
                 jid: item["jid"].flatMap { try? JID($0) }, nick: item["nick"],
                 affiliation: item["affiliation"].flatMap { RoomAffiliation($0) },
                 role: item["role"].flatMap { RoomRole($0) },
@@ -126,10 +86,7 @@ public enum RoomRequest: Hashable, Sendable {
     }
 
     /// The form in an answer to ``configuration``; nil when there is none.
-    ///
-    /// - Parameter payload: The payload of the answer.
-    /// - Returns: The form.
-    public static func configuration(in payload: Element?) -> DataForm? {
+    static func configuration(in payload: Element?) -> DataForm? {
         guard let payload, payload.has(name: "query", namespace: Namespaces.mucOwner) else { return nil }
         return payload.child("x", Namespaces.dataForms).flatMap { DataForm($0) }
     }

@@ -41,7 +41,7 @@ extension Rooms {
         let iq = try IQ(
             type: .get, to: room.occupant, id: id, payload: Element("ping", namespace: Namespaces.ping))
         try account.send(
-            iq, then: Durable(RoomChecked(room: room.jid, ticket: room.ticket, check: id)),
+            .iq(iq), then: Durable(RoomChecked(room: room.jid, ticket: room.ticket, check: id)),
             orElse: Durable(RoomCheckAbandoned(room: room.jid, check: id)), in: step)
         return id
     }

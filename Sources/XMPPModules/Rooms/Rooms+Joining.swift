@@ -123,7 +123,7 @@ extension Rooms {
     /// Takes a new room as the service makes it.
     private func setUp(_ room: Room, in step: borrowing Step) throws {
         let request = RoomRequest.configure(DataForm(.submit))
-        try account.send(request.iq(to: room.jid), then: Durable(RoomSetUp(room: room.jid)), in: step)
+        try account.send(.iq(request.iq(to: room.jid)), then: Durable(RoomSetUp(room: room.jid)), in: step)
     }
 
     /// The room does not let the account in.

@@ -62,19 +62,6 @@ extension Rooms {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
-    /// Sends a text to everybody in a room.
-    ///
-    /// - Parameters:
-    ///   - body: The text.
-    ///   - room: The room's bare address.
-    /// - Returns: The message's id.
-    /// - Throws: ``/XMPPAccount/AccountError`` `notInRoom`, `missingModule`, `outboxFull`, `ownershipLost` or `closed`;
-    ///   ``/Handlers/HandlerError`` when the store fails.
-    @discardableResult
-    public func send(_ body: any TextConvertible, to room: JID) async throws -> String {
-        try await account.perform { step in try self.send(body, to: room, in: step) }
-    }
-
     /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` tells it to everybody, to this account too.
     ///
     /// - Parameters:

@@ -1,71 +1,125 @@
-public import Handlers
+import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-// What owners, admins and moderators ask: as stored requests, or by waiting for the answer.
-extension Rooms {
-    /// Asks something of a room; the answer calls a stored handler, in whatever process is there by then.
-    ///
-    /// The account need not be in the room.
-    ///
-    /// - Parameters:
-    ///   - request: What is asked.
-    ///   - room: The room's bare address.
-    ///   - then: Called with the answer; ``RoomRequest`` reads what it carries.
-    ///   - orElse: Called with the reason when the answer can never come.
-    ///   - step: The step that it commits with.
-    /// - Returns: The row of the handler that waits.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
-    @discardableResult
-    public func send(
-        _ request: RoomRequest, to room: JID, then: Durable<IQReply>, orElse: Durable<Invalidation>? = nil,
-        in step: borrowing Step
-    ) throws -> HandlerID {
-        try account.send(request.iq(to: room), then: then, orElse: orElse, in: step)
-    }
+/// Questions of owners, admins and moderators to a room, found as ``XMPPAccount/AccountOperation/room(_:)``.
+///
+/// The account need not be in the room.
+///
+/// ```swift
+/// let bans = try await account.request(.room(council).users(with: .outcast))
+/// try account.send(.room(council).setAffiliation(.outcast, of: [tybalt], reason: "Brawling"), then: …, in: step)
+/// ```
+///
+/// Source: XEP-0045 sections 8 to 10.
+public struct RoomOperations: Sendable {
+    let room: JID
 
-    /// Asks something of a room and waits here for the answer's payload.
+    /// The form with which the room is set up; change it and give it to ``configure(_:)``.
     ///
-    /// - Parameters:
-    ///   - request: What is asked.
-    ///   - room: The room's bare address.
-    /// - Returns: What the answer carries; nil for nothing.
-    /// - Throws: `StanzaError` when the room refuses, and what ``/XMPPAccount/Account/request(_:timeout:)`` throws.
-    @discardableResult
-    public func request(_ request: RoomRequest, of room: JID) async throws -> Element? {
-        try await account.request(request.iq(to: room)).payload
-    }
-
-    /// The form with which a room is set up.
-    ///
-    /// - Parameter room: The room's bare address.
-    /// - Returns: The form, to be changed and given to ``configure(_:_:)``.
-    /// - Throws: As ``request(_:of:)``; `StanzaError` `undefinedCondition` when the answer holds no form.
-    public func configuration(of room: JID) async throws -> DataForm {
-        guard let form = RoomRequest.configuration(in: try await request(.configuration, of: room)) else {
-            throw StanzaError(.undefinedCondition, text: "the answer holds no form")
+    /// An answer without a form is `StanzaError` `undefinedCondition`.
+    public var configuration: AccountOperation<IQReply, DataForm> {
+        ask(.configuration) { payload in
+            guard let form = RoomRequest.configuration(in: payload) else {
+                throw StanzaError(.undefinedCondition, text: "the answer holds no form")
+            }
+            return form
         }
-        return form
     }
 
-    /// Sets a room up.
+    /// Sets the room up.
     ///
-    /// - Parameters:
-    ///   - room: The room's bare address.
-    ///   - form: The fields that are to change; the service keeps the others.
-    /// - Throws: As ``request(_:of:)``.
-    public func configure(_ room: JID, _ form: DataForm) async throws {
-        try await request(.configure(form), of: room)
+    /// - Parameter form: The fields that are to change; the service keeps the others. A form of the kind
+    ///   ``/XMPPCore/DataForm/Kind/submit`` without fields takes a new room as the service makes it; one of the kind
+    ///   `cancel` keeps what is, and ends a room that is new.
+    /// - Returns: The operation, to be sent or awaited.
+    public func configure(_ form: DataForm) -> AccountOperation<IQReply, Void> { change(.configure(form)) }
+
+    /// The users with an affiliation, as far as the account may see them.
+    ///
+    /// - Parameter affiliation: Which one.
+    /// - Returns: The operation, to be sent or awaited.
+    public func users(with affiliation: RoomAffiliation) -> AccountOperation<IQReply, [RoomEntry]> {
+        ask(.affiliations(affiliation)) { RoomRequest.entries(in: $0) }
     }
 
-    /// Who has an affiliation.
+    /// The occupants with a role, as far as the account may see them.
+    ///
+    /// - Parameter role: Which one.
+    /// - Returns: The operation, to be sent or awaited.
+    public func occupants(with role: RoomRole) -> AccountOperation<IQReply, [RoomEntry]> {
+        ask(.roles(role)) { RoomRequest.entries(in: $0) }
+    }
+
+    /// Gives users an affiliation: `outcast` bans them, `none` takes away what they have.
     ///
     /// - Parameters:
     ///   - affiliation: Which one.
-    ///   - room: The room's bare address.
-    /// - Returns: The users, as far as the account may see them.
-    /// - Throws: As ``request(_:of:)``.
-    public func users(with affiliation: RoomAffiliation, in room: JID) async throws -> [RoomRequest.Entry] {
-        RoomRequest.entries(in: try await request(.affiliations(affiliation), of: room))
+    ///   - users: Their addresses.
+    ///   - reason: Why, in words for people; nil for nothing.
+    /// - Returns: The operation, to be sent or awaited.
+    public func setAffiliation(
+        _ affiliation: RoomAffiliation, of users: [JID], reason: (any TextConvertible)? = nil
+    ) -> AccountOperation<IQReply, Void> {
+        change(.setAffiliation(affiliation, of: users, reason: reason?.foreignText))
     }
+
+    /// Gives an occupant a role: `none` puts it out, `visitor` takes its voice.
+    ///
+    /// - Parameters:
+    ///   - role: Which one.
+    ///   - nick: The occupant's nickname.
+    ///   - reason: Why, in words for people; nil for nothing.
+    /// - Returns: The operation, to be sent or awaited.
+    public func setRole(
+        _ role: RoomRole, of nick: any TextConvertible, reason: (any TextConvertible)? = nil
+    ) -> AccountOperation<IQReply, Void> {
+        change(.setRole(role, of: nick.foreignText, reason: reason?.foreignText))
+    }
+
+    /// Ends the room for everybody.
+    ///
+    /// - Parameters:
+    ///   - alternative: Another room to go to; nil for none.
+    ///   - reason: Why, in words for people; nil for nothing.
+    /// - Returns: The operation, to be sent or awaited.
+    public func destroy(alternative: JID? = nil, reason: (any TextConvertible)? = nil)
+        -> AccountOperation<IQReply, Void>
+    {
+        change(.destroy(alternative: alternative, reason: reason?.foreignText))
+    }
+
+    private func change(_ request: RoomRequest) -> AccountOperation<IQReply, Void> { ask(request) { _ in } }
+
+    private func ask<Value>(
+        _ request: RoomRequest, value: @escaping @Sendable (Element?) throws -> Value
+    ) -> AccountOperation<IQReply, Value> {
+        AccountOperation({ [room] _ in request.iq(to: room) }, value: value)
+    }
+}
+
+extension AccountOperation {
+    /// Questions to a room.
+    ///
+    /// - Parameter room: The room's bare address.
+    /// - Returns: The operations.
+    public static func room(_ room: JID) -> RoomOperations { RoomOperations(room: room) }
+}
+
+/// One entry of a room's list of users.
+///
+/// ```swift
+/// for entry in try await account.request(.room(council).users(with: .member)) { print(entry.jid as Any) }
+/// ```
+public struct RoomEntry: Hashable, Sendable {
+    /// The user's address; nil where the room hides it.
+    public let jid: JID?
+    /// The nickname, for who is in the room or has one registered.
+    public let nick: ForeignText?
+    /// The lasting standing; nil where the list does not say it.
+    public let affiliation: RoomAffiliation?
+    /// What the occupant may do; nil where the list does not say it.
+    public let role: RoomRole?
+    /// Why, in words for people.
+    public let reason: ForeignText?
 }

@@ -1,5 +1,5 @@
 public import Handlers
-public import XMPPAccount
+package import XMPPAccount
 public import XMPPCore
 
 /// The rooms of one account.
@@ -18,12 +18,9 @@ public import XMPPCore
 /// Source: XEP-0045.
 public struct Rooms: Sendable {
     /// The account in whose name it acts.
-    public let account: Account
+    package let account: Account
 
-    /// Refers to the rooms of an account; `Account.rooms` is short for it.
-    ///
-    /// - Parameter account: The account in whose name it acts.
-    public init(account: Account) { self.account = account }
+    init(account: Account) { self.account = account }
 
     var table: RoomTable { RoomTable(account: account.id) }
 
@@ -188,19 +185,6 @@ public struct Rooms: Sendable {
         return true
     }
 
-    /// Leaves a room; see ``leave(_:status:in:)``.
-    ///
-    /// - Parameters:
-    ///   - room: The room's address; a nickname is left out.
-    ///   - status: A sentence for those who stay; nil for none.
-    /// - Returns: False when the account neither is in the room nor wants to be.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
-    ///   store fails.
-    @discardableResult
-    public func leave(_ room: JID, status: (any TextConvertible)? = nil) async throws -> Bool {
-        try await account.perform { step in try self.leave(room, status: status, in: step) }
-    }
-
     /// Leaves every room, and wants to be in none of them any longer; such as before ``/XMPPAccount/Account/logOut()``.
     ///
     /// - Parameters:
@@ -213,17 +197,6 @@ public struct Rooms: Sendable {
         var count = 0
         for room in try table.all(in: step) where try leave(room.jid, status: status, in: step) { count += 1 }
         return count
-    }
-
-    /// Leaves every room; see ``leaveAll(status:in:)``.
-    ///
-    /// - Parameter status: A sentence for those who stay; nil for none.
-    /// - Returns: How many rooms were left.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `ownershipLost` or `closed`; ``/Handlers/HandlerError`` when the
-    ///   store fails.
-    @discardableResult
-    public func leaveAll(status: (any TextConvertible)? = nil) async throws -> Int {
-        try await account.perform { step in try self.leaveAll(status: status, in: step) }
     }
 
     /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.

@@ -7,36 +7,7 @@ public import XMPPCore
 extension Roster {
     // MARK: Seeing a contact's presence
 
-    /// Asks to see a contact's presence.
-    ///
-    /// - Parameters:
-    ///   - jid: The contact.
-    ///   - status: What to say with it; nil for nothing.
-    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    ///
-    /// Source: RFC 6121 section 3.1.
-    public func subscribe(to jid: JID, status: String? = nil) async throws {
-        try await account.perform { step in try self.subscribe(to: jid, status: status, in: step) }
-    }
-
-    /// Asks to see a contact's presence; their decision calls a stored handler, which may be weeks later.
-    ///
-    /// - Parameters:
-    ///   - jid: The contact.
-    ///   - status: What to say with it; nil for nothing.
-    ///   - then: Called with the decision.
-    ///   - orElse: Called when the account does not ask any more.
-    /// - Throws: As ``subscribe(to:status:)``.
-    public func subscribe(
-        to jid: JID, status: String? = nil, then: Durable<SubscriptionDecision>,
-        orElse: Durable<Invalidation>? = nil
-    ) async throws {
-        try await account.perform { step in
-            try self.subscribe(to: jid, status: status, then: then, orElse: orElse, in: step)
-        }
-    }
-
-    /// Asks to see a contact's presence, from inside a step: it commits with the rest of the step.
+    /// Asks to see a contact's presence; the decision calls a stored handler, which may be weeks later.
     ///
     /// - Parameters:
     ///   - jid: The contact.
@@ -44,7 +15,9 @@ extension Roster {
     ///   - then: Called with the decision; nil for nobody.
     ///   - orElse: Called when the account does not ask any more.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``subscribe(to:status:)``.
+    /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
+    ///
+    /// Source: RFC 6121 section 3.1.
     public func subscribe(
         to jid: JID, status: String? = nil, then: Durable<SubscriptionDecision>? = nil,
         orElse: Durable<Invalidation>? = nil, in step: borrowing Step
@@ -61,24 +34,15 @@ extension Roster {
         try update.send(.subscribe, to: contact, status: status, in: step)
     }
 
-    /// Asks no more, or wants to see the contact's presence no more. Handlers that wait for a decision are
-    /// invalidated with
+    /// Asks no more, or wants to see the contact's presence no more. Handlers that wait for a decision are invalidated with
     /// the reason `cancelled`.
-    ///
-    /// - Parameter jid: The contact.
-    /// - Throws: As ``subscribe(to:status:)``.
-    ///
-    /// Source: RFC 6121 section 3.3.
-    public func unsubscribe(from jid: JID) async throws {
-        try await account.perform { step in try self.unsubscribe(from: jid, in: step) }
-    }
-
-    /// Asks no more, or wants to see the contact's presence no more, from inside a step.
     ///
     /// - Parameters:
     ///   - jid: The contact.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``subscribe(to:status:)``.
+    /// - Throws: As ``subscribe(to:status:then:orElse:in:)``.
+    ///
+    /// Source: RFC 6121 section 3.3.
     public func unsubscribe(from jid: JID, in step: borrowing Step) throws {
         let update = try update
         try update.abandon(jid.bare, .cancelled, in: step)
@@ -92,42 +56,25 @@ extension Roster {
     /// Somebody who has not asked is approved in advance, if the server can do that (it then says so with
     /// ``RosterItem/isApproved``); otherwise nothing happens.
     ///
-    /// - Parameter jid: Who may see it.
-    /// - Throws: As ``subscribe(to:status:)``.
-    ///
-    /// Source: RFC 6121 sections 3.1.5 and 3.4.
-    public func approve(_ jid: JID) async throws {
-        try await account.perform { step in try self.approve(jid, in: step) }
-    }
-
-    /// Lets somebody who has asked, or will ask, see the account's presence, from inside a step.
-    ///
     /// - Parameters:
     ///   - jid: Who may see it.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``subscribe(to:status:)``.
+    /// - Throws: As ``subscribe(to:status:then:orElse:in:)``.
+    ///
+    /// Source: RFC 6121 sections 3.1.5 and 3.4.
     public func approve(_ jid: JID, in step: borrowing Step) throws {
         try answer(.subscribed, jid, in: step)
     }
 
-    /// Refuses somebody who has asked to see the account's presence, lets somebody who sees it do so no more, or
-    /// takes an
+    /// Refuses somebody who has asked to see the account's presence, lets somebody who sees it do so no more, or takes an
     /// approval in advance back.
-    ///
-    /// - Parameter jid: Who may not see it.
-    /// - Throws: As ``subscribe(to:status:)``.
-    ///
-    /// Source: RFC 6121 sections 3.1.5, 3.2 and 3.4.
-    public func deny(_ jid: JID) async throws {
-        try await account.perform { step in try self.deny(jid, in: step) }
-    }
-
-    /// Refuses somebody who has asked, sees or may see the account's presence, from inside a step.
     ///
     /// - Parameters:
     ///   - jid: Who may not see it.
     ///   - step: The step that it commits with.
-    /// - Throws: As ``subscribe(to:status:)``.
+    /// - Throws: As ``subscribe(to:status:then:orElse:in:)``.
+    ///
+    /// Source: RFC 6121 sections 3.1.5, 3.2 and 3.4.
     public func deny(_ jid: JID, in step: borrowing Step) throws {
         try answer(.unsubscribed, jid, in: step)
     }

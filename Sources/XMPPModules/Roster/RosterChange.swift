@@ -36,7 +36,7 @@ public enum RosterChange: ModuleEvent, Hashable {
 ///
 /// ```swift
 /// for request in try account.store.read({ try account.roster.requests(in: $0) }) {
-///     try await account.roster.approve(request.jid)
+///     try await account.perform { try account.roster.approve(request.jid, in: $0) }
 /// }
 /// ```
 ///

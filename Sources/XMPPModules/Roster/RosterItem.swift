@@ -44,7 +44,7 @@ public struct RosterItem: Hashable, Sendable {
     ///   - isAsking: Whether the account has asked to see the contact's presence and is not answered yet.
     ///   - isApproved: Whether the contact's request is approved in advance.
     ///   - groups: The groups into which the user has put the contact.
-    public init(
+    package init(
         _ jid: JID, name: (any TextConvertible)? = nil, subscription: Subscription = .none,
         isAsking: Bool = false,
         isApproved: Bool = false, groups: [any TextConvertible] = []

@@ -55,7 +55,7 @@ public struct RosterModule: AccountModule {
         let query = RosterWire.query(version: state.isVersioned ? state.version ?? "" : nil)
         let session = try account.sessionNumber(in: step)
         try account.send(
-            IQ(type: .get, id: StanzaID.random(), payload: query),
+            .iq(IQ(type: .get, id: StanzaID.random(), payload: query)),
             then: Durable(RosterFetched(session: session)), in: step)
         account.note(
             .info, .roster,

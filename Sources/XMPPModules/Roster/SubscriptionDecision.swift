@@ -16,7 +16,7 @@ public import XMPPCore
 /// }
 /// ```
 ///
-/// That may take weeks and many sessions. Asking no more (``Roster/unsubscribe(from:)``) invalidates the handler with the
+/// That may take weeks and many sessions. Asking no more (``Roster/unsubscribe(from:in:)``) invalidates the handler with the
 /// reason `cancelled`.
 public struct SubscriptionDecision: Sendable {
     /// How a contact decides.

@@ -7,7 +7,7 @@ import XMPPTransport
 /// All of it comes from whoever it is about, so none of it proves anything.
 ///
 /// ```swift
-/// if let card = try await account.vcards.fetch(of: juliet) { print(card.name ?? card.nickname ?? "") }
+/// if let card = try await account.request(.vcard(of: juliet)) { print(card.name ?? card.nickname ?? "") }
 /// ```
 ///
 /// Source: XEP-0054.
@@ -20,7 +20,7 @@ public struct VCard: Hashable, Sendable {
     public struct Photo: Hashable, Sendable {
         /// Its MIME type as its owner states it; nil when it is not stated.
         public let type: ForeignText?
-        /// The bytes of the picture, 1 to ``VCard/maximumPhoto``.
+        /// The bytes of the picture, at most 512 KiB.
         public let bytes: [UInt8]
     }
 
@@ -34,9 +34,9 @@ public struct VCard: Hashable, Sendable {
     public let hasRefusedPhoto: Bool
 
     /// The largest picture that is taken, in bytes.
-    public static let maximumPhoto = 512 * 1024
+    package static let maximumPhoto = 512 * 1024
     /// The longest text that is taken, in bytes of UTF-8; a longer one counts as not given.
-    public static let maximumText = 1023
+    package static let maximumText = 1023
 
     init(_ card: Element) {
         name = Self.text("FN", in: card)

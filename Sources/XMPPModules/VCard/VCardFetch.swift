@@ -47,6 +47,19 @@ public struct VCardFetch: Sendable {
             }
     }
 
+    /// The card; nil when there is none.
+    var card: VCard? {
+        get throws {
+            switch outcome {
+            case .card(let card): return card
+            case .none: return nil
+            case .error(let error): throw error
+            case .timedOut:
+                throw AccountError(.timedOut, "\(jid) has not answered in time; try again later")
+            }
+        }
+    }
+
     /// The card in an answer; nil for an empty one, which says that there is none (XEP-0054 section 3.1).
     static func card(in payload: Element?) -> VCard? {
         guard let payload, payload.has(name: "vCard", namespace: Namespaces.vcard),

@@ -103,9 +103,12 @@ final class Interoperation: TestResource {
         try await user.account.connect()
         let list = OmemoDeviceList(
             version, devices: numbers.compactMap { OmemoDeviceID(rawValue: $0) }.map { .init($0) })
-        try await user.account.pubsub.publish(
-            PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element), on: version.deviceListNode,
-            requiring: [.accessModel(.open)], then: Ours.Published().durable)
+        try await user.account.send(
+            .pubsub(
+                .publish(
+                    PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
+                    on: version.deviceListNode, requiring: [.accessModel(.open)])),
+            then: Ours.Published().durable)
         try await eventually("the list is published") { try user.notes.contains("published") }
         await user.account.close()
     }

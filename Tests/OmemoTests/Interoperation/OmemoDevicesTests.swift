@@ -60,7 +60,8 @@ extension OmemoOnServersTests {
                 let device = try await scene.device()
                 let first = try scene.peer(.omemo2, resource: "first")
                 // Lists are pushed to those who see the contact's presence.
-                try await device.account.roster.subscribe(to: JID(scene.theirs))
+                let (account, theirs) = (device.account, try JID(scene.theirs))
+                try await account.perform { try account.roster.subscribe(to: theirs, in: $0) }
                 try await eventually("the peer lets us see its presence") {
                     try device.store.step { step in
                         try device.account.roster.item(for: JID(scene.theirs), in: step)?.subscription
@@ -71,7 +72,7 @@ extension OmemoOnServersTests {
                 try await eventually("the peer wants to see ours") {
                     try !device.store.step { try device.account.roster.requests(in: $0) }.isEmpty
                 }
-                try await device.account.roster.approve(JID(scene.theirs))
+                try await account.perform { try account.roster.approve(theirs, in: $0) }
                 func listed() throws -> [String] {
                     try device.texts(
                         """

@@ -30,12 +30,14 @@ import XMPPTestKit
 
             let ids = [4223, 12345].compactMap { OmemoDeviceID(rawValue: $0) }
             let list = OmemoDeviceList(.legacy, devices: ids.map { .init($0) })
-            try await account.pubsub.publish(
-                PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
-                on: OmemoVersion.legacy.deviceListNode, requiring: [.accessModel(.open)],
+            try await account.send(
+                .pubsub(
+                    .publish(
+                        PubSubItem(id: OmemoVersion.deviceListItem, payload: list.element),
+                        on: OmemoVersion.legacy.deviceListNode, requiring: [.accessModel(.open)])),
                 then: Published().durable)
-            try await account.omemo.refresh(jid, .legacy)
-            try await account.omemo.refresh(jid, .omemo2)
+            try await account.perform { try account.omemo.refresh(jid, .legacy, in: $0) }
+            try await account.perform { try account.omemo.refresh(jid, .omemo2, in: $0) }
 
             func known(_ version: OmemoVersion) throws -> [OmemoDeviceID]? {
                 try store.step { step in

@@ -79,8 +79,10 @@ final class Ours: Sendable {
     // MARK: What it does
 
     func send(_ text: String, to jid: String) async throws {
-        try await account.omemo.send(
-            OmemoContent(body: text), to: JID(jid), then: World.Reported().durable)
+        try await account.perform { [account] step in
+            try account.omemo.send(
+                OmemoContent(body: text), to: JID(jid), then: World.Reported().durable, in: step)
+        }
     }
 
     func send(_ text: String, toRoom room: JID) async throws {
@@ -108,10 +110,10 @@ final class Ours: Sendable {
                 // ejabberd's name for the archive, which Prosody's rooms have by themselves.
                 .init("mam", "1"),
             ])
-        try await ask(.configure(form), room)
+        try await ask(.room(room).configure(form))
         // The founder is the owner already. Prosody looks at the first item of a request only.
         for member in members.dropFirst() {
-            try await ask(.setAffiliation(.member, of: [JID(member)], reason: nil), room)
+            try await ask(.room(room).setAffiliation(.member, of: [JID(member)]))
         }
         try await account.omemo.updateMembers(of: room)
         let known = try await account.perform { step in
@@ -122,9 +124,9 @@ final class Ours: Sendable {
 
     struct Refused: Error { let what: String }
 
-    private func ask(_ request: RoomRequest, _ room: JID) async throws {
+    private func ask(_ operation: AccountOperation<IQReply, Void>) async throws {
         let before = try notes.count
-        try await account.send(request.iq(to: room), then: Configured().durable)
+        try await account.send(operation, then: Configured().durable)
         try await eventually("the room answers") { try self.notes.count > before }
         #expect(try notes.last == "configured")
         try store.step { _ = try $0.execute("DELETE FROM note") }

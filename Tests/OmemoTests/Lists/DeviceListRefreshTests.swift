@@ -168,10 +168,12 @@ import XMPPCore
     @Test("O2 a refresh needs no handler of the program's")
     func withoutHandler() async throws {
         let offline = try RefreshAccount()
-        let id = try await offline.account.omemo.refresh(JID(juliet), .omemo2)
+        let account = offline.account
+        let jid = try JID(juliet)
+        let id = try await account.perform { try account.omemo.refresh(jid, .omemo2, in: $0) }
         try offline.receive(result(id, list(7)))
         #expect(try offline.devices(of: juliet) == ["7 1000 1000 listed"])
-        let lost = try await offline.account.omemo.refresh(JID(juliet), .omemo2)
+        let lost = try await account.perform { try account.omemo.refresh(jid, .omemo2, in: $0) }
         try offline.lose(lost)
         #expect(try offline.devices(of: juliet) == ["7 1000 1000 listed"])
         await offline.close()

@@ -26,7 +26,7 @@ import TestServers
         let seen = DisplayedState(of: try JID("romeo@montegue.lit"), upTo: "0f710f2b", in: juliet)
         let account = try EventAccount()
         let published = try account.step { step in
-            try account.pubsub.publish(seen, then: EventApp.Sent().durable, in: step)
+            try account.account.send(.pubsub(.publish(seen)), then: EventApp.Sent().durable, in: step)
             let xml = try step.first("SELECT xml FROM outbox") { (row) throws(HandlerError) in row.blob(0) }
             return try Element(
                 parsing: String(decoding: xml ?? [], as: UTF8.self), defaultNamespace: Namespaces.client)
@@ -118,10 +118,12 @@ extension OperationsOnServers {
                 // A server sends events once it has learned what the other client wants.
                 let first = DisplayedState(of: romeo, upTo: "id0", in: home.jid)
                 try await eventually("the other client's interest") {
-                    try await pubsub.publish(first, configuring: true)
+                    try await pubsub.account.request(.pubsub(.publish(first, configuring: true)))
                     return try !peer.records("displayed").isEmpty
                 }
-                for state in ours { try await pubsub.publish(state, configuring: true) }
+                for state in ours {
+                    try await pubsub.account.request(.pubsub(.publish(state, configuring: true)))
+                }
                 try await eventually("the events") {
                     try peer.records("displayed").last?.body == "id3"
                 }
@@ -137,7 +139,8 @@ extension OperationsOnServers {
 
                 try peer.tell("flag", ["chat": "juliet@capulet.lit", "id": "id4"])
                 try peer.tell("flag", ["chat": romeo.description, "id": "id5"])
-                let fetched = try await pubsub.fetch(DisplayedState.self).map(\.value)
+                let fetched = try await pubsub.account.request(.pubsub(.values(DisplayedState.self))).map(
+                    \.value)
                 #expect(
                     Set(fetched.map { "\($0.chat) \($0.messageID)" }) == [
                         "juliet@capulet.lit id4", "\(romeo) id5", "\(room) id3",
@@ -146,7 +149,7 @@ extension OperationsOnServers {
                 try await withHome(kind) { stranger in
                     let pubsub = try await stranger.connected().pubsub
                     await #expect(throws: PubSubError.self, "nobody else sees what the user reads") {
-                        try await pubsub.fetch(DisplayedState.self, from: home.jid)
+                        try await pubsub.account.request(.pubsub(.values(DisplayedState.self), at: home.jid))
                     }
                 }
             }

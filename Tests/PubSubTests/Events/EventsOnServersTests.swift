@@ -15,8 +15,10 @@ import TestServers
     func contact(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
             let main = try home.account()
-            try await main.pubsub.listen(
-                to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
+            try await main.perform {
+                try main.pubsub.listen(
+                    to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable, in: $0)
+            }
             try await main.connect()
             try await home.settle(main)
             try home.publish("Jule")
@@ -61,8 +63,10 @@ import TestServers
             try await account.connect()
             try await home.settle(account)
             #expect(try home.notes(account).isEmpty)
-            try await account.pubsub.listen(
-                to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable)
+            try await account.perform {
+                try account.pubsub.listen(
+                    to: UserNick.self, as: "test", EventApp.NickSeen(tag: "n").durable, in: $0)
+            }
             try await home.settle(account)
             // ejabberd shows the last item to contacts when they log in only.
             if kind == .ejabberd { try home.publish("Jule") }
@@ -74,7 +78,9 @@ import TestServers
                     "n \(home.juliet): nicks [\"Jule\"], unreadable []",
                     "n \(home.juliet): retracted [\"current\"]",
                 ])
-            try await account.pubsub.stopListening(to: UserNick.node, as: "test")
+            try await account.perform {
+                try account.pubsub.stopListening(to: UserNick.node, as: "test", in: $0)
+            }
             try await home.settle(account)
             try home.publish("Julie")
             try await home.settle(account)
@@ -88,14 +94,19 @@ import TestServers
     func own(kind: ServerKind) async throws {
         try await withEventHome(kind) { home in
             let account = try home.account()
-            try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
-            try await account.pubsub.listen(
-                to: EventApp.Mood.self, of: home.jid, as: "moods", EventApp.MoodSeen().durable)
+            try await account.perform {
+                try account.pubsub.listen(
+                    to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable, in: $0)
+            }
+            try await account.perform {
+                try account.pubsub.listen(
+                    to: EventApp.Mood.self, of: home.jid, as: "moods", EventApp.MoodSeen().durable, in: $0)
+            }
             try await account.connect()
             try await home.settle(account)
-            try await account.pubsub.publish(UserNick("Romeo"), then: EventApp.Sent().durable)
-            try await account.pubsub.publish(
-                EventApp.Mood(text: "in love", since: 9), then: EventApp.Sent().durable)
+            try await account.send(.pubsub(.publish(UserNick("Romeo"))), then: EventApp.Sent().durable)
+            try await account.send(
+                .pubsub(.publish(EventApp.Mood(text: "in love", since: 9))), then: EventApp.Sent().durable)
             try await home.waitForNotes(4, account)
             #expect(
                 try Set(home.notes(account)) == [
@@ -117,7 +128,10 @@ import TestServers
             try home.publish("Jule")
             try home.tell("tell_ends", UserNick.node)
             let account = try home.account()
-            try await account.pubsub.listen(to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable)
+            try await account.perform {
+                try account.pubsub.listen(
+                    to: UserNick.node, as: "test", EventApp.Seen(tag: "e").durable, in: $0)
+            }
             try await account.connect()
             try await home.settle(account)
             // ejabberd tells those who only announce that they want a node's events nothing but items and retractions.
@@ -126,9 +140,10 @@ import TestServers
                     "subscribe", namespace: Namespaces.pubsub,
                     attributes: ["node": UserNick.node, "jid": home.jid.description])
                 _ = try await account.request(
-                    IQ(
-                        type: .set, to: home.juliet, id: StanzaID.random(),
-                        payload: Element("pubsub", namespace: Namespaces.pubsub, children: [subscribe])))
+                    .iq(
+                        IQ(
+                            type: .set, to: home.juliet, id: StanzaID.random(),
+                            payload: Element("pubsub", namespace: Namespaces.pubsub, children: [subscribe]))))
             }
             try home.publish("Julie")
             try home.tell("purge", UserNick.node)
@@ -151,19 +166,21 @@ import TestServers
         try await withEventHome(.ejabberd) { home in
             let service = try JID("pubsub.localhost")
             let account = try home.account()
-            try await account.pubsub.decideSubscriptions(
-                at: service, as: "test", EventApp.Asked(tag: "d").durable)
+            try await account.perform {
+                try account.pubsub.decideSubscriptions(
+                    at: service, as: "test", EventApp.Asked(tag: "d").durable, in: $0)
+            }
             try await account.connect()
-            try await account.pubsub.request(.create("club", with: [.accessModel(.authorize)]), to: service)
+            try await account.request(.pubsub(.create("club", with: [.accessModel(.authorize)]), at: service))
             try home.tell("subscribe", "club", ["service": service])
             try await home.waitForNotes(1, account)
             #expect(try home.notes(account).first?.hasPrefix("d \(service): \(home.juliet) club ") == true)
             try await eventually("the subscription") {
-                try await account.pubsub.request(.subscriptions(to: "club"), to: service)
+                try await account.request(.pubsub(.subscriptions(to: "club"), at: service))
                     .map(\.state) == [.subscribed]
             }
             let item = PubSubItem(id: "1", payload: UserNick("welcome").element)
-            try await account.pubsub.request(.publish(item, on: "club"), to: service)
+            try await account.request(.pubsub(.publish(item, on: "club"), at: service))
             try await eventually("the subscriber's event") {
                 try home.seenByPeer(at: service).contains("welcome")
             }

@@ -14,7 +14,10 @@ import XMPPTestKit
     private func listen(
         _ account: Account, to node: String = UserNick.node, of publisher: JID? = nil, as key: String = "test"
     ) async throws {
-        try await account.pubsub.listen(to: node, of: publisher, as: key, EventApp.Seen(tag: "a").durable)
+        try await account.perform {
+            try account.pubsub.listen(
+                to: node, of: publisher, as: key, EventApp.Seen(tag: "a").durable, in: $0)
+        }
     }
 
     @Test("P5 a handler for a node is announced with presence, and its end too; what changes nothing is not")
@@ -27,11 +30,11 @@ import XMPPTestKit
             try await listen(account, as: "second")
             try await listen(account)
             try await listen(account, to: "urn:x:news", of: JID("pubsub.localhost"))
-            try await account.pubsub.stopListening(to: nicks, as: "test")
+            try await account.perform { try account.pubsub.stopListening(to: nicks, as: "test", in: $0) }
             try await account.caughtUp()
             #expect(try rig.digests.count == 2)
             #expect(try await rig.features(account).contains("urn:x:news+notify") == false)
-            try await account.pubsub.stopListening(to: nicks, as: "second")
+            try await account.perform { try account.pubsub.stopListening(to: nicks, as: "second", in: $0) }
             try await account.caughtUp()
             let digests = try rig.digests
             try #require(digests.count == 3)
@@ -66,7 +69,7 @@ import XMPPTestKit
             #expect(last.child("show", Namespaces.client)?.text == "away")
             #expect(last.child("c", Namespaces.caps) != nil)
             try await account.perform { try account.send(Presence(type: .unavailable), in: $0) }
-            try await account.pubsub.stopListening(to: nicks, as: "test")
+            try await account.perform { try account.pubsub.stopListening(to: nicks, as: "test", in: $0) }
             try await account.caughtUp()
             last = try #require(try rig.presence.last)
             #expect(last["type"] == "unavailable")

@@ -31,7 +31,10 @@ import XMPPCore
     @Test("P5 a nick is published as XEP-0172 has it")
     func nick() throws {
         try expect(
-            published { try $0.publish(UserNick("CallMeIshmael"), then: EventApp.Sent().durable, in: $1) },
+            published {
+                try $0.account.send(
+                    .pubsub(.publish(UserNick("CallMeIshmael"))), then: EventApp.Sent().durable, in: $1)
+            },
             """
             <pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='http://jabber.org/protocol/nick'>\
             <item id='current'><nick xmlns='http://jabber.org/protocol/nick'>CallMeIshmael</nick></item>\
@@ -49,7 +52,9 @@ import XMPPCore
                 url: "http://avatars.example.org/happy.gif"),
         ])
         try expect(
-            published { try $0.publish(avatar, then: EventApp.Sent().durable, in: $1) },
+            published {
+                try $0.account.send(.pubsub(.publish(avatar)), then: EventApp.Sent().durable, in: $1)
+            },
             """
             <pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:avatar:metadata'>\
             <item id='\(id)'><metadata xmlns='urn:xmpp:avatar:metadata'>\
@@ -78,7 +83,9 @@ import XMPPCore
         let bookmark = RoomBookmark(
             room, name: "The Play's the Thing", joinsByItself: true, nick: "JC", others: [extensions])
         try expect(
-            published { try $0.publish(bookmark, then: EventApp.Sent().durable, in: $1) },
+            published {
+                try $0.account.send(.pubsub(.publish(bookmark)), then: EventApp.Sent().durable, in: $1)
+            },
             """
             <pubsub xmlns='http://jabber.org/protocol/pubsub'><publish node='urn:xmpp:bookmarks:1'>\
             <item id='theplay@conference.shakespeare.lit'><conference xmlns='urn:xmpp:bookmarks:1' \
@@ -102,7 +109,9 @@ import XMPPCore
     @Test("P5 a program's own node needs no XML: a Codable value is JSON in the container of XEP-0335")
     func codable() throws {
         let mood = EventApp.Mood(text: "<merry> & \"bright\"", since: 7)
-        let element = try published { try $0.publish(mood, then: EventApp.Sent().durable, in: $1) }
+        let element = try published {
+            try $0.account.send(.pubsub(.publish(mood)), then: EventApp.Sent().durable, in: $1)
+        }
         try expect(
             element,
             """
@@ -160,10 +169,9 @@ import XMPPCore
         ]
         for answer in answers {
             let id = try account.step { step in
-                try account.pubsub.fetch(
-                    UserNick.self, from: JID(juliet), .newest(2),
-                    then: EventApp.NickFetched(tag: "f").durable,
-                    in: step)
+                try account.account.send(
+                    .pubsub(.values(UserNick.self, .newest(2)), at: JID(juliet)),
+                    then: EventApp.NickFetched(tag: "f").durable, in: step)
             }
             var stanza = try Element(parsing: answer, defaultNamespace: Namespaces.client)
             (stanza["id"], stanza["from"]) = (ForeignText(id), ForeignText(juliet))
@@ -202,11 +210,11 @@ import XMPPCore
             "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='\(UserNick.node)'>\(xml)</items></pubsub>"
         }
         func fetched(_ xml: String) async throws -> [PubSubValue<UserNick>] {
-            async let values = pubsub.fetch(UserNick.self, from: owner, .newest(2))
+            async let values = pubsub.account.request(.pubsub(.values(UserNick.self, .newest(2)), at: owner))
             _ = try await answer("result", items(xml))
             return try await values
         }
-        async let id = pubsub.publish(UserNick("Jule"))
+        async let id = pubsub.account.request(.pubsub(.publish(UserNick("Jule"))))
         _ = try await answer("result", "")
         #expect(try await id == "current")
         let nick = "<item id='1'><nick xmlns='\(Namespaces.nick)'>Jule</nick></item>"
@@ -223,8 +231,9 @@ import XMPPCore
     func fetchesLater() async throws {
         let account = try EventAccount()
         let id = try account.step { step in
-            try account.pubsub.fetch(
-                UserNick.self, from: JID(juliet), then: EventApp.NickFetchedLater().durable, in: step)
+            try account.account.send(
+                .pubsub(.values(UserNick.self), at: JID(juliet)), then: EventApp.NickFetchedLater().durable,
+                in: step)
         }
         try account.receive(
             Element(

@@ -35,12 +35,14 @@ import XMPPTestKit
                 service.answer(stanza, payload: Element("pubsub", namespace: Namespaces.pubsub))
             }
             let account = try await rig.connected()
-            try await account.pubsub.listen(to: Self.node, as: "test", EventApp.Seen(tag: "e").durable)
+            try await account.perform {
+                try account.pubsub.listen(to: Self.node, as: "test", EventApp.Seen(tag: "e").durable, in: $0)
+            }
             try rig.sendNick("replaced", id: "event")
             let expected = "e juliet@localhost \(Self.node): items 1=1,2=2"
             try await eventually { try account.store.texts("SELECT text FROM event_note") == [expected] }
-            let fetched = try await account.pubsub.request(
-                .items(of: Self.node, .all), to: EventRig.juliet.bare)
+            let fetched = try await account.request(
+                .pubsub(.items(of: Self.node, .all), at: EventRig.juliet.bare))
             #expect(fetched.map(\.id) == ["1", "2"])
             #expect(!rig.server.log.entries.contains { $0.event == .resumed })
         }

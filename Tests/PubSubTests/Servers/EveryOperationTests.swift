@@ -30,8 +30,7 @@ extension OperationsOnServers {
                 _ describe: (Context.Value) -> any TextConvertible = { _ in "done" }
             ) async -> Context.Value? {
                 do {
-                    let value = try await account.pubsub.request(
-                        operation, to: service, timeout: timeout)
+                    let value = try await account.request(.pubsub(operation, at: service), timeout: timeout)
                     lines.append("\(name): \(describe(value).foreignText)")
                     return value
                 } catch let error as PubSubError {

@@ -87,8 +87,10 @@ extension OperationsOnServers {
         ) async throws -> Bool {
             let node = "urn:durable-handlers:test:\(failpoint)"
             let old = Element("note", namespace: "urn:durable-handlers:test", text: "old")
-            try await pubsub.request(
-                .publish(PubSubItem(id: "new", payload: old), on: node, requiring: [.accessModel(.whitelist)])
+            try await pubsub.account.request(
+                .pubsub(
+                    .publish(
+                        PubSubItem(id: "new", payload: old), on: node, requiring: [.accessModel(.whitelist)]))
             )
             let program = Program(
                 home: home, line: line, name: failpoint, task: "configure", node: node, service: nil)
@@ -99,9 +101,9 @@ extension OperationsOnServers {
             #expect(
                 endings == ["pubsub.answered 2", "pubsub.answered 1", "pubsub.answered 1"], "\(failpoint)")
             #expect(try program.texts("SELECT name FROM handler") == [], "\(failpoint)")
-            let items = try await pubsub.request(.items(of: node))
+            let items = try await pubsub.account.request(.pubsub(.items(of: node)))
             #expect(items.map { $0.payload?.text } == ["new"], "\(failpoint)")
-            let form = try await pubsub.request(.configuration(of: node))
+            let form = try await pubsub.account.request(.pubsub(.configuration(of: node)))
             #expect(form["pubsub#access_model"] == "open", "\(failpoint)")
             return isKilled
         }
@@ -152,16 +154,17 @@ extension OperationsOnServers {
         private func filled(_ home: RealHome, _ count: Int, task: String) async throws -> Program {
             let account = try await home.connected()
             let (service, node) = (home.service, "\(home.jid.local ?? "")-thousand")
-            try await account.pubsub.request(
-                .create(
-                    node, with: [.accessModel(.open), .persistItems(true), .maximumItems(1000)]),
-                to: service)
+            try await account.request(
+                .pubsub(
+                    .create(
+                        node, with: [.accessModel(.open), .persistItems(true), .maximumItems(1000)]),
+                    at: service))
             let ids = ids(count)
             try await account.perform { step in
                 for id in ids {
                     let note = Element("note", namespace: "urn:durable-handlers:test", text: id)
-                    try account.pubsub.publish(
-                        PubSubItem(id: id, payload: note), on: node, at: service,
+                    try account.send(
+                        .pubsub(.publish(PubSubItem(id: id, payload: note), on: node), at: service),
                         then: Notes.Published(tag: "p").durable, in: step)
                 }
             }

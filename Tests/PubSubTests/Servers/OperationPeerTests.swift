@@ -26,30 +26,32 @@ extension OperationsOnServers {
                 let pubsub = try await home.connected().pubsub
                 let peer = try home.peer()
                 let (service, node) = (home.service, "\(home.jid.local ?? "")-shared")
-                try await pubsub.request(
-                    .create(
-                        node,
-                        with: [
-                            .accessModel(.open), .persistItems(true), .maximumItems(10),
-                            PubSubOption("pubsub#notify_retract", ["1"]),
-                            PubSubOption("pubsub#notify_delete", ["1"]),
-                            PubSubOption("pubsub#send_last_published_item", ["never"]),
-                        ]), to: service)
+                try await pubsub.account.request(
+                    .pubsub(
+                        .create(
+                            node,
+                            with: [
+                                .accessModel(.open), .persistItems(true), .maximumItems(10),
+                                PubSubOption("pubsub#notify_retract", ["1"]),
+                                PubSubOption("pubsub#notify_delete", ["1"]),
+                                PubSubOption("pubsub#send_last_published_item", ["never"]),
+                            ]), at: service))
                 #expect(try peer.ask("subscribe", service, node, as: String.self) == "subscribed")
                 #expect(
-                    try await pubsub.request(.subscriptions(to: node), to: service).map(\.jid) == [
-                        peer.account
-                    ])
-                try await pubsub.request(.publish(item("1", "one"), on: node), to: service)
-                try await pubsub.request(.publish(item("2", "two"), on: node), to: service)
+                    try await pubsub.account.request(.pubsub(.subscriptions(to: node), at: service)).map(
+                        \.jid) == [
+                            peer.account
+                        ])
+                try await pubsub.account.request(.pubsub(.publish(item("1", "one"), on: node), at: service))
+                try await pubsub.account.request(.pubsub(.publish(item("2", "two"), on: node), at: service))
                 #expect(
                     try peer.ask("items", service, node, as: [String].self).sorted() == ["1=one", "2=two"])
-                try await pubsub.request(.retract("1", from: node), to: service)
+                try await pubsub.account.request(.pubsub(.retract("1", from: node), at: service))
                 #expect(try peer.ask("items", service, node, as: [String].self) == ["2=two"])
-                try await pubsub.request(.purge(node), to: service)
+                try await pubsub.account.request(.pubsub(.purge(node), at: service))
                 #expect(try peer.ask("items", service, node, as: [String].self) == [String]())
-                try await pubsub.request(
-                    .delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), to: service)
+                try await pubsub.account.request(
+                    .pubsub(.delete(node, redirect: "xmpp:pubsub.localhost?;node=other"), at: service))
                 // Neither server passes the redirection on.
                 try await eventually("the events") {
                     try peer.events == [
@@ -68,24 +70,28 @@ extension OperationsOnServers {
                 let pubsub = try await home.connected().pubsub
                 let peer = try home.peer()
                 let (own, node) = (home.jid, "\(home.jid.local ?? "")-letters")
-                try await pubsub.request(
-                    .create(
-                        node,
-                        with: [
-                            .accessModel(.open), .persistItems(true), .maximumItems(10),
-                            PubSubOption("pubsub#publish_model", ["publishers"]),
-                        ]))
+                try await pubsub.account.request(
+                    .pubsub(
+                        .create(
+                            node,
+                            with: [
+                                .accessModel(.open), .persistItems(true), .maximumItems(10),
+                                PubSubOption("pubsub#publish_model", ["publishers"]),
+                            ])))
                 let words = ["id": "p", "text": "by the peer"]
                 #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
-                try await pubsub.request(.setAffiliations([.init(peer.account, .publisher)], with: node))
+                try await pubsub.account.request(
+                    .pubsub(.setAffiliations([.init(peer.account, .publisher)], with: node)))
                 try peer.tell("publish", own, node, words)
-                #expect(texts(try await pubsub.request(.items(of: node))) == ["p=by the peer"])
-                let affiliations = try await pubsub.request(.affiliations(with: node))
+                #expect(
+                    texts(try await pubsub.account.request(.pubsub(.items(of: node)))) == ["p=by the peer"])
+                let affiliations = try await pubsub.account.request(.pubsub(.affiliations(with: node)))
                 #expect(
                     Set(affiliations.map { "\($0.jid) \($0.kind)" }) == [
                         "\(own) owner", "\(peer.account) publisher",
                     ])
-                try await pubsub.request(.setAffiliations([.init(peer.account, .outcast)], with: node))
+                try await pubsub.account.request(
+                    .pubsub(.setAffiliations([.init(peer.account, .outcast)], with: node)))
                 #expect(throws: (any Error).self) { try peer.tell("publish", own, node, words) }
                 #expect(throws: (any Error).self) { try peer.ask("items", own, node, as: [String].self) }
             }
@@ -110,7 +116,7 @@ extension OperationsOnServers {
                 try peer.tell("publish", peer.account, node, ["id": "h", "text": "hello"])
                 func refusal<Context>(_ operation: PubSubOperation<Context>) async throws -> PubSubError? {
                     await #expect(throws: PubSubError.self) {
-                        try await pubsub.request(operation, to: peer.account)
+                        try await pubsub.account.request(.pubsub(operation, at: peer.account))
                     }
                 }
                 // Not on the list: an error, which is not "there is nothing".
@@ -119,14 +125,20 @@ extension OperationsOnServers {
                 #expect(closed?.condition == (kind == .ejabberd ? .closedNode : nil))
                 #expect(closed?.stanzaError.condition == (kind == .ejabberd ? .notAllowed : .forbidden))
                 try peer.tell("allow", peer.account, node, ["jid": "\(home.jid)", "affiliation": "member"])
-                #expect(texts(try await pubsub.request(.items(of: node), to: peer.account)) == ["h=hello"])
-                #expect(try await pubsub.request(.subscribe(to: node), to: peer.account).state == .subscribed)
+                #expect(
+                    texts(try await pubsub.account.request(.pubsub(.items(of: node), at: peer.account))) == [
+                        "h=hello"
+                    ])
+                #expect(
+                    try await pubsub.account.request(.pubsub(.subscribe(to: node), at: peer.account)).state
+                        == .subscribed)
                 let refused = try await refusal(.publish(item("g", "guest"), on: node))
                 #expect(refused?.stanzaError.condition == .forbidden)
                 try peer.tell(
                     "allow", peer.account, node, ["jid": "\(home.jid)", "affiliation": "publisher"])
                 #expect(
-                    try await pubsub.request(.publish(item("g", "guest"), on: node), to: peer.account) == "g")
+                    try await pubsub.account.request(
+                        .pubsub(.publish(item("g", "guest"), on: node), at: peer.account)) == "g")
                 #expect(
                     try peer.ask("items", peer.account, node, as: [String].self).sorted() == [
                         "g=guest", "h=hello",
@@ -146,12 +158,14 @@ extension OperationsOnServers {
                 let account = try await home.connected()
                 let peer = try home.peer()
                 let node = "urn:durable-handlers:test:configured"
-                try await account.pubsub.publish(
-                    item("current", "old"), on: node, requiring: [.accessModel(.whitelist)],
+                try await account.send(
+                    .pubsub(
+                        .publish(item("current", "old"), on: node, requiring: [.accessModel(.whitelist)])),
                     then: Notes.Published(tag: "p").durable)
                 let options: [PubSubOption] = [.accessModel(.open), .persistItems(true)]
-                try await account.pubsub.publish(
-                    item("current", "new"), on: node, requiring: options, configuring: true,
+                try await account.send(
+                    .pubsub(
+                        .publish(item("current", "new"), on: node, requiring: options, configuring: true)),
                     then: Notes.Published(tag: "p").durable)
                 try await eventually("both publications") { try home.notes.count == 2 }
                 let note = "p main \(home.jid) \(node): published current"

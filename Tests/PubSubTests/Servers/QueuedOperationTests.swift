@@ -21,33 +21,42 @@ extension OperationsOnServers {
                 try Notes.Done(tag: "\(tag) \(name)").durable
             }
             let abandoned = try Notes.Abandoned(tag: tag).durable
-            try await pubsub.send(
-                .create(node, with: [.accessModel(.whitelist), .persistItems(true), .maximumItems(10)]),
+            try await pubsub.account.send(
+                .pubsub(
+                    .create(node, with: [.accessModel(.whitelist), .persistItems(true), .maximumItems(10)])),
                 then: Notes.Created(tag: tag).durable, orElse: abandoned)
-            try await pubsub.send(
-                .configure(node, with: [.accessModel(.open)]), then: done("configured"), orElse: abandoned)
-            try await pubsub.send(
-                .configuration(of: node),
-                then: Notes.FormRead(tag: tag, field: "pubsub#access_model").durable, orElse: abandoned)
-            try await pubsub.send(
-                .setAffiliations([.init(other, .member)], with: node), then: done("affiliated"),
+            try await pubsub.account.send(
+                .pubsub(.configure(node, with: [.accessModel(.open)])), then: done("configured"),
                 orElse: abandoned)
-            try await pubsub.send(
-                .affiliations(with: node), then: Notes.Affiliations(tag: tag).durable, orElse: abandoned)
-            try await pubsub.send(
-                .subscribe(to: node), then: Notes.Subscribed(tag: tag).durable, orElse: abandoned)
-            try await pubsub.send(
-                .ownSubscriptions(to: node), then: Notes.Subscriptions(tag: tag).durable, orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.configuration(of: node)),
+                then: Notes.FormRead(tag: tag, field: "pubsub#access_model").durable, orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.setAffiliations([.init(other, .member)], with: node)), then: done("affiliated"),
+                orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.affiliations(with: node)), then: Notes.Affiliations(tag: tag).durable,
+                orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.subscribe(to: node)), then: Notes.Subscribed(tag: tag).durable, orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.ownSubscriptions(to: node)), then: Notes.Subscriptions(tag: tag).durable,
+                orElse: abandoned)
             for id in ["1", "2"] {
-                try await pubsub.publish(
-                    item(id), on: node, then: Notes.Published(tag: tag).durable, orElse: abandoned)
+                try await pubsub.account.send(
+                    .pubsub(.publish(item(id), on: node)), then: Notes.Published(tag: tag).durable,
+                    orElse: abandoned)
             }
-            try await pubsub.send(.retract("1", from: node), then: done("retracted"), orElse: abandoned)
-            try await pubsub.fetch(node, then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
-            try await pubsub.send(.page(of: node, limit: 5), then: Notes.Paged().durable, orElse: abandoned)
-            try await pubsub.send(.purge(node), then: done("purged"), orElse: abandoned)
-            try await pubsub.send(.delete(node), then: done("deleted"), orElse: abandoned)
-            try await pubsub.fetch(node, then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.retract("1", from: node)), then: done("retracted"), orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.items(of: node)), then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.page(of: node, limit: 5)), then: Notes.Paged().durable, orElse: abandoned)
+            try await pubsub.account.send(.pubsub(.purge(node)), then: done("purged"), orElse: abandoned)
+            try await pubsub.account.send(.pubsub(.delete(node)), then: done("deleted"), orElse: abandoned)
+            try await pubsub.account.send(
+                .pubsub(.items(of: node)), then: Notes.Fetched(tag: tag).durable, orElse: abandoned)
         }
 
         private func expected(_ tag: String, _ jid: JID, other: JID) -> [String] {
@@ -120,7 +129,7 @@ extension OperationsOnServers {
                 let nowhere = try JID("nowhere.\(RealServers.domain)")
                 for service in [nil, nowhere] {
                     let error = await #expect(throws: PubSubError.self) {
-                        try await account.pubsub.request(.items(of: node), to: service)
+                        try await account.request(.pubsub(.items(of: node), at: service))
                     }
                     #expect(error?.isNotFound == false)
                 }

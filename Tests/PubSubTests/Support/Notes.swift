@@ -158,7 +158,7 @@ enum Notes {
                 $0.items.map { $0.id ?? "-" }.joined(separator: ",")
             }
             guard case .success(let page) = call.outcome, let next = page.next else { return }
-            try call.account.pubsub.send(next, to: call.service, then: Paged().durable, in: call.step)
+            try call.account.send(.pubsub(next, at: call.service), then: Paged().durable, in: call.step)
         }
     }
 

@@ -20,7 +20,9 @@ extension UploadsOnServers {
                     let (path, digest) = try home.file(name, count)
                     let file = UploadFile(path, type: count == 1 ? nil : "image/jpeg")
                     let events = account.events(of: UploadEvent.self)
-                    let id = try await account.uploads.send(file, to: reader.account, then: Noted().durable)
+                    let id = try await account.perform {
+                        try account.uploads.send(file, to: reader.account, then: Noted().durable, in: $0)
+                    }
                     var sizes: [Int64] = []
                     for await event in events where event.upload == id {
                         guard case .progress(let sent, let size) = event.change else { break }
@@ -54,8 +56,10 @@ extension UploadsOnServers {
                 for count in [16, 1_000_003] {
                     let (path, digest) = try home.file("secret-\(count)", count)
                     let events = account.events(of: UploadEvent.self)
-                    try await account.uploads.upload(
-                        UploadFile(path), encrypting: true, then: Noted().durable)
+                    try await account.perform {
+                        try account.uploads.upload(
+                            UploadFile(path), encrypting: true, then: Noted().durable, in: $0)
+                    }
                     var uploaded: UploadedFile?
                     for await event in events {
                         guard case .ended(let outcome) = event.change else { continue }
@@ -83,7 +87,9 @@ extension UploadsOnServers {
                 let account = try await home.connected()
                 let (path, _) = try home.file("huge", largestUpload + 1)
                 let events = account.events(of: UploadEvent.self)
-                try await account.uploads.send(UploadFile(path), to: home.jid, then: Noted().durable)
+                try await account.perform {
+                    try account.uploads.send(UploadFile(path), to: home.jid, then: Noted().durable, in: $0)
+                }
                 for await event in events {
                     guard case .ended(.failed(let error)) = event.change else { continue }
                     #expect(error.code == .tooLarge && error.maximumSize == Int64(largestUpload))
@@ -97,7 +103,7 @@ extension UploadsOnServers {
                     payload: SlotRequest.element(
                         name: "huge", size: Int64(largestUpload) + 1, type: nil))
                 do {
-                    _ = try await account.request(request)
+                    _ = try await account.request(.iq(request))
                     Issue.record("the service takes any size")
                 } catch let error as StanzaError {
                     let iq = try IQ(

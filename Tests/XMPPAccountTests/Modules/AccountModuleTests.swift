@@ -180,7 +180,7 @@ import XMPPTestKit
             for number in 0..<2 {
                 let question = Element("question", namespace: TestApp.namespace)
                 try account.send(
-                    IQ(type: .get, to: AccountRig.peer, id: "begin-\(number)", payload: question),
+                    .iq(IQ(type: .get, to: AccountRig.peer, id: "begin-\(number)", payload: question)),
                     then: TestApp.Answered(name: "begin-\(number)").durable, in: step)
             }
         }

@@ -25,7 +25,7 @@ import XMPPTestKit
             for attempt in [
                 { try await account.send(message, acknowledged: TestApp.Acknowledged(name: "a").durable) },
                 {
-                    try await account.send(request, then: TestApp.Answered(name: "q").durable); return ""
+                    try await account.send(.iq(request), then: TestApp.Answered(name: "q").durable); return ""
                 },
             ] as [@Sendable () async throws -> String] {
                 let error = try #require(await errorOf { _ = try await attempt() } as? AccountError)

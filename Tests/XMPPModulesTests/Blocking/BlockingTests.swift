@@ -132,13 +132,15 @@ import XMPPTestKit
             }
             let account = try await rig.connected([BlockingModule()])
             let (iago, all) = (try JID("iago@shakespeare.example"), try JID("forbidden.example"))
-            try await account.blocking.block([iago, JID("evil.example")])
-            await #expect(throws: StanzaError(.notAllowed)) { try await account.blocking.block([all]) }
-            try await account.blocking.unblock([iago], then: TestApp.Answered(name: "unblock").durable)
-            try await account.blocking.unblockAll(then: TestApp.Answered(name: "all").durable)
-            for change in [account.blocking.block, account.blocking.unblock] as [([JID]) async throws -> Void]
-            {
-                let error = await errorOf { try await change([]) } as? AccountError
+            try await account.request(.blocking.block([iago, JID("evil.example")]))
+            await #expect(throws: StanzaError(.notAllowed)) {
+                try await account.request(.blocking.block([all]))
+            }
+            try await account.send(.blocking.unblock([iago]), then: TestApp.Answered(name: "unblock").durable)
+            try await account.send(.blocking.unblockAll, then: TestApp.Answered(name: "all").durable)
+            let operations = AccountOperation<IQReply, Void>.blocking
+            for change in [operations.block([]), operations.unblock([])] {
+                let error = await errorOf { try await account.request(change) } as? AccountError
                 #expect(error?.code == .invalidStanza)
             }
             try await eventually { try account.store.notes("ended").count == 2 }

@@ -35,9 +35,11 @@ import XMPPTestKit
     private func send(
         _ account: Account, _ id: String, within: Duration = Chat.patience, attempts: Int = 1
     ) async throws {
-        try await account.chat.send(
-            Message(to: AccountRig.peer, id: id, body: "hello"), within: within, attempts: attempts,
-            then: ModulesApp.DeliverySeen(name: id).durable)
+        try await account.perform {
+            try account.chat.send(
+                Message(to: AccountRig.peer, id: id, body: "hello"), within: within, attempts: attempts,
+                then: ModulesApp.DeliverySeen(name: id).durable, in: $0)
+        }
     }
 
     @Test("X12 a message is first acknowledged by the server and then delivered, and both are stored")

@@ -103,7 +103,9 @@ import XMPPTestKit
             try await account.listen()
             try await account.caughtUp()
             rig.server.pause(.reading)
-            try await account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"))
+            try await account.perform {
+                try account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"), in: $0)
+            }
             let origin = Element("origin-id", namespace: Namespaces.sid, attributes: ["id": "m1"])
             rig.server.send(
                 Message(to: AccountRig.alice, type: .groupchat, id: "x", body: "fake", children: [origin])
@@ -124,7 +126,10 @@ import XMPPTestKit
                 $0.maximumOutbox = 2
             }
             try await account.caughtUp()
-            try await account.chat.send(Message(to: AccountRig.peer, id: "m1", body: "hello"), attempts: 2)
+            try await account.perform {
+                try account.chat.send(
+                    Message(to: AccountRig.peer, id: "m1", body: "hello"), attempts: 2, in: $0)
+            }
             try await account.caughtUp()
             try await account.suspend()
             for id in ["m2", "m3"] { try await account.tell(id) }
@@ -175,7 +180,9 @@ import XMPPTestKit
             let account = try await rig.connected { $0.modules = [ChatModule(), RoomsModule()] }
             _ = try await account.rooms.join(room, as: "alice")
             let bob = try JID("\(room)/bob")
-            try await account.chat.send(Message(to: bob, id: "w1", body: "psst"))
+            try await account.perform {
+                try account.chat.send(Message(to: bob, id: "w1", body: "psst"), in: $0)
+            }
             func receipt() -> Element {
                 let received = Element("received", namespace: Namespaces.receipts, attributes: ["id": "w1"])
                 return Message(to: AccountRig.alice, children: [received]).element

@@ -228,9 +228,10 @@ import XMPPTestKit
                 }
             }
             let account = try await connected(rig)
-            #expect(try await account.disco.info(of: AccountRig.peer) == info)
+            #expect(try await account.request(.disco.info(of: AccountRig.peer)) == info)
             let error =
-                await errorOf { _ = try await account.disco.items(of: AccountRig.peer) } as? StanzaError
+                await errorOf { _ = try await account.request(.disco.items(of: AccountRig.peer)) }
+                as? StanzaError
             #expect(error?.condition == .forbidden)
         }
     }

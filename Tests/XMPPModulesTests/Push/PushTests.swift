@@ -58,18 +58,20 @@ import XMPPTestKit
             accepting(rig)
             let account = try await rig.connected([PushModule()])
             let told = ModuleReader(account, PushChange.self)
-            try await account.push.enable(Self.registration())
-            try await account.push.enable(Self.registration())
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
             #expect(await told.next() == .enabled(Self.registration()))
-            try await account.push.enable(
-                Self.registration(), then: ContactsApp.PushNoted(name: "again").durable)
+            try await account.perform {
+                try account.push.enable(
+                    Self.registration(), then: ContactsApp.PushNoted(name: "again").durable, in: $0)
+            }
             #expect(try account.store.notes("push") == ["again: done"], "the server has it already")
             try await rig.resume(account)
             #expect(try asked(rig) == [Self.enable("n1", "s1")])
-            try await account.push.enable(Self.registration(secret: "s2"))
+            try await account.perform { try account.push.enable(Self.registration(secret: "s2"), in: $0) }
             try await account.caughtUp()
             try await rig.loseSession(account)
-            try await account.push.enable(Self.registration(secret: "s2"))
+            try await account.perform { try account.push.enable(Self.registration(secret: "s2"), in: $0) }
             try await account.caughtUp()
             #expect(
                 try asked(rig) == [Self.enable("n1", "s1"), Self.enable("n1", "s2"), Self.enable("n1", "s2")])
@@ -82,9 +84,9 @@ import XMPPTestKit
         try await withModulesRig { rig in
             accepting(rig)
             let account = try rig.account { $0.modules = [PushModule()] }
-            try await account.push.enable(Self.registration())
-            try await account.push.enable(Self.registration())
-            try await account.push.disable(Self.service, node: "old")
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
+            try await account.perform { try account.push.disable(Self.service, node: "old", in: $0) }
             try await account.connect()
             try await account.caughtUp()
             #expect(try asked(rig) == [Self.enable("n1", "s1"), Self.disable("old")])
@@ -100,9 +102,11 @@ import XMPPTestKit
             }
             let account = try await rig.connected([PushModule()])
             let told = ModuleReader(account, PushChange.self)
-            try await account.push.enable(
-                Self.registration(), then: ContactsApp.PushNoted(name: "e").durable,
-                orElse: TestApp.Abandoned(name: "e").durable)
+            try await account.perform {
+                try account.push.enable(
+                    Self.registration(), then: ContactsApp.PushNoted(name: "e").durable,
+                    orElse: TestApp.Abandoned(name: "e").durable, in: $0)
+            }
             #expect(await told.next() == .notEnabled(Self.registration(), StanzaError(.itemNotFound)))
             #expect(try account.store.notes("push") == ["e: refused(condition: \"item-not-found\")"])
             #expect(try state(account) == .refused(StanzaError(.itemNotFound)))
@@ -123,12 +127,16 @@ import XMPPTestKit
                 element.firstElement?.namespace == Namespaces.push ? .drop : .pass
             }
             let account = try await rig.connected([PushModule()])
-            try await account.push.enable(
-                Self.registration(), then: ContactsApp.PushNoted(name: "e").durable,
-                orElse: TestApp.Abandoned(name: "e").durable)
-            try await account.push.disable(
-                Self.service, node: "n0", then: ContactsApp.PushNoted(name: "d").durable,
-                orElse: TestApp.Abandoned(name: "d").durable)
+            try await account.perform {
+                try account.push.enable(
+                    Self.registration(), then: ContactsApp.PushNoted(name: "e").durable,
+                    orElse: TestApp.Abandoned(name: "e").durable, in: $0)
+            }
+            try await account.perform {
+                try account.push.disable(
+                    Self.service, node: "n0", then: ContactsApp.PushNoted(name: "d").durable,
+                    orElse: TestApp.Abandoned(name: "d").durable, in: $0)
+            }
             try await account.caughtUp()
             accepting(rig)
             let mark = rig.server.log.count
@@ -149,15 +157,19 @@ import XMPPTestKit
         try await withModulesRig { rig in
             accepting(rig)
             let account = try await rig.connected([PushModule()])
-            for node in ["n1", "n2", "n3"] { try await account.push.enable(Self.registration(node)) }
+            for node in ["n1", "n2", "n3"] {
+                try await account.perform { try account.push.enable(Self.registration(node), in: $0) }
+            }
             let other = PushRegistration(service: try JID("other.example"), node: nil)
-            try await account.push.enable(other)
-            try await account.push.disable(
-                Self.service, node: "n2", then: ContactsApp.PushNoted(name: "n2").durable)
+            try await account.perform { try account.push.enable(other, in: $0) }
+            try await account.perform {
+                try account.push.disable(
+                    Self.service, node: "n2", then: ContactsApp.PushNoted(name: "n2").durable, in: $0)
+            }
             try await account.caughtUp()
             #expect(try state(account, "n2") == nil)
             #expect(try state(account, "n3") == .enabled)
-            try await account.push.disable(Self.service, node: nil)
+            try await account.perform { try account.push.disable(Self.service, node: nil, in: $0) }
             try await account.caughtUp()
             let left = try account.store.step { try account.push.registrations(in: $0) }
             #expect(left == [other])
@@ -191,8 +203,8 @@ import XMPPTestKit
             accepting(rig)
             let account = try await rig.connected([PushModule()])
             try await account.listen()
-            try await account.push.enable(Self.registration())
-            try await account.push.enable(Self.registration("n2"))
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
+            try await account.perform { try account.push.enable(Self.registration("n2"), in: $0) }
             try await account.caughtUp()
             let told = ModuleReader(account, PushChange.self)
             revoke(rig, from: "push.example")
@@ -210,7 +222,7 @@ import XMPPTestKit
         try await withModulesRig { rig in
             accepting(rig)
             let account = try await rig.connected([PushModule()])
-            try await account.push.enable(Self.registration())
+            try await account.perform { try account.push.enable(Self.registration(), in: $0) }
             try await account.caughtUp()
             let mark = rig.server.log.count
             for sender in [

@@ -74,7 +74,7 @@ import XMPPTestKit
             _ = try await account.perform { try account.rooms.check(ScriptedRoom.jid, in: $0) }
             try await eventually { room.received("iq").count == 2 }
             let ping = try #require(room.state.withLock { $0.received.last { $0.name == "iq" } })
-            try await account.rooms.leave(ScriptedRoom.jid)
+            try await account.perform { try account.rooms.leave(ScriptedRoom.jid, in: $0) }
             try await account.wantRoom("again")
             try await eventually { try account.store.notes("room").count == 2 }
             let count = room.received("presence").count

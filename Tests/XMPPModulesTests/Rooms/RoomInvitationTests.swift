@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
+@testable import XMPPModules
 import XMPPTestKit
 
 /// Invitations into rooms, both kinds, and what owners and moderators ask.

@@ -177,9 +177,9 @@ import XMPPTestKit
             try await account.wantRoom("first")
             try await account.wantRoom("second", as: "Juliet")
             #expect(try account.store.notes("room") == ["first: abandoned"])
-            #expect(try await account.rooms.leave(ScriptedRoom.jid))
+            #expect(try await account.perform { try account.rooms.leave(ScriptedRoom.jid, in: $0) })
             #expect(try account.store.notes("room") == ["first: abandoned", "second: abandoned"])
-            #expect(try await !account.rooms.leave(ScriptedRoom.jid))
+            #expect(try await !account.perform { try account.rooms.leave(ScriptedRoom.jid, in: $0) })
             room.change { $0.door = .open() }
             try await account.wantRoom("third", as: "Juliet")
             try await eventually { try account.store.notes("room").last == "third: joined as Juliet" }

@@ -82,7 +82,7 @@ import XMPPTestKit
             #expect(try account.store.step { try account.rooms.all(in: $0).map(\.state) } == [.left, .left])
             let last = try #require(room.received("presence").last)
             #expect(last.contains("unavailable") && last.contains("good night"))
-            #expect(try await account.rooms.leaveAll() == 0)
+            #expect(try await account.perform { try account.rooms.leaveAll(in: $0) } == 0)
         }
     }
 
@@ -314,7 +314,7 @@ import XMPPTestKit
             let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.send(body: "hello", id: "m1")
-            _ = try await account.rooms.send("mine", to: ScriptedRoom.jid)
+            _ = try await account.perform { try account.rooms.send("mine", to: ScriptedRoom.jid, in: $0) }
             // A private message.
             room.send(Message(to: nil, id: "p1", body: "psst").element, from: "Romeo")
             var subject = Message(
@@ -370,7 +370,9 @@ import XMPPTestKit
             let account = try await rig.withRooms()
             try await account.suspend()
             try await account.wantRoom()
-            for body in ["one", "two"] { _ = try await account.rooms.send(body, to: ScriptedRoom.jid) }
+            for body in ["one", "two"] {
+                _ = try await account.perform { try account.rooms.send(body, to: ScriptedRoom.jid, in: $0) }
+            }
             try await account.connect()
             try await eventually { try account.store.number("SELECT count(*) FROM room_message") == 0 }
             let bodies = room.state.withLock(\.received).filter { $0.name == "message" }
@@ -387,8 +389,8 @@ import XMPPTestKit
             let (room, first) = try await rig.joined()
             room.change { $0.reflects = false }
             let ids = [
-                try await first.rooms.send("taken", to: ScriptedRoom.jid),
-                try await first.rooms.send("lost", to: ScriptedRoom.jid),
+                try await first.perform { try first.rooms.send("taken", to: ScriptedRoom.jid, in: $0) },
+                try await first.perform { try first.rooms.send("lost", to: ScriptedRoom.jid, in: $0) },
             ]
             try await eventually { room.received("message").count == 2 }
             await first.close()
@@ -424,12 +426,16 @@ import XMPPTestKit
                 $0.reflects = false
                 $0.inside = [:]
             }
-            let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)
+            let id = try await account.perform {
+                try account.rooms.send("hello", to: ScriptedRoom.jid, in: $0)
+            }
             await events.until(.joined(nick: "Alice", isNew: false))
             room.change { $0.reflects = true }
             try await eventually { try account.store.number("SELECT count(*) FROM room_message") <= 1 }
             room.change { $0.reflects = false }
-            let second = try await account.rooms.send("shout", to: ScriptedRoom.jid)
+            let second = try await account.perform {
+                try account.rooms.send("shout", to: ScriptedRoom.jid, in: $0)
+            }
             var error = Message(to: nil, type: .error, id: second).element
             error.append(StanzaError(.forbidden).element)
             room.send(error, from: nil)
@@ -445,7 +451,9 @@ import XMPPTestKit
             let (room, account) = try await rig.joined()
             let events = RoomEventReader(account)
             room.change { $0.reflects = false }
-            let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)
+            let id = try await account.perform {
+                try account.rooms.send("hello", to: ScriptedRoom.jid, in: $0)
+            }
             for _ in 1...3 {
                 try await account.caughtUp()
                 room.change { $0.inside = [:] }
@@ -469,8 +477,10 @@ import XMPPTestKit
             let account = try await rig.withRooms()
             let events = RoomEventReader(account)
             try await account.wantRoom()
-            let id = try await account.rooms.send("hello", to: ScriptedRoom.jid)
-            try await account.rooms.leave(ScriptedRoom.jid)
+            let id = try await account.perform {
+                try account.rooms.send("hello", to: ScriptedRoom.jid, in: $0)
+            }
+            try await account.perform { try account.rooms.leave(ScriptedRoom.jid, in: $0) }
             await events.until(.messageUnconfirmed(id: ForeignText(id)))
             #expect(try account.store.number("SELECT count(*) FROM room_message") == 0)
             #expect(room.received("message") == [])

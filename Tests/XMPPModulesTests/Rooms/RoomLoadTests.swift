@@ -20,7 +20,9 @@ import XMPPTestKit
             try await account.suspend()
             try await account.wantRoom()
             let bodies = (0..<10).map { "waiting \($0)" }
-            for body in bodies { _ = try await account.rooms.send(body, to: ScriptedRoom.jid) }
+            for body in bodies {
+                _ = try await account.perform { try account.rooms.send(body, to: ScriptedRoom.jid, in: $0) }
+            }
             // And the outbox is nearly full of something else.
             for number in 0..<8 { try await account.tell("m\(number)") }
             try await account.connect()
@@ -43,8 +45,16 @@ import XMPPTestKit
             _ = try await account.perform { step in
                 try account.rooms.join(ScriptedRoom.jid, as: "Alice", in: step)
             }
-            for _ in 0..<3 { _ = try await account.rooms.send("hello", to: ScriptedRoom.jid) }
-            let error = await errorOf { _ = try await account.rooms.send("hello", to: ScriptedRoom.jid) }
+            for _ in 0..<3 {
+                _ = try await account.perform {
+                    try account.rooms.send("hello", to: ScriptedRoom.jid, in: $0)
+                }
+            }
+            let error = await errorOf {
+                _ = try await account.perform {
+                    try account.rooms.send("hello", to: ScriptedRoom.jid, in: $0)
+                }
+            }
             #expect((error as? AccountError)?.code == .outboxFull)
             #expect(try account.store.number("SELECT count(*) FROM room_message") == 3)
         }

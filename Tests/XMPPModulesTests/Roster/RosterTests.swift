@@ -261,13 +261,15 @@ import XMPPTestKit
                     ? .failure(StanzaError(.itemNotFound)) : .success(nil)
             }
             let account = try await rig.connected([RosterModule()])
-            try await account.roster.set(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"])
+            try await account.request(.roster.set(Self.juliet, name: "Juliet", groups: ["Verona", "A & B"]))
             let nobody = try JID("nobody@capulet.example")
-            await #expect(throws: StanzaError(.itemNotFound)) { try await account.roster.remove(nobody) }
-            try await account.roster.set(
-                Self.juliet, name: nil, then: TestApp.Answered(name: "set").durable,
+            await #expect(throws: StanzaError(.itemNotFound)) {
+                try await account.request(.roster.remove(nobody))
+            }
+            try await account.send(
+                .roster.set(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
-            try await account.roster.remove(nobody, then: TestApp.Answered(name: "remove").durable)
+            try await account.send(.roster.remove(nobody), then: TestApp.Answered(name: "remove").durable)
             try await eventually { try account.store.notes("ended").count == 2 }
             #expect(
                 try account.store.notes("ended") == [
@@ -294,8 +296,8 @@ import XMPPTestKit
                     ? .drop : .pass
             }
             let account = try await rig.connected([RosterModule()])
-            try await account.roster.set(
-                Self.juliet, name: nil, then: TestApp.Answered(name: "set").durable,
+            try await account.send(
+                .roster.set(Self.juliet, name: nil), then: TestApp.Answered(name: "set").durable,
                 orElse: TestApp.Abandoned(name: "set").durable)
             try await account.caughtUp()
             try await rig.loseSession(account)
@@ -310,7 +312,8 @@ import XMPPTestKit
         try await withModulesRig { rig in
             let account = try rig.account()
             let error =
-                await errorOf { try await account.roster.set(Self.juliet, name: nil) } as? AccountError
+                await errorOf { try await account.request(.roster.set(Self.juliet, name: nil)) }
+                as? AccountError
             #expect(error?.code == .missingModule)
             #expect(error?.message.contains("'roster'") == true)
         }

@@ -94,9 +94,9 @@ import XMPPTestKit
             #expect(await told.next() == .loaded)
             #expect(await told.next() == .requested(waiting[1]))
             if isApproved {
-                try await account.roster.approve(Self.juliet)
+                try await account.perform { try account.roster.approve(Self.juliet, in: $0) }
             } else {
-                try await account.roster.deny(Self.juliet)
+                try await account.perform { try account.roster.deny(Self.juliet, in: $0) }
             }
             try await account.caughtUp()
             #expect(try requests(account).map(\.jid.local) == ["romeo"])
@@ -139,9 +139,12 @@ import XMPPTestKit
     // MARK: We ask
 
     private func ask(_ account: Account) async throws {
-        try await account.roster.subscribe(
-            to: Self.juliet.with(resource: "balcony"), status: "please",
-            then: ContactsApp.Decided(name: "d").durable, orElse: TestApp.Abandoned(name: "d").durable)
+        try await account.perform {
+            try account.roster.subscribe(
+                to: Self.juliet.with(resource: "balcony"), status: "please",
+                then: ContactsApp.Decided(name: "d").durable, orElse: TestApp.Abandoned(name: "d").durable,
+                in: $0)
+        }
         try await account.caughtUp()
     }
 
@@ -198,7 +201,7 @@ import XMPPTestKit
         try await withModulesRig { rig in
             let account = try await rig.connected([RosterModule()])
             try await ask(account)
-            try await account.roster.unsubscribe(from: Self.juliet)
+            try await account.perform { try account.roster.unsubscribe(from: Self.juliet, in: $0) }
             try await account.caughtUp()
             #expect(try account.store.notes("abandoned") == ["d: cancelled"])
             push(rig, "to")
@@ -227,10 +230,12 @@ import XMPPTestKit
             let account = try await rig.connected([RosterModule()])
             let events = EventReader(account)
             rig.server.pause(.reading)
-            try await account.roster.subscribe(to: Self.juliet)
-            try await account.roster.subscribe(
-                to: Self.juliet, then: ContactsApp.Decided(name: "d").durable,
-                orElse: TestApp.Abandoned(name: "d").durable)
+            try await account.perform { try account.roster.subscribe(to: Self.juliet, in: $0) }
+            try await account.perform {
+                try account.roster.subscribe(
+                    to: Self.juliet, then: ContactsApp.Decided(name: "d").durable,
+                    orElse: TestApp.Abandoned(name: "d").durable, in: $0)
+            }
             rig.server.update { $0.reportsLostCount = false }
             rig.server.dropConnections()
             await events.until("suspended")
@@ -257,9 +262,11 @@ import XMPPTestKit
     func loggedOut() async throws {
         try await withModulesRig { rig in
             let account = try rig.account { $0.modules = [RosterModule()] }
-            try await account.roster.subscribe(
-                to: Self.juliet, then: ContactsApp.Decided(name: "unsent").durable,
-                orElse: TestApp.Abandoned(name: "unsent").durable)
+            try await account.perform {
+                try account.roster.subscribe(
+                    to: Self.juliet, then: ContactsApp.Decided(name: "unsent").durable,
+                    orElse: TestApp.Abandoned(name: "unsent").durable, in: $0)
+            }
             try await account.logOut()
             #expect(try account.store.notes("abandoned") == ["unsent: logout"])
             try await account.connect()

@@ -53,9 +53,11 @@ extension RealServerTests {
                 let peer = try home.contact()
                 defer { peer.close() }
                 // The account asks, the peer agrees.
-                try await account.roster.subscribe(
-                    to: peer.account, then: ContactsApp.Decided(name: "d").durable,
-                    orElse: TestApp.Abandoned(name: "d").durable)
+                try await account.perform {
+                    try account.roster.subscribe(
+                        to: peer.account, then: ContactsApp.Decided(name: "d").durable,
+                        orElse: TestApp.Abandoned(name: "d").durable, in: $0)
+                }
                 try await eventually("the question") { try peer.presence(of: home.jid).contains("subscribe") }
                 try await eventuallyItem(account, peer.account, "asking") { $0?.isAsking == true }
                 #expect(try home.store.notes("decided") == [])
@@ -75,16 +77,16 @@ extension RealServerTests {
                         peer.account
                     ]
                 }
-                try await account.roster.approve(peer.account)
+                try await account.perform { try account.roster.approve(peer.account, in: $0) }
                 try await eventuallyItem(account, peer.account, "both") { $0?.subscription == .both }
                 try await eventually("the account's presence") {
                     try peer.presence(of: home.jid).suffix(2) == ["subscribed", "available"]
                 }
                 #expect(try account.store.step { try account.roster.requests(in: $0) } == [])
                 // Both end it.
-                try await account.roster.deny(peer.account)
+                try await account.perform { try account.roster.deny(peer.account, in: $0) }
                 try await eventuallyItem(account, peer.account, "to again") { $0?.subscription == .to }
-                try await account.roster.unsubscribe(from: peer.account)
+                try await account.perform { try account.roster.unsubscribe(from: peer.account, in: $0) }
                 try await eventuallyItem(account, peer.account, "none") {
                     $0?.subscription == RosterItem.Subscription.none
                 }
@@ -101,8 +103,10 @@ extension RealServerTests {
                 let account = try await connect(home)
                 let peer = try home.contact()
                 defer { peer.close() }
-                try await account.roster.subscribe(
-                    to: peer.account, then: ContactsApp.Decided(name: "d").durable)
+                try await account.perform {
+                    try account.roster.subscribe(
+                        to: peer.account, then: ContactsApp.Decided(name: "d").durable, in: $0)
+                }
                 try await eventually("the question") { try peer.presence(of: home.jid).contains("subscribe") }
                 try peer.send("unsubscribed", to: home.jid)
                 try await eventually("the decision") {
@@ -120,13 +124,14 @@ extension RealServerTests {
                 let (juliet, nurse) = (
                     try JID("juliet@\(RealServers.domain)"), try JID("nurse@\(RealServers.domain)")
                 )
-                try await account.roster.set(juliet, name: "Juliet & Co <3", groups: ["Verona", "Friends"])
-                try await account.roster.set(nurse, name: nil)
+                try await account.request(
+                    .roster.set(juliet, name: "Juliet & Co <3", groups: ["Verona", "Friends"]))
+                try await account.request(.roster.set(nurse, name: nil))
                 try await eventuallyItem(account, nurse, "the nurse") { $0 != nil }
                 let first = try #require(try item(account, juliet))
                 #expect(first.name == "Juliet & Co <3")
                 #expect(Set(first.groups) == ["Verona", "Friends"])
-                try await account.roster.set(juliet, name: "Jules", groups: ["Verona"])
+                try await account.request(.roster.set(juliet, name: "Jules", groups: ["Verona"]))
                 try await eventuallyItem(account, juliet, "the new name") {
                     $0?.name == "Jules" && $0?.groups == ["Verona"]
                 }
@@ -142,11 +147,12 @@ extension RealServerTests {
                 #expect(try account.store.step { try account.roster.version(in: $0) } == version)
                 #expect(
                     try account.store.step { try account.roster.items(in: $0).map(\.jid) } == [juliet, nurse])
-                try await account.roster.remove(nurse)
+                try await account.request(.roster.remove(nurse))
                 try await eventuallyItem(account, nurse, "the removal") { $0 == nil }
                 // ejabberd finds nothing wrong with removing nobody.
                 if kind == .prosody {
-                    let error = await errorOf { try await account.roster.remove(nurse) } as? StanzaError
+                    let error =
+                        await errorOf { try await account.request(.roster.remove(nurse)) } as? StanzaError
                     #expect(error?.condition == .itemNotFound)
                 }
                 try await account.logOut()
@@ -154,7 +160,7 @@ extension RealServerTests {
                 // What another client changed meanwhile comes with the next session.
                 let other = try RealHome(modulesOn: kind, as: home)
                 let changed = try await connect(other)
-                try await changed.roster.set(juliet, name: "Juliet", groups: [])
+                try await changed.request(.roster.set(juliet, name: "Juliet", groups: []))
                 try await changed.caughtUp()
                 await other.close()
                 account = try await connect(home)
@@ -173,13 +179,13 @@ extension RealServerTests {
                 defer { peer.close() }
                 try peer.tell("say", ["to": home.jid, "body": "one"])
                 try await eventually("the first message") { try home.store.notes("message").count == 1 }
-                try await account.blocking.block([peer.account])
+                try await account.request(.blocking.block([peer.account]))
                 try await eventually("the push") {
                     try account.store.step { try account.blocking.list(in: $0) } == [peer.account]
                 }
                 // Servers may tell the sender or not; nothing arrives, or it would be there before the third.
                 try peer.tell("say", ["to": home.jid, "body": "two"])
-                try await account.blocking.unblockAll()
+                try await account.request(.blocking.unblockAll)
                 try await eventually("the second push") {
                     try account.store.step { try account.blocking.list(in: $0) } == []
                 }
@@ -205,13 +211,13 @@ extension RealServerTests {
             try await withModulesHome(kind) { home in
                 var account = try await connect(home)
                 let jids = try ["evil.example", "iago@shakespeare.example"].map { try JID($0) }
-                try await account.blocking.block(jids)
+                try await account.request(.blocking.block(jids))
                 try await account.logOut()
                 await account.close()
                 try home.store.change("DELETE FROM blocked")
                 account = try await connect(home)
                 #expect(try account.store.step { try account.blocking.list(in: $0) } == jids)
-                try await account.blocking.unblock([jids[0]])
+                try await account.request(.blocking.unblock([jids[0]]))
                 try await eventually("the push") {
                     try account.store.step { try account.blocking.list(in: $0) } == [jids[1]]
                 }
@@ -226,7 +232,10 @@ extension RealServerTests {
                 let service = try JID("pubsub.\(RealServers.domain)")
                 let registration = PushRegistration(
                     service: service, node: "node", options: [.init("secret", "s3cr3t")])
-                try await account.push.enable(registration, then: ContactsApp.PushNoted(name: "e").durable)
+                try await account.perform { [account] step in
+                    try account.push.enable(
+                        registration, then: ContactsApp.PushNoted(name: "e").durable, in: step)
+                }
                 try await eventually("the answer") { try home.store.notes("push") == ["e: done"] }
                 try await account.logOut()
                 await account.close()
@@ -235,8 +244,10 @@ extension RealServerTests {
                     try account.store.step { try account.push.state(of: service, node: "node", in: $0) }
                         == .enabled
                 }
-                try await account.push.disable(
-                    service, node: "node", then: ContactsApp.PushNoted(name: "d").durable)
+                try await account.perform { [account] step in
+                    try account.push.disable(
+                        service, node: "node", then: ContactsApp.PushNoted(name: "d").durable, in: step)
+                }
                 try await eventually("the end") { try home.store.notes("push") == ["e: done", "d: done"] }
                 #expect(try home.store.number("SELECT count(*) FROM push_removal") == 0)
             }
@@ -248,14 +259,14 @@ extension RealServerTests {
                 let account = try await connect(home)
                 let peer = try home.contact()
                 defer { peer.close() }
-                #expect(try await account.vcards.fetch(of: peer.account) == nil)
-                #expect(try await account.vcards.fetch(of: nil) == nil)
+                #expect(try await account.request(.vcard(of: peer.account)) == nil)
+                #expect(try await account.request(.vcard(of: nil)) == nil)
                 // The smallest picture there is: servers look at what they are given.
                 let picture =
                     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
                 try peer.tell(
                     "card", ["name": "Juliet", "nick": "Jules", "type": "image/png", "photo": picture])
-                let card = try #require(try await account.vcards.fetch(of: peer.account))
+                let card = try #require(try await account.request(.vcard(of: peer.account)))
                 #expect(card.name == "Juliet")
                 #expect(card.nickname == "Jules")
                 #expect(card.photo?.type == "image/png")

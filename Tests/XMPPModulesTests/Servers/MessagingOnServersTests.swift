@@ -64,7 +64,9 @@ extension RealServerTests {
                 let account = try await account(home)
                 let peer = try home.messenger()
                 defer { peer.close() }
-                try await account.chat.send(Message(to: peer.account, id: "m1", body: "wherefore"))
+                try await account.perform {
+                    try account.chat.send(Message(to: peer.account, id: "m1", body: "wherefore"), in: $0)
+                }
                 try await eventually {
                     try home.store.number("SELECT count(delivered_at) FROM delivery") == 1
                 }
@@ -105,7 +107,9 @@ extension RealServerTests {
                 try await eventually("the sent copy") {
                     try home.store.notes("message").contains("o1: from the other")
                 }
-                try await account.chat.send(Message(to: peer.account, id: "m1", body: "from here"))
+                try await account.perform {
+                    try account.chat.send(Message(to: peer.account, id: "m1", body: "from here"), in: $0)
+                }
                 try await eventually("our copy") { try other.bodies("carbon_sent").contains("from here") }
                 try await account.caughtUp()
                 #expect(try home.store.notes("message").count == 2)
@@ -126,7 +130,9 @@ extension RealServerTests {
                 defer { peer.close() }
                 try peer.tell("send", ["to": home.jid.description, "body": "live", "id": "live"])
                 try await eventually { try home.store.notes("message").count == 1 }
-                try await first.chat.send(Message(to: peer.account, id: "mine", body: "from here"))
+                try await first.perform {
+                    try first.chat.send(Message(to: peer.account, id: "mine", body: "from here"), in: $0)
+                }
                 try await first.caughtUp()
                 // Not to be resumed: the next session begins behind a log-out.
                 try await first.logOut()
@@ -216,7 +222,7 @@ extension RealServerTests {
                 let push = Element("query", namespace: Namespaces.roster, children: [item])
                 await #expect(throws: StanzaError.self) {
                     _ = try await forger.request(
-                        IQ(type: .set, to: full, id: StanzaID.random(), payload: push))
+                        .iq(IQ(type: .set, to: full, id: StanzaID.random(), payload: push)))
                 }
                 try await eventually { try home.store.notes("message").count == 1 }
                 try await victim.caughtUp()
@@ -244,11 +250,11 @@ extension RealServerTests {
                 let features = try peer.ask("info", ["jid": own], as: [String].self)
                 #expect(features.contains(Namespaces.receipts))
                 #expect(try peer.ask("version", ["jid": own], as: String.self) == "Verona 1.0")
-                let info = try await account.disco.info(of: try peer.jid)
+                let info = try await account.request(.disco.info(of: try peer.jid))
                 #expect(info.features.contains(Namespaces.receipts))
-                let server = try await account.disco.info(of: home.jid.domainJID)
+                let server = try await account.request(.disco.info(of: home.jid.domainJID))
                 #expect(server.identities.contains { $0.category == "server" && $0.type == "im" })
-                let items = try await account.disco.items(of: home.jid.domainJID)
+                let items = try await account.request(.disco.items(of: home.jid.domainJID))
                 #expect(items.contains { $0.jid.description == "conference.localhost" })
                 try peer.tell("presence", ["to": own])
                 let jid = try peer.jid

@@ -64,7 +64,10 @@ extension RealServerTests {
                     await account.close()
                 }
                 func send(_ account: Account, _ id: String) async throws {
-                    try await account.chat.send(Message(to: peer.account, id: id, body: "\(id) from us"))
+                    try await account.perform {
+                        try account.chat.send(
+                            Message(to: peer.account, id: id, body: "\(id) from us"), in: $0)
+                    }
                 }
                 func say(_ ids: String...) throws {
                     for id in ids {

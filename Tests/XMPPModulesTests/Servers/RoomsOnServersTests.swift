@@ -46,7 +46,7 @@ extension RealServerTests {
                         == ["Alice", "Romeo"]
                 }
                 try peer.say("hello", id: "r1", in: room)
-                _ = try await account.rooms.send("good day", to: room)
+                _ = try await account.perform { try account.rooms.send("good day", to: room, in: $0) }
                 try await eventually("what the peer said") { try heard(account) == ["r1: hello"] }
                 try await eventually("what the account said") {
                     try peer.heard(from: "Alice") == ["good day"]
@@ -64,7 +64,7 @@ extension RealServerTests {
                     try heard(account) == ["r1: hello", "p1: psst"]
                 }
                 #expect(try await account.rooms.check(room) == .joined)
-                try await account.rooms.leave(room)
+                try await account.perform { try account.rooms.leave(room, in: $0) }
                 try await eventually("that the account left") {
                     try peer.records("presence").contains {
                         $0.from == "\(room)/Alice" && $0.type == "unavailable"
@@ -147,7 +147,7 @@ extension RealServerTests {
                 let before = try self.room(account, room)
                 proxy.withLock { $0 }?.cut()
                 await events.until("resumed")
-                _ = try await account.rooms.send("still here", to: room)
+                _ = try await account.perform { try account.rooms.send("still here", to: room, in: $0) }
                 try await eventually("what the account said") {
                     try peer.heard(from: "Alice") == ["still here"]
                 }
@@ -167,7 +167,7 @@ extension RealServerTests {
             try await met(kind) { home, account, peer, room in
                 // The room forgets the account, which does not know that.
                 func forget(_ times: Int) async throws {
-                    try await account.rooms.leave(room)
+                    try await account.perform { try account.rooms.leave(room, in: $0) }
                     try await eventually("that the account left") {
                         try peer.records("presence").count {
                             $0.from == "\(room)/Alice" && $0.type == "unavailable"
@@ -187,7 +187,7 @@ extension RealServerTests {
                 #expect(try await account.rooms.check(room) == .joined)
                 // The same when a message finds out.
                 try await forget(2)
-                _ = try await account.rooms.send("anybody there", to: room)
+                _ = try await account.perform { try account.rooms.send("anybody there", to: room, in: $0) }
                 try await eventually("the message") { try peer.heard(from: "Alice") == ["anybody there"] }
             }
         }
@@ -207,7 +207,7 @@ extension RealServerTests {
                 func configure(_ values: [String: String]) throws {
                     try peer.tell("configure", ["room": room, "values": values])
                 }
-                try await account.rooms.leave(room)
+                try await account.perform { try account.rooms.leave(room, in: $0) }
                 #expect(try await condition("Romeo") == "conflict")
                 try configure(["muc#roomconfig_membersonly": "1"])
                 #expect(try await condition("Alice") == "registration-required")
@@ -266,21 +266,21 @@ extension RealServerTests {
                 // The room is open once the service has answered that it takes it as it is.
                 try await account.caughtUp()
                 try peer.join(room, as: "Romeo")
-                let form = try await account.rooms.configuration(of: room)
+                let form = try await account.request(.room(room).configuration)
                 #expect(form.formType == "http://jabber.org/protocol/muc#roomconfig")
-                try await account.rooms.configure(
-                    room,
-                    DataForm(
-                        .submit,
-                        [
-                            .init("muc#roomconfig_roomname", "Council"),
-                            .init("muc#roomconfig_persistentroom", "1"),
-                        ]
-                    ))
+                try await account.request(
+                    .room(room).configure(
+                        DataForm(
+                            .submit,
+                            [
+                                .init("muc#roomconfig_roomname", "Council"),
+                                .init("muc#roomconfig_persistentroom", "1"),
+                            ]
+                        )))
                 #expect(
-                    try await account.rooms.configuration(of: room)["muc#roomconfig_roomname"] == "Council")
-                try await account.rooms.request(
-                    .setRole(.none, of: "Romeo", reason: "Enough"), of: room)
+                    try await account.request(.room(room).configuration)["muc#roomconfig_roomname"]
+                        == "Council")
+                try await account.request(.room(room).setRole(.none, of: "Romeo", reason: "Enough"))
                 await events.until(
                     .occupantLeft(
                         nick: "Romeo", RoomDeparture(.kicked, by: "Alice", text: "Enough")))
@@ -290,20 +290,20 @@ extension RealServerTests {
                 let romeo = peer.account
                 // As a stored request.
                 _ = try await account.perform { step in
-                    try account.rooms.send(
-                        .setAffiliation(.outcast, of: [romeo], reason: "Brawling"), to: room,
+                    try account.send(
+                        .room(room).setAffiliation(.outcast, of: [romeo], reason: "Brawling"),
                         then: TestApp.Answered(name: "ban").durable, in: step)
                 }
                 try await eventually("the ban") { try account.store.notes("ended").count == 1 }
                 #expect(try account.store.notes("ended") == ["ban: result - from \(room)"])
-                let banned = try await account.rooms.users(with: .outcast, in: room)
+                let banned = try await account.request(.room(room).users(with: .outcast))
                 #expect(banned.map(\.jid) == [romeo])
                 let refused = #expect(throws: TestServerError.self) { try peer.join(room, as: "Romeo") }
                 #expect(refused?.code == .refused && refused?.message == "forbidden")
-                try await account.rooms.request(.setAffiliation(.none, of: [romeo], reason: nil), of: room)
-                #expect(try await account.rooms.users(with: .outcast, in: room) == [])
-                #expect(try await account.rooms.users(with: .owner, in: room).map(\.jid) == [home.jid])
-                try await account.rooms.request(.destroy(alternative: nil, reason: "Over"), of: room)
+                try await account.request(.room(room).setAffiliation(.none, of: [romeo]))
+                #expect(try await account.request(.room(room).users(with: .outcast)) == [])
+                #expect(try await account.request(.room(room).users(with: .owner)).map(\.jid) == [home.jid])
+                try await account.request(.room(room).destroy(alternative: nil, reason: "Over"))
                 let left = await events.until { if case .left = $0 { true } else { false } }
                 guard case .left(let departure) = left else {
                     Issue.record("not left")
@@ -378,7 +378,7 @@ extension RealServerTests {
                 }
                 #expect(error.condition == .conflict)
                 #expect(try self.room(account, room)?.nick == "Juliet")
-                _ = try await account.rooms.send("it is I", to: room)
+                _ = try await account.perform { try account.rooms.send("it is I", to: room, in: $0) }
                 try await eventually("what was said") { try peer.heard(from: "Juliet") == ["it is I"] }
             }
         }

@@ -51,7 +51,7 @@ import XMPPTestKit
                         Self.text("FN", "Juliet Capulet"), Self.text("NICKNAME", "Jules"),
                         Self.text("SHOE-SIZE", "36"), Self.photo("image/png", "\n aGVs\r\n bG8= \n"),
                     ])))
-            let card = try #require(try await account.vcards.fetch(of: AccountRig.peer))
+            let card = try #require(try await account.request(.vcard(of: AccountRig.peer)))
             #expect(card.name == "Juliet Capulet")
             #expect(card.nickname == "Jules")
             #expect(card.photo?.type == "image/png")
@@ -60,8 +60,8 @@ import XMPPTestKit
             let request = try #require(rig.requests("vCard", Namespaces.vcard).first)
             #expect(request.to?.description == "peer@localhost")
             #expect(request.type == .get)
-            _ = try await account.vcards.fetch(of: nil)
-            _ = try await account.vcards.fetch(of: AccountRig.peer, exactly: true)
+            _ = try await account.request(.vcard(of: nil))
+            _ = try await account.request(.vcard(of: AccountRig.peer, exactly: true))
             #expect(
                 try rig.requests("vCard", Namespaces.vcard).dropFirst().map(\.to) == [nil, AccountRig.peer])
         }
@@ -80,7 +80,7 @@ import XMPPTestKit
             let account = try await rig.connected([])
             let name = String(repeating: "n", count: 2000)
             serve(rig, .success(Self.card([photo, Self.text("FN", name), Self.text("NICKNAME", "Jules")])))
-            let card = try #require(try await account.vcards.fetch(of: AccountRig.peer))
+            let card = try #require(try await account.request(.vcard(of: AccountRig.peer)))
             #expect(card.photo == nil)
             #expect(card.hasRefusedPhoto)
             #expect(card.name == nil)
@@ -98,19 +98,19 @@ import XMPPTestKit
             ]
             for (index, answer) in answers.enumerated() {
                 serve(rig, answer)
-                #expect(try await account.vcards.fetch(of: AccountRig.peer) == nil)
-                try await account.vcards.fetch(
-                    of: AccountRig.peer.bare, then: ContactsApp.CardNoted().durable)
+                #expect(try await account.request(.vcard(of: AccountRig.peer)) == nil)
+                try await account.send(
+                    .vcard(of: AccountRig.peer.bare), then: ContactsApp.CardNoted().durable)
                 try await eventually { try account.store.notes("card").count == index + 1 }
             }
             serve(rig, .failure(StanzaError(.forbidden)))
             await #expect(throws: StanzaError(.forbidden)) {
-                try await account.vcards.fetch(of: AccountRig.peer)
+                try await account.request(.vcard(of: AccountRig.peer))
             }
-            try await account.vcards.fetch(of: AccountRig.peer.bare, then: ContactsApp.CardNoted().durable)
+            try await account.send(.vcard(of: AccountRig.peer.bare), then: ContactsApp.CardNoted().durable)
             try await eventually { try account.store.notes("card").count == 5 }
             serve(rig, .success(Self.card([Self.text("FN", "Alice")])))
-            try await account.vcards.fetch(of: nil, then: ContactsApp.CardNoted().durable)
+            try await account.send(.vcard(of: nil), then: ContactsApp.CardNoted().durable)
             try await eventually { try account.store.notes("card").count == 6 }
             #expect(
                 try account.store.notes("card") == Array(repeating: "peer@localhost: none", count: 4) + [
@@ -126,8 +126,8 @@ import XMPPTestKit
                 element.firstElement?.namespace == Namespaces.vcard ? .drop : .pass
             }
             let account = try await rig.connected([])
-            try await account.vcards.fetch(
-                of: AccountRig.peer, then: ContactsApp.CardNoted().durable,
+            try await account.send(
+                .vcard(of: AccountRig.peer), then: ContactsApp.CardNoted().durable,
                 orElse: TestApp.Abandoned(name: "card").durable)
             try await account.caughtUp()
             try await rig.loseSession(account)
