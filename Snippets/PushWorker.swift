@@ -22,7 +22,8 @@ func runMain(_ configuration: AccountConfiguration, _ store: HandlerStore) async
         try await account.listen(as: "inbox", Inbox.received())
         try await account.connect(retrying: true)
         let service = try JID("push.example.org")
-        try await account.push.enable(PushRegistration(service: service, node: "phone-1"))
+        let registration = PushRegistration(service: service, node: "phone-1")
+        try await account.perform { try account.push.enable(registration, in: $0) }
         for await event in events { if case .stopped(let error) = event { throw error } }
         // snippet.end
     }

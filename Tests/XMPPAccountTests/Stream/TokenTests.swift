@@ -40,7 +40,8 @@ import XMPPTestKit
             let events = EventReader(account)
             try await account.connect()
             try await account.suspend()
-            #expect(rig.server.log.wait(for: .seconds(20)) { $0.event == .disconnected } != nil)
+            let end = rig.server.log.wait(for: .seconds(20)) { $0.event == .disconnected }
+            #expect(end != nil)
             let mark = rig.server.log.entries.count
             try await account.connect()
             await events.until("resumed")
