@@ -311,12 +311,13 @@ let package = Package(
         .testTarget(
             name: "OmemoTests",
             dependencies: [
-                "AccountTestKit", "COmemo", "Omemo", "TestServers", "TestSupport", "TestThreads",
+                "AccountTestKit", "COmemo", "CSQLite", "Omemo", "TestServers", "TestSupport", "TestThreads",
                 "XMPPTestKit",
                 "XMPPTransport",
                 "omemo-device",
                 "pushwake", "pushwake-omemo", "XMPPModules",
             ],
+            exclude: ["EarlierStore/message.xml", "EarlierStore/store.sql"],
             resources: [.embedInCode("Support/omemo_peer.py")]),
         .testTarget(
             name: "XMPPTestKitTests",

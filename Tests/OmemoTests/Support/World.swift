@@ -29,12 +29,15 @@ final class World {
         /// Every encrypted stanza that it sent, in order.
         var sent: [Element] = []
 
-        init(_ jid: String, clock: RefreshAccount.Clock, isBot: Bool) throws {
+        init(
+            _ jid: String, clock: RefreshAccount.Clock, isBot: Bool,
+            handlers: [any DurableHandler.Type] = [Heard.self, Reported.self]
+        ) throws {
             folder = try TemporaryFolder()
             self.jid = try JID(jid)
             store = try HandlerStore(
                 path: folder.path + "/store.db",
-                registry: HandlerRegistry([Heard.self, Reported.self]),
+                registry: HandlerRegistry(handlers),
                 schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes],
                 time: TimeSource(wallMilliseconds: { clock.now }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
@@ -122,10 +125,15 @@ final class World {
     /// Whether changes of nodes are pushed to the owner's clients.
     var isPushing = false
 
-    /// - Parameter isBot: Whether it has neither archives nor carbon copies.
+    /// - Parameters:
+    ///   - isBot: Whether it has neither archives nor carbon copies.
+    ///   - handlers: The handlers that its program knows.
     @discardableResult
-    func add(_ jid: String, starts: Bool = true, isBot: Bool = false) throws -> Client {
-        let client = try Client(jid, clock: clock, isBot: isBot)
+    func add(
+        _ jid: String, starts: Bool = true, isBot: Bool = false,
+        handlers: [any DurableHandler.Type] = [Heard.self, Reported.self]
+    ) throws -> Client {
+        let client = try Client(jid, clock: clock, isBot: isBot, handlers: handlers)
         clients.append(client)
         if starts { try client.start() }
         return client
