@@ -31,7 +31,7 @@ struct AttentionModule: AccountModule {
             INSERT INTO attention(peer, calls, last) VALUES (?1, 1, ?2)
             ON CONFLICT(peer) DO UPDATE SET calls = calls + 1, last = ?2
             """, from.bare.description, step.now)
-        message.account.tell(Called(peer: from.bare), after: step)
+        message.account.report(Called(peer: from.bare), after: step)
         return message.message.body == nil  // a call with a body is also a message for listeners
     }
 }

@@ -40,7 +40,7 @@ static const char *const sql[STATEMENTS] = {
     [BEGIN] = "BEGIN IMMEDIATE",
     [COMMIT] = "COMMIT",
     // The own device, the session that carries what is sent, and how much fits into the outbox.
-    [STATE] = "SELECT a.id, o.device, s.number, s.live, "
+    [STATE] = "SELECT a.id, o.device, s.number, s.open_number, "
               "10000 - (SELECT count(*) FROM (SELECT 1 FROM outbox WHERE account = a.id LIMIT 10000)) "
               "FROM account a JOIN omemo_own o ON o.account = a.id LEFT JOIN session s ON s.account = a.id WHERE a.jid = ?",
 };

@@ -32,9 +32,9 @@ struct HostileStanzas {
         try store.step { [account] step in
             let session = BoundSession(
                 fullJID: try JID(Self.own + "/x"), isManaged: true, resumptionID: "s1", location: nil)
-            try account.sessions.begin(session, in: step)
+            try account.sessions.start(session, in: step)
             try account.omemo.start(in: step)
-            try account.beginModules(.session, in: step)
+            try account.startModules(.session, in: step)
             try account.listen(as: "heard", Heard().durable, in: step)
         }
     }

@@ -50,7 +50,7 @@ struct SetUp {
         }
     }
 
-    /// So that the next round begins anew.
+    /// So that the next round starts again.
     func forget(_ side: Pair.Side) throws {
         try side.store.step { step in
             for table in ["session", "device", "device_list", "identity", "device_identity"] {
@@ -66,7 +66,7 @@ struct SetUp {
         for (_, bundle) in bundles {
             let memory = SignalMemory(own: own)
             let session = SignalSession(.omemo2, memory)
-            try session.begin(with: bundle, preKey: bundle.preKeys[0])
+            try session.start(with: bundle, preKey: bundle.preKeys[0])
             _ = try session.encrypt(plaintext)
         }
     }

@@ -155,7 +155,7 @@ public final class OfflineAccount: Sendable {
     ) throws -> Bool {
         try store.step { step in
             let requests = PendingIQTable(account: account.id)
-            guard let request = try requests.take(id: ForeignText(id), in: step) else { return false }
+            guard let request = try requests.claim(id: ForeignText(id), in: step) else { return false }
             try body(request, step)
             return true
         }

@@ -116,7 +116,7 @@ package enum ArgumentCoding {
     }
 
     /// Reads a stored invalidation.
-    static func alternative(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> Durable<
+    static func orElse(_ bytes: [UInt8], of handler: String) throws(HandlerError) -> Durable<
         Invalidation
     > {
         do {

@@ -1,4 +1,4 @@
-/// What an ``AsyncHandler`` receives when it runs: the context, and the means to end.
+/// Argument of an ``AsyncHandler``: the context, and the functions that end the handler.
 ///
 /// Members of the context can be read directly: `call.url` is `call.context.url`.
 ///
@@ -10,18 +10,18 @@
 /// ```
 @dynamicMemberLookup
 public struct AsyncCall<Context: Sendable>: Sendable {
-    /// What the caller supplied.
+    /// Context that the caller supplied.
     public let context: Context
     /// The handler's row.
     public let handlerID: HandlerID
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     public let attempt: Int
-    /// The same for every attempt of this handler and for no other one in any store: give it to whoever carries out an
-    /// effect outside the database, so that a repeated one is recognized.
+    /// Key that is equal in all attempts of this handler and unique among all stores. Pass it to external services, so
+    /// that they recognize a repeated request.
     public let idempotencyKey: String
     let lease: Lease
 
-    /// Ends the handler: its effects, its ending and its tombstone commit together.
+    /// Ends the handler: its effects and its ending commit together.
     ///
     /// - Parameter effects: What the handler writes; it runs inside a step.
     /// - Returns: What `effects` returns.

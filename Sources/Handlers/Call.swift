@@ -1,4 +1,4 @@
-/// What a handler receives when it runs: the context that the caller supplies and the step it runs in.
+/// Argument of a handler: the caller's context and the step in which it runs.
 ///
 /// A call is lent to ``Handler/run(_:)``; it cannot be copied, so keeping it beyond the step does not compile.
 /// Members of the context can be read directly: `call.iq` is `call.context.iq`.
@@ -11,14 +11,14 @@
 /// ```
 @dynamicMemberLookup
 public struct Call<Context: Sendable>: ~Copyable {
-    /// What the caller supplies: the reply, the live account.
+    /// Context that the caller supplies, such as the reply and the account.
     public let context: Context
     /// The transaction in which the handler runs.
     public let step: Step
 
     /// The row of the handler that runs; nil for one that was run inside another with `Step.run`.
     public let handlerID: HandlerID?
-    /// Which attempt this is, from 1.
+    /// Number of this attempt, from 1.
     public let attempt: Int
 
     package init(context: Context, transaction: Transaction, handlerID: HandlerID? = nil, attempt: Int = 1) {

@@ -136,10 +136,10 @@ struct StoredHandler: Sendable {
     let version: Int
     let arguments: [UInt8]
     /// The stored invalidation, if there is one and it was asked for.
-    var alternative: [UInt8]?
+    var orElseBytes: [UInt8]?
     /// How often it was called and failed.
     var attempts = 0
-    /// How often a process died while it ran.
+    /// Number of processes that died while it ran.
     var deaths = 0
     /// For a standing handler: the fingerprint of the call in which the process died.
     var culprit: Int64?

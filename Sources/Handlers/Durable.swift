@@ -17,13 +17,13 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// The bound arguments: the bytes of one JSON object.
     package let arguments: [UInt8]
     /// What runs instead when it can never be called any more: the bytes of a `Durable<Invalidation>`.
-    let alternative: [UInt8]?
+    let orElseBytes: [UInt8]?
 
-    package init(name: String, version: Int, arguments: [UInt8], alternative: [UInt8]? = nil) {
+    package init(name: String, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil) {
         self.name = name
         self.version = version
         self.arguments = arguments
-        self.alternative = alternative
+        self.orElseBytes = orElseBytes
     }
 
     /// Binds a handler.
@@ -69,7 +69,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         guard let invalidation else { return self }
         do {
             let bytes = try ArgumentCoding.encode(invalidation)
-            return Durable(name: name, version: version, arguments: arguments, alternative: bytes)
+            return Durable(name: name, version: version, arguments: arguments, orElseBytes: bytes)
         } catch {
             throw HandlerError(
                 .argumentNotEncodable,
@@ -103,7 +103,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
                 "an argument of the handler '\(name)' cannot be stored: \(plainReason(error))", cause: error)
         }
         guard !ArgumentCoding.isTooDeep(bytes) else { throw Self.tooDeep(name) }
-        return Durable(name: name, version: version, arguments: bytes, alternative: alternative)
+        return Durable(name: name, version: version, arguments: bytes, orElseBytes: orElseBytes)
     }
 
     private static func tooDeep(_ name: String) -> HandlerError {
@@ -115,7 +115,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
 
     /// The same handler for a caller that supplies a ``ConvertibleContext``.
     package func calledWith<Other: ConvertibleContext>(_ context: Other.Type) -> Durable<Other> {
-        Durable<Other>(name: name, version: version, arguments: arguments, alternative: alternative)
+        Durable<Other>(name: name, version: version, arguments: arguments, orElseBytes: orElseBytes)
     }
 
     /// The bound arguments by name.
@@ -135,7 +135,7 @@ extension Durable: Codable {
         case name = "$handler"
         case version
         case arguments
-        case alternative = "orElse"
+        case orElseBytes = "orElse"
     }
 
     public init(from decoder: any Decoder) throws {
@@ -144,7 +144,7 @@ extension Durable: Codable {
             name: try container.decode(String.self, forKey: .name),
             version: try container.decode(Int.self, forKey: .version),
             arguments: try container.decode(Encoded<Record>.self, forKey: .arguments).bytes,
-            alternative: try container.decodeIfPresent(Encoded<JSONValue>.self, forKey: .alternative)?.bytes)
+            orElseBytes: try container.decodeIfPresent(Encoded<JSONValue>.self, forKey: .orElseBytes)?.bytes)
     }
 
     public func encode(to encoder: any Encoder) throws {
@@ -152,7 +152,7 @@ extension Durable: Codable {
         try container.encode(name, forKey: .name)
         try container.encode(version, forKey: .version)
         try container.encode(Encoded<Record>(bytes: arguments), forKey: .arguments)
-        try container.encodeIfPresent(alternative.map(Encoded<JSONValue>.init(bytes:)), forKey: .alternative)
+        try container.encodeIfPresent(orElseBytes.map(Encoded<JSONValue>.init(bytes:)), forKey: .orElseBytes)
     }
 }
 

@@ -1,4 +1,4 @@
-/// Something that happened, told to the live program by way of a row.
+/// Event that a step stores for the running program.
 ///
 /// An event is posted inside a step and so commits with what it tells of. It is delivered after the commit, to
 /// whichever process listens, and is gone only when it was consumed: a kill between the commit and the delivery loses
@@ -18,10 +18,10 @@ public protocol DurableEvent: Codable, Sendable {
 }
 
 extension Step {
-    /// Tells the live program of an event once this step has committed.
+    /// Posts an event, which the program receives after this step has committed.
     ///
     /// At most 100 000 events of a kind and scope wait, each of 64 KiB at most as JSON: nobody consumes more than that. A
-    /// handler that cannot post is set aside with what it was called with.
+    /// handler that cannot post is quarantined with what it was called with.
     ///
     /// - Parameters:
     ///   - event: The event.
@@ -57,7 +57,7 @@ extension Step {
     }
 }
 
-/// An event on its way to whoever consumes it.
+/// Stored event as a consumer receives it.
 ///
 /// ```swift
 /// for try await delivery in store.events(MessageStored.self) {
@@ -125,12 +125,12 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
             while true {
                 try Task.checkCancellation()
                 let seen = store.news.count
-                if let next = try take() { return next }
+                if let next = try claim() { return next }
                 try await store.news.wait(beyond: seen)
             }
         }
 
-        private mutating func take() throws -> EventDelivery<Event>? {
+        private mutating func claim() throws -> EventDelivery<Event>? {
             let consumed = last
             let scope = scope
             // An event that cannot be read does not undo that the one before it was consumed.

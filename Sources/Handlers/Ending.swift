@@ -1,4 +1,4 @@
-/// How a bound handler ended. Every handler bound once ends in exactly one of these.
+/// Outcome of a bound handler. Each handler that is bound once has exactly one.
 ///
 /// ```swift
 /// try step.end(id, .result, with: Payment(cents: 1999))
@@ -23,7 +23,7 @@ public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStr
     }
 }
 
-/// The tombstone of an ended handler: late and repeated answers find it.
+/// The ending of a handler: late and repeated answers find it.
 ///
 /// ```swift
 /// if let ending = try step.ending(of: id), ending.outcome == .invalidated {
@@ -35,14 +35,14 @@ public struct Ending: Hashable, Sendable {
     public let handler: HandlerID
     /// The handler's stored name.
     public let name: String
-    /// How it ended.
+    /// Outcome of the handler.
     public let outcome: Outcome
     /// Why it was invalidated or timed out; nil when it was called.
     public let reason: InvalidationReason?
     /// When it ended, in milliseconds since 1970.
     public let endedAt: Int64
-    /// The handler at the root of the chain: whichever was bound outside any handler and led to this one. The same for
-    /// all handlers that followed from one another.
+    /// Root of the chain: the handler that was bound outside of any handler and led to this one. All handlers of a
+    /// chain have the same root.
     public let trace: HandlerID
 }
 
@@ -120,7 +120,7 @@ public struct Invalidation: RestorableContext {
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String
-    /// The live object in whose service the handler was bound, for example an account; nil when there is none.
+    /// The environment in which the handler was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
     /// Makes the context of an invalidation, for a test that calls such a handler itself.
@@ -128,7 +128,7 @@ public struct Invalidation: RestorableContext {
     /// - Parameters:
     ///   - reason: Why the handler can never be called.
     ///   - handler: The stored name of the handler that is invalidated.
-    ///   - environment: The live object in whose service the handler was bound; nil for none.
+    ///   - environment: The environment in which the handler was bound; nil for none.
     public init(
         reason: InvalidationReason, handler: String, environment: (any HandlerEnvironment)? = nil
     ) {

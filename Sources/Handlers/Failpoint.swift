@@ -19,15 +19,15 @@ package enum Failpoint: String, CaseIterable, Sendable {
     case afterHandler = "after-handler"
     /// An invalidation is about to run.
     case beforeInvalidation = "before-invalidation"
-    /// A handler failed or cannot run here; it is not yet set aside.
-    case beforeSetAside = "before-set-aside"
+    /// A handler failed or cannot run here; its row is not yet quarantined, parked or scheduled again.
+    case beforeQuarantine = "before-quarantine"
     /// A row that is due is about to be called, expired or leased.
     case beforeDue = "before-due"
     /// An async handler is leased and committed; it has not begun.
     case afterLease = "after-lease"
     /// An async handler is about to end; its closing step has not begun.
     case beforeClosing = "before-closing"
-    /// Handlers that were set aside are about to get another chance.
+    /// Quarantined and parked handlers are about to be requeued.
     case beforeRequeue = "before-requeue"
     /// A request, its outbox row and its handler are written but not committed.
     case afterBind = "after-bind"
@@ -105,7 +105,7 @@ package enum Mutation: String, Sendable {
     /// Lets a process commit although another one owns the stream.
     case noFence = "no-fence"
     /// Takes a message that was handled before for a new one.
-    case forgetCopies = "forget-copies"
+    case forgetDuplicates = "forget-duplicates"
 
     #if DEBUG || Failpoints
         private static let active: String? = ThisProcess.environment("HANDLERS_MUTATION")

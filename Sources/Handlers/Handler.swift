@@ -1,7 +1,7 @@
 // Handlers: callbacks that outlive the process that made them.
 //
 // A handler is a named type with Codable arguments. Binding it writes one row next to whatever it waits for; ending
-// it deletes that row, writes its effects and leaves a tombstone, all in one SQLite transaction (a `Step`).
+// it deletes that row, writes its effects and leaves an ending, all in one SQLite transaction (a `Step`).
 //
 //     Handler ──Durable──▶ Step.bind ──▶ row "handler" ──Step.end──▶ HandlerRegistry ──▶ Handler.run(Call)
 //     (arguments)              ▲                       (context)                         │
@@ -9,7 +9,7 @@
 //                              │
 //     HandlerRunner ───────────┘ ends what is due: timers, deadlines, retries, async handlers
 
-/// What a handler has whichever way it runs: a name, a version, and arguments that are stored.
+/// Name, version and stored arguments of a handler, synchronous or not.
 ///
 /// Conform to ``Handler``, which runs inside the transaction, or to ``AsyncHandler``, which may wait.
 public protocol DurableHandler: Codable, Sendable {
@@ -35,7 +35,7 @@ public protocol DurableHandler: Codable, Sendable {
     /// - Parameters:
     ///   - arguments: The stored arguments by name, changed in place.
     ///   - version: The version to convert from, `1 ..< Self.version`; called once for each version in turn.
-    /// - Throws: Any error; the row is then set aside in quarantine with it.
+    /// - Throws: Any error; the row is then quarantined with it.
     static func upcast(_ arguments: inout Record, from version: Int) throws
 
     /// How often and how long a failing handler is tried again; ``RetryPolicy/standard`` unless said otherwise.
@@ -100,7 +100,7 @@ public protocol Handler: DurableHandler {
     ///
     /// - Parameter call: What the call supplies: the context and the step. It is lent and cannot be kept.
     /// - Throws: Any error; the handler's writes are undone, and it is tried again as ``DurableHandler/retry`` says
-    ///   and then set aside in quarantine with the error.
+    ///   and then quarantined with the error.
     func run(_ call: borrowing Call<Context>) throws
 }
 
@@ -130,7 +130,7 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
     /// Returning without having called ``AsyncCall/end(_:)`` ends the handler without further effects.
     ///
     /// - Parameter call: The context and the means to end.
-    /// - Throws: Any error; it is tried again as ``DurableHandler/retry`` says and then set aside in quarantine. An
+    /// - Throws: Any error; it is tried again as ``DurableHandler/retry`` says and then quarantined. An
     ///   error after `end` changes nothing.
     func run(_ call: AsyncCall<Context>) async throws
 }
@@ -148,7 +148,7 @@ public enum Availability: Hashable, Sendable {
     case mainOnly
 }
 
-/// How a failing handler is tried again.
+/// Retry policy of a handler.
 ///
 /// The wait before attempt n + 1 is `firstDelay * factor^(n - 1)`, at most `longestDelay`, and up to a fifth more, so
 /// that what failed together does not come back together.
@@ -157,7 +157,7 @@ public enum Availability: Hashable, Sendable {
 /// static let retry = RetryPolicy(attempts: 10, firstDelay: .seconds(5), longestDelay: .seconds(600))
 /// ```
 public struct RetryPolicy: Hashable, Sendable {
-    /// How often the handler may throw before it has failed for good, from 1.
+    /// Number of attempts before the handler has failed for good, from 1.
     public var attempts: Int
     /// The wait after the first failure.
     public var firstDelay: Duration
@@ -165,12 +165,12 @@ public struct RetryPolicy: Hashable, Sendable {
     public var factor: Double
     /// The longest wait.
     public var longestDelay: Duration
-    /// How often its process may die while the handler runs before it fails for good, from 1.
+    /// Number of process deaths during the handler before it has failed for good, from 1.
     public var deaths: Int
-    /// What happens when the handler has failed for good.
+    /// Action after the last attempt has failed.
     public var finally: Finally
 
-    /// What happens to a handler whose attempts are used up, or that killed too many processes.
+    /// Action for a handler that has used up its attempts or killed too many processes.
     ///
     /// ```swift
     /// static let retry = RetryPolicy(attempts: 3, finally: .orElse)  // then what was bound with orElse(_:) runs
@@ -192,7 +192,7 @@ public struct RetryPolicy: Hashable, Sendable {
     ///   - attempts: How often the handler may throw before it has failed for good, from 1.
     ///   - firstDelay: The wait after the first failure, 0 or more; a part of a millisecond is dropped.
     ///   - factor: How much longer each wait is than the one before it, from 1.
-    ///   - longestDelay: The longest wait, before the fifth at most that is added by chance.
+    ///   - longestDelay: The longest wait, before the fifth at most that is added at random.
     ///   - deaths: How often its process may die while the handler runs before it fails for good, from 1.
     ///   - finally: What happens when it has failed for good.
     public init(

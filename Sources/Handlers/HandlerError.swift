@@ -8,7 +8,7 @@
 /// }
 /// ```
 public struct HandlerError: Error, Sendable, CustomStringConvertible {
-    /// What went wrong, open for new kinds.
+    /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -34,11 +34,11 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let noSuchHandler = Code(rawValue: "no-such-handler")
         /// A handler was not called because too many processes died while it ran.
         public static let deadly = Code(rawValue: "deadly")
-        /// What a handler was called with cannot be kept until it can run.
+        /// The context of a call cannot be stored until the handler can run.
         public static let contextNotRestorable = Code(rawValue: "context-not-restorable")
         /// An async handler was ended after it had lost its lease or had ended.
         public static let leaseLost = Code(rawValue: "lease-lost")
-        /// A step or a read was begun inside a step on the same thread, or a read inside a read.
+        /// A step or a read was started inside a step on the same thread, or a read inside a read.
         public static let nestedStep = Code(rawValue: "nested-step")
         /// Handlers ended each other deeper than any program means to.
         public static let nestedTooDeep = Code(rawValue: "nested-too-deep")
@@ -70,7 +70,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public static let sql = Code(rawValue: "sql")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// A sentence that says what happened and what to do.
     public let message: String

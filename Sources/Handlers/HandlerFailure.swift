@@ -10,7 +10,7 @@
 /// Of those that nobody consumes the newest ``kept`` are kept.
 public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvertible {
     public static let id = "handlers.failed"
-    /// How many events are kept while nobody consumes them.
+    /// Number of events that are stored while nothing consumes them.
     public static let kept = 1000
     /// The longest ``error`` in bytes, and the longest ``name`` and scope: a row that rotted may hold more than an event.
     static let errorBytes = 1024
@@ -80,8 +80,9 @@ extension Transaction {
         return String(text[..<end])
     }
 
-    func report(_ aside: SetAside, of handler: HandlerID) throws(HandlerError) {
+    func report(_ unfinished: UnfinishedCall, of handler: HandlerID) throws(HandlerError) {
         try report(
-            handler, aside.reason, counts: (aside.runs, aside.deaths), isInvalidated: aside.runsOrElse)
+            handler, unfinished.reason, counts: (unfinished.runs, unfinished.deaths),
+            isInvalidated: unfinished.runsOrElse)
     }
 }

@@ -1,5 +1,5 @@
-/// Where a store and its handlers tell what they decide: who was set aside and why, what was freed behind a process that died,
-/// that the database is a copy.
+/// Log of a store and its handlers: quarantined and parked handlers, leases freed after a process died, copied
+/// databases.
 ///
 /// ```swift
 /// let store = try HandlerStore(
@@ -9,7 +9,7 @@
 /// A program with an account gives the store its account's log, `AccountLog.handlers`, so that there is one log with one set of
 /// levels.
 public struct HandlerLog: Sendable {
-    /// What an entry is about.
+    /// Subject of an entry.
     ///
     /// ```swift
     /// let log = HandlerLog { entry in if entry.subject == .store { print(entry.message) } }
@@ -17,7 +17,7 @@ public struct HandlerLog: Sendable {
     public enum Subject: String, Hashable, Sendable, CaseIterable {
         /// The database: opened, migrated, found to be a copy.
         case store
-        /// Handlers: set aside, freed, called again.
+        /// Handlers: quarantined, parked, freed, called again.
         case handlers
     }
 
@@ -27,9 +27,9 @@ public struct HandlerLog: Sendable {
     /// let log = HandlerLog { entry in if entry.level >= .warning { print(entry.message) } }
     /// ```
     public struct Entry: Hashable, Sendable {
-        /// How much it matters.
+        /// Level of the entry.
         public let level: LogLevel
-        /// What it is about.
+        /// Subject of the entry.
         public let subject: Subject
         /// What happened. It may hold what a peer wrote, so make it visible before it reaches a terminal.
         public let message: String
@@ -51,13 +51,13 @@ public struct HandlerLog: Sendable {
         (self.isWanted, self.sink) = (isWanted, sink)
     }
 
-    func note(_ level: LogLevel, _ subject: Subject, _ message: () -> String) {
+    func write(_ level: LogLevel, _ subject: Subject, _ message: () -> String) {
         guard isWanted(level, subject) else { return }
         sink(Entry(level: level, subject: subject, message: message()))
     }
 }
 
-/// How much an entry of a log matters.
+/// Level of a log entry.
 ///
 /// ```swift
 /// if entry.level >= .warning { print(entry) }
@@ -80,26 +80,26 @@ public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
 
 extension Transaction {
     /// Writes to the log once the step is committed; made only when it is wanted.
-    func note(_ level: LogLevel, _ subject: HandlerLog.Subject, _ message: @escaping () -> String) {
+    func log(_ level: LogLevel, _ subject: HandlerLog.Subject, _ message: @escaping () -> String) {
         guard let log else { return }
-        afterCommit.append { log.note(level, subject, message) }
+        afterCommit.append { log.write(level, subject, message) }
     }
 
-    /// Says what became of a call that did not run to its end.
-    func note(_ aside: SetAside, _ handler: StoredHandler) {
+    /// Logs how a call that did not finish goes on.
+    func log(_ unfinished: UnfinishedCall, _ handler: StoredHandler) {
         guard log != nil else { return }
         let name = handler.id.map { "'\(handler.name)' (\($0))" } ?? "'\(handler.name)'"
-        let runs = aside.runs
-        switch aside.disposition {
+        let runs = unfinished.runs
+        switch unfinished.disposition {
         case .ended: break
-        case .queued: note(.verbose, .handlers) { "\(name) waits for a runner" }
+        case .queued: log(.verbose, .handlers) { "\(name) waits for a runner" }
         case .retrying(let time, let reason):
-            note(.info, .handlers) { "\(name) failed in run \(runs), again at \(time): \(reason)" }
-        case .parked(let reason): note(.warning, .handlers) { "\(name) is parked: \(reason)" }
+            log(.info, .handlers) { "\(name) failed in run \(runs), again at \(time): \(reason)" }
+        case .parked(let reason): log(.warning, .handlers) { "\(name) is parked: \(reason)" }
         case .quarantined(let reason):
-            note(.error, .handlers) { "\(name) is in quarantine after \(runs) runs: \(reason)" }
+            log(.error, .handlers) { "\(name) is in quarantine after \(runs) runs: \(reason)" }
         case .failed(let reason):
-            note(.error, .handlers) { "\(name) failed for good, its invalidation runs: \(reason)" }
+            log(.error, .handlers) { "\(name) failed for good, its invalidation runs: \(reason)" }
         }
     }
 }

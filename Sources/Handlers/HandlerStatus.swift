@@ -6,7 +6,7 @@
 /// }
 /// ```
 public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
-    /// Where a handler stands.
+    /// State of a handler.
     public enum State: String, Hashable, Sendable, Codable, CaseIterable {
         /// It waits to be called, or for its time.
         case pending
@@ -37,17 +37,17 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let arguments: String
     /// Whether it stays after a call.
     public let isStanding: Bool
-    /// Where it stands.
+    /// State of the handler.
     public let state: State
     /// When it was bound, in milliseconds since 1970.
     public let boundAt: Int64
-    /// When a runner calls or expires it, in milliseconds since 1970; nil when it waits for somebody else.
+    /// Time at which a runner calls or expires it, in milliseconds since 1970; nil if it waits for a caller.
     public let due: Int64?
-    /// How many times it was run since it was bound or requeued; a run in which its process died counts.
+    /// Number of runs since it was bound or requeued, with those in which its process died.
     public let attempts: Int
-    /// How often a process died while it ran.
+    /// Number of processes that died while it ran.
     public let deaths: Int
-    /// Why it was set aside, or failed last.
+    /// Reason of its quarantine, parking or last failure.
     public let reason: String?
     /// Bytes that are kept of a call of a standing handler, of which its handler may keep a limited number; nil for a handler
     /// itself.

@@ -24,8 +24,8 @@ public protocol RestorableContext: Sendable {
     ///
     /// - Parameters:
     ///   - bytes: What ``stored()`` gave.
-    ///   - environment: The live object that serves the same scope in this process; nil for a context without one.
-    /// - Throws: Any error; the row is then set aside in quarantine with it.
+    ///   - environment: The object that serves the same scope in this process; nil for a context without one.
+    /// - Throws: Any error; the row is then quarantined with it.
     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws
 
     /// Tells one call of a standing handler from another, so that the one which kills its process is found.
@@ -54,16 +54,16 @@ extension RestorableContext where Self: Codable {
 /// A context that handlers may also take in another form, such as one with a payload's type.
 ///
 /// Only the handler's type says in which form it takes what arrived, and that type is known when its row is called. Where
-/// both forms can be stored, they are stored in the same way, so that a call that was set aside finds its handler too.
+/// both forms can be stored, they are stored in the same way, so that a call that was quarantined or parked finds its handler too.
 package protocol ConvertibleContext: Sendable {
     /// - Returns: Nil when there is no such form.
     func converted(to context: any Sendable.Type) -> (any Sendable)?
 }
 
-/// A live object in whose service handlers are bound, such as one account.
+/// Environment of handlers, such as one account.
 ///
 /// Handlers are stored with its ``scope``; whatever object serves the same scope, in this process or another one,
-/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:isLive:)``.
+/// makes their contexts again. A ``HandlerRunner`` is told of it with ``HandlerRunner/attach(_:isConnected:)``.
 ///
 /// ```swift
 /// final class Shop: HandlerEnvironment {
@@ -107,7 +107,7 @@ public struct TimerFired: RestorableContext {
     public let due: Int64
     /// How many times of a periodic timer passed while no process ran it; they are not made up for.
     public let missed: Int64
-    /// The live object in whose service the timer was bound, for example an account; nil when there is none.
+    /// The environment in which the timer was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
 
     /// Makes the context of a timer, for a test that calls such a handler itself.
@@ -115,7 +115,7 @@ public struct TimerFired: RestorableContext {
     /// - Parameters:
     ///   - due: When it was due, in milliseconds since 1970.
     ///   - missed: How many times of a periodic timer passed unseen, 0 or more.
-    ///   - environment: The live object in whose service the timer was bound; nil for none.
+    ///   - environment: The environment in which the timer was bound; nil for none.
     public init(due: Int64, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
         self.due = due
         self.missed = missed

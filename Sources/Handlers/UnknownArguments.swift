@@ -23,8 +23,8 @@ final class UnknownArguments: Sendable {
 }
 
 extension HandlerRegistry {
-    /// Told of each call-time argument that the called handler does not have, which is otherwise ignored: for tests,
-    /// where it is most likely a misspelled one.
+    /// Called for each call-time argument that the called handler does not declare. Such arguments are otherwise
+    /// ignored; a test can report them as misspelled.
     ///
     /// ```swift
     /// registry.onUnknownArgument = { Issue.record("the handler '\($0)' has no argument '\($1)'") }

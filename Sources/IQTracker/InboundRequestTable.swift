@@ -35,13 +35,13 @@ package struct InboundRequestTable: Sendable {
     }
 
     /// - Returns: False when a request of that sender and id is open already.
-    package func open(_ iq: IQ, liveTime: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
+    package func open(_ iq: IQ, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
             INSERT INTO inbound_request(account, peer, stanza_id, deadline) VALUES (?, ?, ?, ?)
             ON CONFLICT DO NOTHING
             """,
-            account, Self.peer(iq), iq.id, TimeSource.sum(liveTime, timeout)) == 1
+            account, Self.peer(iq), iq.id, TimeSource.sum(connectedTime, timeout)) == 1
     }
 
     /// Takes note of the place of a request that is to be handled later among all that arrived in the session.
@@ -97,13 +97,13 @@ package struct InboundRequestTable: Sendable {
     }
 
     /// Removes the requests whose time is over.
-    package func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws -> [Closed] {
+    package func claimExpired(connectedTime: Int64, limit: Int, in step: borrowing Step) throws -> [Closed] {
         try step.all(
             """
             DELETE FROM inbound_request WHERE (account, peer, stanza_id) IN (
                 SELECT account, peer, stanza_id FROM inbound_request WHERE account = ? AND deadline <= ? LIMIT ?)
             RETURNING peer, stanza_id, number
-            """, account, liveTime, limit, read: Closed.read)
+            """, account, connectedTime, limit, read: Closed.read)
     }
 
     /// The earliest deadline, or nil when nothing is open.

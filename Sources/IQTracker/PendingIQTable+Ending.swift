@@ -1,7 +1,7 @@
 package import Handlers
 package import XMPPCore
 
-/// What happens to a handler whose request is not answered in time.
+/// Action for a handler whose request was not answered in time.
 public enum RequestTimeoutPolicy: Int64, Hashable, Sendable {
     /// The handler is called with an error `remote-server-timeout`, made here.
     case call = 0
@@ -24,7 +24,7 @@ extension PendingIQTable {
         connectedTime: Int64, limit: Int, environment: any HandlerEnvironment, in step: borrowing Step,
         reply: (Request) -> Reply
     ) throws {
-        for request in try takeExpired(liveTime: connectedTime, limit: limit, in: step)
+        for request in try claimExpired(connectedTime: connectedTime, limit: limit, in: step)
         where try step.waits(request.handler) {
             try Failpoint.beforeTimeout.hit()
             switch request.timeoutPolicy {
@@ -49,7 +49,7 @@ extension PendingIQTable {
         session: Int64, reason: InvalidationReason, limit: Int, environment: any HandlerEnvironment,
         in step: borrowing Step
     ) throws -> Int {
-        let requests = try takeLost(session: session, limit: limit, in: step)
+        let requests = try claimLost(session: session, limit: limit, in: step)
         try invalidate(requests, reason: reason, environment: environment, in: step)
         return requests.count
     }
@@ -68,7 +68,7 @@ extension PendingIQTable {
         after last: inout HandlerID, upTo newest: HandlerID, limit: Int,
         environment: any HandlerEnvironment, in step: borrowing Step
     ) throws -> Int {
-        let requests = try takeAny(boundAfter: last, upTo: newest, limit: limit, in: step)
+        let requests = try claimAny(boundAfter: last, upTo: newest, limit: limit, in: step)
         last = requests.last?.handler ?? last
         try invalidate(requests, reason: .logout, environment: environment, in: step)
         return requests.count
@@ -87,7 +87,7 @@ extension PendingIQTable {
         id: ForeignText, overriding overrides: Record = Record(), environment: any HandlerEnvironment,
         in step: borrowing Step
     ) throws -> Request? {
-        guard let request = try take(id: id, in: step) else { return nil }
+        guard let request = try claim(id: id, in: step) else { return nil }
         try step.invalidate(
             request.handler, reason: .cancelled, overriding: overrides, environment: environment)
         return request

@@ -1,11 +1,10 @@
 package import Handlers
 package import XMPPCore
 
-/// The requests that wait for an answer, one row each, for one account.
+/// Pending requests of one account, one row each.
 ///
-/// Every operation works inside a ``/Handlers/Step``, so a request, its stanza and its handler commit together, and
-/// so do an
-/// answer, the handler's effects and the account's handled count.
+/// Every operation works inside a ``/Handlers/Step``. A request, its stanza and its handler commit together; so do an
+/// answer, the handler's effects and the account's received count.
 ///
 /// An `Account` keeps one by itself; a program needs it only to look.
 ///
@@ -14,7 +13,7 @@ package import XMPPCore
 /// let deadline = try store.read { try requests.nextDeadline(in: $0) }
 /// ```
 package struct PendingIQTable: Sendable {
-    /// The table behind it.
+    /// Schema of the table.
     package static let schema = Schema(
         module: "iq-tracker",
         migrations: [
@@ -46,27 +45,27 @@ package struct PendingIQTable: Sendable {
             """,
         ])
 
-    /// One request that waits.
+    /// Pending request.
     package struct Request: Hashable, Sendable {
         /// The IQ's id.
         package let stanzaID: ForeignText
-        /// Whom it asked; nil when it named nobody, which means the own account.
+        /// Recipient of the request; nil for the own account.
         package let peer: JID?
         /// The handler that its answer calls.
         package let handler: HandlerID
-        /// What becomes of the handler when the time is over.
+        /// Action for the handler when the request times out.
         package var timeoutPolicy = RequestTimeoutPolicy.call
         /// The place of an answer that is to be handled later among all that arrived in the session; nil without one.
         package var number: UInt32?
     }
 
-    /// What an answer belongs to.
+    /// Result of matching an answer.
     package enum Match: Hashable, Sendable {
         /// The request it answers; its row is removed.
         case request(Request)
-        /// A request waits under that id, but was sent to someone else: the answer is not taken and nothing changes.
+        /// A pending request has that id but another recipient: the answer is refused and nothing changes.
         case refused
-        /// No request waits under that id: it was answered, timed out or was never sent.
+        /// No pending request has that id: it was answered, timed out or was never sent.
         case unknown
     }
 
@@ -85,7 +84,7 @@ package struct PendingIQTable: Sendable {
     ///   - peer: Whom it asks; nil for the own account.
     ///   - session: The session that may carry it; nil while there is none, so that it cannot have been sent.
     ///   - handler: The handler that its answer calls.
-    ///   - deadline: When it times out, in milliseconds of the account's live time.
+    ///   - deadline: When it times out, in milliseconds of the account's connected time.
     ///   - timeoutPolicy: What becomes of the handler then.
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
@@ -100,7 +99,7 @@ package struct PendingIQTable: Sendable {
             """, account, stanzaID, peer?.description, session, handler, deadline, timeoutPolicy.rawValue)
     }
 
-    /// Finds and removes the request that an IQ of type `result` or `error` answers.
+    /// Claims the request that an IQ of type `result` or `error` answers.
     ///
     /// A request whose answer is to be handled later (`hold`) has been answered: for any other
     /// answer it is unknown.
@@ -111,13 +110,13 @@ package struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The request with its handler, or why there is none.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func take(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
-        try take(answer: iq, number: nil, own: own, in: step)
+    package func claim(answer iq: IQ, own: JID, in step: borrowing Step) throws(HandlerError) -> Match {
+        try claim(answer: iq, number: nil, own: own, in: step)
     }
 
     /// - Parameter number: The answer's place among all that arrived in the session, when it was there before and was to be
     ///   handled later.
-    package func take(
+    package func claim(
         answer iq: IQ, number: UInt32?, own: JID, in step: borrowing Step
     ) throws(HandlerError) -> Match {
         guard let request = try find(iq.id, in: step), request.number == number else { return .unknown }
@@ -134,7 +133,7 @@ package struct PendingIQTable: Sendable {
     /// Puts a request back whose answer is to be handled later: its time stands still, and only the same answer is taken.
     ///
     /// - Parameters:
-    ///   - request: What ``take(answer:number:own:in:)`` gave, with the answer's number.
+    ///   - request: What ``claim(answer:number:own:in:)`` gave, with the answer's number.
     ///   - session: The session in which the answer arrived.
     ///   - outcome: With what its handler ends.
     ///   - step: The step.
@@ -149,10 +148,10 @@ package struct PendingIQTable: Sendable {
             request.timeoutPolicy.rawValue, request.number.map(Int64.init), outcome.rawValue)
     }
 
-    /// Finds and removes the request whose answer has that number and is handled now.
+    /// Claims the request whose deferred answer has that number.
     ///
     /// - Returns: Its handler, and with what it ends; nil when it was no answer, or its request was given up.
-    package func takeHeld(
+    package func claimHeld(
         number: UInt32, in step: borrowing Step
     ) throws(HandlerError) -> (handler: HandlerID, outcome: Outcome)? {
         let held = try step.first(
@@ -165,14 +164,14 @@ package struct PendingIQTable: Sendable {
 
     // MARK: Canceling, and what never comes
 
-    /// Finds and removes the request with that id, or the one that goes on for it, to cancel it.
+    /// Claims the request with that id, or its successor, to cancel it.
     ///
     /// - Parameters:
     ///   - id: The id under which the first request of its kind was sent.
     ///   - step: The step.
     /// - Returns: The request; nil when none waits.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func take(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
+    package func claim(id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         var request = try find(id, in: step)
         if request == nil { request = try successor(of: id, in: step) }
         guard let request else { return nil }
@@ -197,20 +196,20 @@ package struct PendingIQTable: Sendable {
     /// Removes and returns requests whose deadline has passed, oldest deadline first.
     ///
     /// - Parameters:
-    ///   - liveTime: The account's live time in milliseconds.
+    ///   - connectedTime: The account's connected time in milliseconds.
     ///   - limit: The most to return, so that a step stays short.
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to end.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     /// - Complexity: In the number returned, not in the number that waits.
-    package func takeExpired(liveTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    package func claimExpired(connectedTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
         let expired = try step.all(
             """
             SELECT stanza_id, peer, handler, on_timeout, number FROM request WHERE account = ? AND deadline <= ?
             ORDER BY deadline, stanza_id LIMIT ?
-            """, account, liveTime, limit, read: Self.read)
+            """, account, connectedTime, limit, read: Self.read)
         for request in expired { try remove(request.stanzaID, in: step) }
         return expired
     }
@@ -223,7 +222,7 @@ package struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func takeLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    package func claimLost(session: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Request]
     {
         let lost = try step.all(
@@ -244,7 +243,7 @@ package struct PendingIQTable: Sendable {
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to invalidate.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func takeAny(
+    package func claimAny(
         boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
         in step: borrowing Step
     ) throws(HandlerError) -> [Request] {
@@ -269,10 +268,10 @@ package struct PendingIQTable: Sendable {
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
-    /// The earliest deadline in milliseconds of live time, or nil when nothing waits.
+    /// The earliest deadline in milliseconds of connected time, or nil when nothing waits.
     ///
     /// - Parameter source: The step or snapshot to read in.
-    /// - Returns: The deadline, to be compared with the account's live time.
+    /// - Returns: The deadline, to be compared with the account's connected time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
         try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {

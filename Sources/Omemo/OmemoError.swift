@@ -1,12 +1,12 @@
 import XMPPCore
 
-/// Why something of OMEMO could not be done, with a sentence that says what to do.
+/// Error of OMEMO, with a sentence that says what to do.
 ///
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .notForThisDevice { return }
 /// ```
 public struct OmemoError: Error, Sendable, CustomStringConvertible {
-    /// What went wrong, open for new kinds.
+    /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -38,7 +38,7 @@ public struct OmemoError: Error, Sendable, CustomStringConvertible {
         public static let cryptoFailed = Code(rawValue: "crypto-failed")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// A sentence that says what happened and what to do. It holds no key and no plaintext.
     public let message: String

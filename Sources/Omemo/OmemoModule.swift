@@ -24,7 +24,7 @@ public struct OmemoModule: AccountModule {
     /// Makes the module, which has no options.
     public init() {}
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         let omemo = account.omemo
         guard scope == .session, let own = try omemo.ownDevice.own(in: step) else { return }
         try omemo.retireCopied(own, in: step)

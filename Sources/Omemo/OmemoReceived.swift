@@ -10,7 +10,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct OmemoReceived: Sendable {
-    /// What became of the message.
+    /// Outcome of decrypting the message.
     public enum Outcome: Sendable {
         /// It was decrypted.
         case content(OmemoContent)
@@ -32,7 +32,7 @@ public struct OmemoReceived: Sendable {
     public let identity: IdentityKey?
     /// What the user has decided about that key. Messages of undecided and untrusted keys are decrypted, too.
     public let trust: OmemoTrust
-    /// What became of it.
+    /// Outcome of decrypting it.
     public let outcome: Outcome
     /// Whether another device of the account sent it.
     public let isOutgoing: Bool

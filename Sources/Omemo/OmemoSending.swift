@@ -56,7 +56,7 @@ public struct OmemoSending: Sendable {
     public let account: Account
     /// The message's id, as `send` returned it.
     public let id: String
-    /// To whom: a user's or a room's bare address.
+    /// Recipient: a user's or a room's bare address.
     public let target: JID
     /// Whether it was handed to the outbox. If not, nothing of it left: no device of the recipient can read it.
     public let isSent: Bool

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// What the user has decided about an identity key.
+/// Trust decision of the user about an identity key.
 ///
 /// ```swift
 /// try account.omemo.setTrust(.untrusted, in: key, of: juliet, in: step)

@@ -65,7 +65,7 @@ public struct PubSubFetch: PubSubContext {
 public struct PubSubPublication: PubSubContext {
     /// How publishing ended.
     public enum Outcome: Hashable, Sendable {
-        /// Published, under this id; nil when the service chose one and did not tell.
+        /// Published under this id; nil if the service chose an id and did not return it.
         case published(id: ForeignText?)
         /// The node exists and is configured otherwise than required; nothing was published. Configure the node and
         /// publish again (XEP-0060 section 7.1.5), which `configuring: true` does by itself, once.
@@ -92,7 +92,7 @@ public struct PubSubPublication: PubSubContext {
         (self.reply, self.itemID, self.outcome) = (reply, itemID, outcome)
     }
 
-    /// The item's id; nil when the service chose one and did not tell.
+    /// Id of the item; nil if the service chose an id and did not return it.
     public var value: ForeignText? {
         get throws {
             switch outcome {

@@ -34,7 +34,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     public var jid: JID
     /// How far the subscription has come.
     public var state: State
-    /// What tells it from others of the same address to the same node; keep it where the service gives one.
+    /// Id of the subscription among those of the same address and node; keep it if the service gives one.
     public var id: ForeignText?
 
     /// Describes a subscription, as ``PubSubOperation/setSubscriptions(_:to:)`` takes it.
@@ -73,7 +73,7 @@ public struct PubSubSubscription: Hashable, Sendable {
     }
 }
 
-/// What somebody may do with a node.
+/// Affiliation of a user with a node.
 ///
 /// ```swift
 /// try await account.request(.pubsub(.setAffiliations([PubSubAffiliation(juliet, .publisher)], with: "club"), at: service))

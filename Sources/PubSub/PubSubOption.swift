@@ -78,7 +78,7 @@ public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStr
     public static let presence = PubSubAccessModel(rawValue: "presence")
     /// Those in certain groups of the owner's roster.
     public static let roster = PubSubAccessModel(rawValue: "roster")
-    /// Those whom the owner approves one by one.
+    /// Subscribers that the owner has approved.
     public static let authorize = PubSubAccessModel(rawValue: "authorize")
     /// Those on the owner's list.
     public static let whitelist = PubSubAccessModel(rawValue: "whitelist")

@@ -75,7 +75,7 @@ extension PubSubReply {
         itemID: ForeignText?, remedy: PubSubRemedy?, then: Durable<PubSubPublication>, in step: borrowing Step
     ) throws {
         guard let remedy, isUnmet else { return try step.run(then, with: publication(itemID: itemID)) }
-        account.note(
+        account.log(
             .info, .pubsub,
             "the node \(node ?? "") does not meet the preconditions; configures it and publishes again",
             after: step)

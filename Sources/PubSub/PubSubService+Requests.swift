@@ -41,7 +41,7 @@ extension PubSubOperation {
     ) throws -> String {
         let payload = try payload(pubsub.own)
         let remedy = try remedy(publishing: payload, timeout: terms.timeout)
-        pubsub.account.note(
+        pubsub.account.log(
             .verbose, .pubsub,
             "asks \(service?.description ?? "the own account"): \(payload.elements.first?.name ?? payload.name) \(node ?? "")",
             after: step)

@@ -30,7 +30,7 @@ public import XMPPAccount
 /// Request, stanza and handlers are committed together before a byte is written, and the answer calls the handler in
 /// whatever process is there by then.
 public struct PubSubService: Sendable {
-    /// The account in whose name it asks.
+    /// Account that sends the requests.
     package let account: Account
 
     init(_ account: Account) { self.account = account }

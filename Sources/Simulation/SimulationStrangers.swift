@@ -51,7 +51,7 @@ extension SimulationApp {
             """
             INSERT INTO request(account, stanza_id, peer, session, handler, deadline)
             SELECT account, 'stranger-' || handler.id, 'stranger@example.org/' || handler.id, number, handler.id,
-                live_time + ?
+                connected_time + ?
             FROM handler, session WHERE handler.id > ?
             """, patience, newest)
     }

@@ -69,9 +69,9 @@ package struct PeerSightings {
         let from: ForeignText
     }
 
-    /// Messages that reached the peer, in order, copies included.
+    /// Messages that reached the peer, in order, with duplicates.
     var messages: [Arrival] = []
-    /// Requests that reached the peer, in order, copies included.
+    /// Requests that reached the peer, in order, with duplicates.
     var requests: [Arrival] = []
     /// Ids of requests that the peer answered.
     var answered: Set<ForeignText> = []

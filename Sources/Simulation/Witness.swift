@@ -29,7 +29,7 @@ package enum Witness {
                 """)
             try step.execute(
                 """
-                CREATE TEMP TRIGGER IF NOT EXISTS witness_wrote AFTER UPDATE OF handled, acknowledged ON main.session BEGIN
+                CREATE TEMP TRIGGER IF NOT EXISTS witness_wrote AFTER UPDATE OF received, acknowledged ON main.session BEGIN
                     INSERT OR IGNORE INTO sim_owner(epoch, process, took) VALUES (\(epoch), \(getpid()), 0);
                 END
                 """)

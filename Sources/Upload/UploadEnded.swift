@@ -51,7 +51,7 @@ public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
 /// }
 /// ```
 public struct UploadEnded: Sendable {
-    /// How it ended.
+    /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
         /// The server has the file; where a message was to be sent, it is sent.
         case uploaded(UploadedFile)
@@ -126,7 +126,7 @@ extension UploadEnded: RestorableContext {
     }
 }
 
-/// What the live program is told of uploads while they run; what is stored does not depend on it.
+/// Event of a running upload. Nothing that is stored depends on it.
 ///
 /// ```swift
 /// for await event in account.events(of: UploadEvent.self) {

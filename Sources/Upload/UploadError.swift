@@ -8,7 +8,7 @@ public import XMPPCore
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { … error.maximumSize … }
 /// ```
 public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConvertible {
-    /// What went wrong, open for new kinds.
+    /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -56,7 +56,7 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
         public static let cryptoFailed = Code(rawValue: "crypto-failed")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// A sentence that says what happened and what to do. It holds no key and no header of a slot.
     public let message: String

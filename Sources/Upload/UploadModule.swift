@@ -61,10 +61,10 @@ public struct UploadModule: AccountModule {
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         // Another session may be on a server that was changed.
-        try UploadServiceTable(account: account.id).begin(open: 0, in: step)
+        try UploadServiceTable(account: account.id).start(open: 0, in: step)
     }
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try account.uploads.advance(in: step)
     }

@@ -42,7 +42,7 @@ struct UploadServiceTable {
     /// - Parameter open: How many questions are asked; 0 ends the search.
     /// - Returns: The number of the search.
     @discardableResult
-    func begin(open: Int, tries: Int64 = 0, in step: borrowing Step) throws(HandlerError) -> Int64 {
+    func start(open: Int, tries: Int64 = 0, in step: borrowing Step) throws(HandlerError) -> Int64 {
         let round = try search(in: step).round &+ 1
         try step.execute(
             """

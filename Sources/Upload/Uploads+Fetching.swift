@@ -3,7 +3,7 @@ public import XMPPCore
 
 // What others have uploaded.
 extension Uploads {
-    /// Fetches the file behind a link, and decrypts it if the link has a key.
+    /// Fetches the file of a link, and decrypts it if the link has a key.
     ///
     /// ```swift
     /// let size = try await account.uploads.fetch(message.body ?? "", to: "/home/juliet/picture.jpg")

@@ -17,7 +17,7 @@ extension Uploads {
     func search(in step: borrowing Step) throws {
         let search = try services.search(in: step)
         guard search.open <= 0 else { return }
-        let round = try services.begin(open: 2, tries: search.tries, in: step)
+        let round = try services.start(open: 2, tries: search.tries, in: step)
         let server = account.configuration.jid.domainJID
         try query(Namespaces.discoItems, server, UploadItemsAnswered(round: round).durable, round, in: step)
         try query(server, round, in: step)
@@ -68,7 +68,7 @@ extension Uploads {
             let form = info.forms.first { $0.formType == UploadWire.namespace }
             let maximum = SlotRequest.size(form?[UploadWire.maximumSize])
             try services.set(.init(jid: jid, maximum: maximum), in: step)
-            account.note(
+            account.log(
                 .info, .upload, "\(jid) takes files of \(maximum.map { "\($0) bytes" } ?? "any size")",
                 after: step)
         }
@@ -90,12 +90,12 @@ extension Uploads {
         if try services.service(in: step) != nil { return try advance(in: step) }
         guard search.round == round, search.open <= 0 else { return }
         if search.silent > 0, search.tries < Self.searchLimit {
-            try services.begin(open: 1, tries: search.tries + 1, in: step)
+            try services.start(open: 1, tries: search.tries + 1, in: step)
             let due = UploadSearchDue(round: round &+ 1)
             try step.schedule(due.durable, after: Self.searchDelay, in: account.scope)
             return
         }
-        try services.begin(open: 0, in: step)
+        try services.start(open: 0, in: step)
         let error = UploadError(
             .noService,
             "\(account.configuration.jid.domain) names no upload service; name one in UploadModule")
@@ -112,7 +112,7 @@ extension Uploads {
     func searchAgain(_ round: Int64, in step: borrowing Step) throws {
         let search = try services.search(in: step)
         guard search.round == round else { return }
-        try services.begin(open: 0, tries: search.tries, in: step)
+        try services.start(open: 0, tries: search.tries, in: step)
         try advance(in: step)
     }
 }

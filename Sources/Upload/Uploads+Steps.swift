@@ -58,7 +58,7 @@ extension Uploads {
             try table.set(row.id, .asked, job: job, in: step)
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
-            account.note(.warning, .upload, "upload \(row.id) waits: \(error)", after: step)
+            account.log(.warning, .upload, "upload \(row.id) waits: \(error)", after: step)
             try wait(row.id, .waiting, Self.outboxDelay, in: step)
         }
     }
@@ -96,7 +96,7 @@ extension Uploads {
         let job = try step.schedule(put, after: .zero, in: account.scope)
         try table.set(row.id, slot: slot, in: step)
         try table.set(row.id, .putting, job: job, in: step)
-        account.note(.verbose, .upload, "upload \(row.id) goes to \(slot.host)", after: step)
+        account.log(.verbose, .upload, "upload \(row.id) goes to \(slot.host)", after: step)
         try UploadFailpoint.slot.hit()
     }
 
@@ -110,14 +110,14 @@ extension Uploads {
         }
         try table.setAttempts(attempts, of: row.id, in: step)
         let delay = Duration.milliseconds(module.retry.delay(after: attempts, seed: row.id.rawValue))
-        account.note(.warning, .upload, "upload \(row.id) is tried again in \(delay): \(error)", after: step)
+        account.log(.warning, .upload, "upload \(row.id) is tried again in \(delay): \(error)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try wait(row.id, .waiting, delay, in: step)
     }
 
     /// Asks for another slot at once, without counting a failure.
     func renew(_ row: UploadTable.Row, _ reason: String, in step: borrowing Step) throws {
-        account.note(.info, .upload, "upload \(row.id) needs another slot: \(reason)", after: step)
+        account.log(.info, .upload, "upload \(row.id) needs another slot: \(reason)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try table.set(row.id, .waiting, job: nil, in: step)
     }
@@ -125,7 +125,7 @@ extension Uploads {
     // MARK: The end
 
     func fail(_ row: UploadTable.Row, _ error: UploadError, in step: borrowing Step) throws {
-        account.note(.warning, .upload, "upload \(row.id) failed: \(error)", after: step)
+        account.log(.warning, .upload, "upload \(row.id) failed: \(error)", after: step)
         try end(row, .failed(error), messageID: nil, in: step)
     }
 
@@ -138,11 +138,11 @@ extension Uploads {
             }
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
-            account.note(.warning, .upload, "the message of upload \(row.id) waits: \(error)", after: step)
+            account.log(.warning, .upload, "the message of upload \(row.id) waits: \(error)", after: step)
             try table.set(row.id, link: file.link, in: step)
             return try wait(row.id, .uploaded, Self.outboxDelay, in: step)
         }
-        account.note(.info, .upload, "upload \(row.id) is at \(file)", after: step)
+        account.log(.info, .upload, "upload \(row.id) is at \(file)", after: step)
         try end(row, .uploaded(file), messageID: messageID, in: step)
         try UploadFailpoint.ended.hit()
     }
@@ -151,7 +151,7 @@ extension Uploads {
         _ row: UploadTable.Row, _ outcome: UploadEnded.Outcome, messageID: String?, in step: borrowing Step
     ) throws {
         try table.remove(row.id, in: step)
-        account.tell(UploadEvent(upload: row.id, change: .ended(outcome)), after: step)
+        account.report(UploadEvent(upload: row.id, change: .ended(outcome)), after: step)
         guard let handler = row.handler else { return }
         let context = UploadEnded(
             account: account, upload: row.id, file: row.file, messageID: messageID, outcome: outcome)

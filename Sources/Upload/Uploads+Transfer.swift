@@ -35,7 +35,7 @@ extension Uploads {
             path: row.file.path, type: row.file.type, identity: row.identity, isEncrypted: row.isEncrypted,
             slot: slot, trust: module.trust ?? account.configuration.trust, limits: module.limits)
         let control = HTTPControl { [account] sent in
-            account.tell(UploadEvent(upload: row.id, change: .progress(sent: sent, size: row.size)))
+            account.report(UploadEvent(upload: row.id, change: .progress(sent: sent, size: row.size)))
         }
         let watch = Task { await stop(control, whenGone: row.id, job) }
         defer { watch.cancel() }

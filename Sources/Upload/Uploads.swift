@@ -46,7 +46,7 @@ public struct Uploads: Sendable {
     public func send(
         _ file: UploadFile, to recipient: JID, then: Durable<UploadEnded>? = nil, in step: borrowing Step
     ) throws -> UploadID {
-        try begin(file, encrypted: false, to: recipient, then, in: step)
+        try start(file, encrypted: false, to: recipient, then, in: step)
     }
 
     /// Uploads a file; the handler does what is to be done with its link.
@@ -71,10 +71,10 @@ public struct Uploads: Sendable {
     public func upload(
         _ file: UploadFile, encrypting: Bool = false, then: Durable<UploadEnded>, in step: borrowing Step
     ) throws -> UploadID {
-        try begin(file, encrypted: encrypting, to: nil, then, in: step)
+        try start(file, encrypted: encrypting, to: nil, then, in: step)
     }
 
-    private func begin(
+    private func start(
         _ file: UploadFile, encrypted: Bool, to recipient: JID?, _ then: Durable<UploadEnded>?,
         in step: borrowing Step
     ) throws -> UploadID {
@@ -99,7 +99,7 @@ public struct Uploads: Sendable {
         let handler = if let then { try step.bind(then) } else { HandlerID?.none }
         let id = try table.insert(
             file, identity, encrypted: encrypted, recipient: recipient, handler: handler, in: step)
-        account.note(
+        account.log(
             .info, .upload,
             "upload \(id): \(file.name), \(identity.size) bytes\(encrypted ? ", encrypted" : "")",
             after: step)

@@ -79,12 +79,13 @@ extension Account {
         try checkRoom(in: step)
         let xml = Serializer().bytes(try filtered(outgoing: iq.element, in: step))
         try checkSize(xml, in: step)
-        let session = try sessions.live(in: step)
+        let session = try sessions.openNumber(in: step)
         let handler = try step.bind(then)
-        let liveTime = try currentLiveTime(in: step)
+        let connectedTime = try currentConnectedTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: TimeSource.sum(liveTime, (terms.timeout ?? configuration.requestTimeout).milliseconds),
+            deadline: TimeSource.sum(
+                connectedTime, (terms.timeout ?? configuration.requestTimeout).milliseconds),
             timeoutPolicy: terms.policy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()
@@ -139,7 +140,7 @@ extension Account {
         let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
         try outbox.append(
             .message, id: id, key: AcknowledgedStanza.storing(key), xml: xml,
-            session: sessions.live(in: step),
+            session: sessions.openNumber(in: step),
             handler: handler, in: step)
         wakeAfterCommit(step)
         return id.string
@@ -166,7 +167,7 @@ extension Account {
         try ownPresence.note(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,
-            session: sessions.live(in: step), handler: handler, in: step)
+            session: sessions.openNumber(in: step), handler: handler, in: step)
         wakeAfterCommit(step)
     }
 
@@ -195,7 +196,7 @@ extension Account {
     ///
     /// - Returns: False when there is no stream.
     package func sendFleeting(_ message: Element, in step: borrowing Step) throws -> Bool {
-        guard let session = try sessions.live(in: step) else { return false }
+        guard let session = try sessions.openNumber(in: step) else { return false }
         try checkRoom(in: step)
         let xml = Serializer().bytes(try filtered(outgoing: message, in: step))
         try checkSize(xml, in: step)
@@ -217,7 +218,7 @@ extension Account {
         if try isTooLarge(xml, in: step) {
             xml = Serializer().bytes(try refusal(of: iq, .resourceConstraint))
         }
-        try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.live(in: step), in: step)
+        try outbox.append(.reply, id: iq["id"], xml: xml, session: sessions.openNumber(in: step), in: step)
     }
 
     private func refusal(of answer: Element, _ condition: StanzaError.Condition) throws -> Element {
@@ -280,16 +281,16 @@ extension Account {
     }
 
     /// How long the account has been connected by now, in milliseconds.
-    func currentLiveTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        if let milliseconds = liveClock.milliseconds { return milliseconds }
-        return try sessions.liveTime(in: step)
+    func currentConnectedTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
+        if let milliseconds = connectedClock.milliseconds { return milliseconds }
+        return try sessions.connectedTime(in: step)
     }
 
     /// Has whoever owns the stream look at what the step wrote, here or in another process.
     func wakeAfterCommit(_ step: borrowing Step) {
         step.afterCommit { [self] in
             mailbox.noteRows()
-            if !ownsStream.load(ordering: .relaxed) { store.tellOthers() }
+            if !ownsStream.load(ordering: .relaxed) { store.notifyOthers() }
         }
     }
 }

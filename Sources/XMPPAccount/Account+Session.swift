@@ -13,7 +13,7 @@ extension Account {
 extension Account {
     /// Whether a process has an open stream of this account.
     package func hasOpenStream(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try sessions.live(in: step) != nil
+        try sessions.openNumber(in: step) != nil
     }
 
     /// Whether a message out of an archive was deferred: it arrives again with a resumed stream.

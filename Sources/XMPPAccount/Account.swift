@@ -34,7 +34,7 @@ import XMPPTransport
 public final class Account: Sendable {
     /// What it was made with.
     public let configuration: AccountConfiguration
-    /// The database behind it.
+    /// Store of the account.
     public let store: HandlerStore
 
     /// The account's row in the store, for tables of other modules.
@@ -51,7 +51,7 @@ public final class Account: Sendable {
     private let policy: Mutex<AcknowledgementPolicy>
     private let attention = Mutex(ClientState.active)
     let logins: LoginTable
-    let liveClock: LiveClock
+    let connectedClock: ConnectedClock
     let mailbox: Mailbox
     /// Whether this process has the stream: others need not be told of what it has to send.
     let ownsStream = Atomic(false)
@@ -79,7 +79,7 @@ public final class Account: Sendable {
         }
         let modules = try ModuleList(configuration.modules)
         try modules.checkTables(in: store)
-        for file in store.narrowedFiles { configuration.note(.warning, .session, PrivateFile.narrowed(file)) }
+        for file in store.narrowedFiles { configuration.log(.warning, .session, PrivateFile.narrowed(file)) }
         moduleList = Mutex(modules)
         self.configuration = configuration
         self.store = store
@@ -95,7 +95,7 @@ public final class Account: Sendable {
             try SessionTable(account: id ?? 0).create(in: step)
             let places = configuration.ownerPlaces
             try OwnershipTable(account: id ?? 0).giveUpCopied(
-                told: places.told(account: id ?? 0, store),
+                sent: places.sent(account: id ?? 0, store),
                 isLocked: { places.isLocked(account: id ?? 0, store) }, in: step)
             try modules.note(account: id ?? 0, retired: configuration.retiredModules, in: step)
             return id ?? 0
@@ -109,12 +109,12 @@ public final class Account: Sendable {
         inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout.milliseconds)
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
-        liveClock = LiveClock(time: configuration.time)
+        connectedClock = ConnectedClock(time: configuration.time)
         runner = try HandlerRunner(store, configuration.loggedRunner)
         let mailbox = mailbox
         configuration.time.onTurn? { [weak mailbox] in mailbox?.signal.raise() }
         store.addNeighborListener(mailbox) { [weak mailbox] in mailbox?.noteRowsOfOthers() }
-        try runner.attach(self, isLive: false)
+        try runner.attach(self, isConnected: false)
     }
 
     /// A store that was opened without ``schemas`` would fail with a sentence about SQL.
@@ -173,14 +173,14 @@ public final class Account: Sendable {
     ///   ``close()``. ``/Handlers/HandlerError`` when the store fails. `CancellationError` when the task is canceled; the account
     ///   then still goes on until ``suspend()`` or ``close()``.
     public func connect(retrying: Bool = false) async throws {
-        let told = store.toldByOthers
+        let told = store.notificationsByOthers
         // The handlers start while the stream is being opened.
         async let opened: Void = askUntilCanceled { .connect(retries: retrying, $0) }
         let started = Result { try start() }
         try await opened
         try started.get()
         // What others committed behind the first look and before they were listened to.
-        if store.toldByOthers != told { mailbox.noteRowsOfOthers() }
+        if store.notificationsByOthers != told { mailbox.noteRowsOfOthers() }
     }
 
     /// Closes the connection without ending the session, which can be resumed, and lets another process own it.
@@ -256,7 +256,7 @@ public final class Account: Sendable {
         if thread.withLock({ $0 != nil }) { _ = mailbox.post(.networkChanged) }
     }
 
-    /// Whether somebody looks at the client. A server that knows of it (XEP-0352) holds back what can wait while nobody does.
+    /// Whether the user looks at the client. While inactive, a server with XEP-0352 delays stanzas that can wait.
     ///
     /// It is this process's alone and told on every stream; others begin as active.
     public var clientState: ClientState {
@@ -277,7 +277,7 @@ public final class Account: Sendable {
 
     // MARK: Acknowledgements
 
-    /// When the server is asked for its count and told ours; a change counts at once.
+    /// Policy for ack requests and acks; a change applies at once.
     public var acknowledgements: AcknowledgementPolicy {
         get { policy.withLock { $0 } }
         set {
@@ -375,7 +375,7 @@ public final class Account: Sendable {
     }
 }
 
-/// Whether somebody looks at a client (XEP-0352).
+/// Client state: active or inactive (XEP-0352).
 ///
 /// ```swift
 /// account.clientState = .inactive  // the app went to the background

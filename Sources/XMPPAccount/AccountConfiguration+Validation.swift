@@ -12,7 +12,7 @@ extension AccountConfiguration {
             [requestTimeout, connectTimeout, acknowledgementTimeout, ownerSilence].allSatisfy({
                 $0 >= .milliseconds(1)
             }),
-            maximumOutbox > 0, recognizesCopiesFor > .zero, keepAlive.map({ $0 > .zero }) ?? true,
+            maximumOutbox > 0, recognizesDuplicatesFor > .zero, keepAlive.map({ $0 > .zero }) ?? true,
             inactiveKeepAlive > .zero,
             [policy.requestsAfter, policy.acknowledgesAfter, policy.responseDelay].allSatisfy({ $0 >= .zero }
             ),

@@ -110,8 +110,7 @@ public struct AccountConfiguration: Sendable {
     public var bindsInline: Bool = false
     /// What this process is to the account.
     public var role: AccountRole = .main
-    /// The beginning of the resource; a random part follows, new for every session, so that a peer can tell the
-    /// sessions apart.
+    /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
     public var resourcePrefix: String = "dh"
     /// How long a request waits for its answer, in connected time; 1 ms or more.
     public var requestTimeout: Duration = .seconds(60)
@@ -136,16 +135,17 @@ public struct AccountConfiguration: Sendable {
     public var keepAlive: Duration? = .seconds(60)
     /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
-    /// How long an unresponsive owner is waited for before takeover; 1 ms or more. The last 5 % of it, at most 25 ms, are for the taking over itself.
+    /// How long a silent owner is waited for before takeover; 1 ms or more. The last 5 %, at most 25 ms, are for the
+    /// takeover itself.
     public var ownerSilence: Duration = .milliseconds(500)
     /// How many stanzas may wait to be sent; 1 or more. More are refused with an error.
     public var maximumOutbox: Int = 100_000
-    /// When the server is asked for its count and told ours (XEP-0198); ``Account/acknowledgements`` changes it later.
+    /// Policy for ack requests and acks (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
-    /// How long a message that was handled is remembered, so that a copy of it is recognized; more than 0. The main program
-    /// forgets older ones once a day, once it has caught up; the last ones of rooms and of the archive stay. Of one sender
-    /// some 5000 messages are remembered, the newest.
-    public var recognizesCopiesFor: Duration = .seconds(30 * 86_400)
+    /// How long received messages are remembered to recognize duplicates; more than 0. The main program forgets older
+    /// ones once a day, after it has caught up; the last ones of rooms and of the archive stay. About 5000 messages of
+    /// one sender are remembered, the newest.
+    public var recognizesDuplicatesFor: Duration = .seconds(30 * 86_400)
     /// Whether sessions are to be resumed. Without it the server counts stanzas, and forgets the session with the stream.
     public var resumesSessions: Bool = true
     /// Asked before each login, once the server is reached, whether to resume the session that is stored (nil where there is
@@ -170,9 +170,9 @@ public struct AccountConfiguration: Sendable {
     public var retiredModules: Set<String> = []
     /// Whether to announce the account's availability in a new session; without it no messages arrive.
     public var sendsInitialPresence: Bool = true
-    /// Where the account tells what it does; nil for nowhere.
+    /// Log of the account; nil for none.
     public var log: AccountLog?
-    /// Told when the account reaches a milestone; nil for nobody.
+    /// Called when the account reaches a milestone; nil for none.
     package var onMilestone: (@Sendable (Milestone) -> Void)?
     /// The monotonic clock.
     public var time: TimeSource = .system

@@ -10,7 +10,7 @@ import XMPPCore
 /// }
 /// ```
 public struct AccountError: Error, Sendable, CustomStringConvertible {
-    /// What went wrong, open for new kinds.
+    /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: String
         public init(rawValue: String) { self.rawValue = rawValue }
@@ -46,7 +46,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let invalidStanza = Code(rawValue: "invalid-stanza")
         /// The server does not take a stanza of that size (XEP-0478).
         public static let stanzaTooLarge = Code(rawValue: "stanza-too-large")
-        /// The request of somebody else's was answered before, or cannot be answered any more.
+        /// The inbound request was answered before, or cannot be answered any more.
         public static let alreadyAnswered = Code(rawValue: "already-answered")
         /// The stanza is not being delivered just now, so it cannot be deferred.
         public static let notDeferrable = Code(rawValue: "not-deferrable")
@@ -62,7 +62,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         public static let invalidConfiguration = Code(rawValue: "invalid-configuration")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// A sentence that says what happened and what to do.
     public let message: String

@@ -1,7 +1,7 @@
 import Handlers
 public import XMPPCore
 
-/// What a live program may want to know about an account's stream.
+/// Event of an account's stream, for the running program.
 ///
 /// ```swift
 /// for await event in account.events {
@@ -21,8 +21,8 @@ public enum AccountEvent: Sendable {
     /// The server does not keep count: what was sent may be lost with the stream. The error is why it refused; nil when it
     /// does not offer stream management.
     case notEnabled(StanzaError?)
-    /// The server's own `<enabled/>`, `<resumed/>` or `<failed/>` (XEP-0198 sections 3 and 5), behind the events that say
-    /// what it means. The ids in it are as secret as the session.
+    /// Element `<enabled/>`, `<resumed/>` or `<failed/>` of the server (XEP-0198 sections 3 and 5), after the event
+    /// that it caused. Its ids are as secret as the session.
     case streamManagementAnswered(Element)
     /// The session goes on where it was; nothing was lost and nothing need be asked for again. What the server had taken
     /// follows as ``acknowledged(_:)``.
@@ -34,7 +34,7 @@ public enum AccountEvent: Sendable {
     /// The server keeps the session no longer; why, if it said so. Requests sent in it were invalidated; messages will be
     /// sent again.
     case sessionLost(StanzaError?)
-    /// The server was asked how much it has handled; the keep-alive's ack requests are not told.
+    /// An ack request was sent. Those of the keep-alive cause no event.
     case acknowledgementRequested
     /// The server took responsibility for these stanzas, in the order in which they were sent. Only those that have an id
     /// or a key.
@@ -45,10 +45,10 @@ public enum AccountEvent: Sendable {
     case ignored(Element, reason: String)
     /// A handler did not run to its end: it is retried later, parked, quarantined or invalidated, with what it was called
     /// with. Its stored name, what it was called with (such as "message m1"), and why.
-    case setAside(handler: String, call: String, reason: String)
+    case unfinished(handler: String, call: String, reason: String)
     /// A module failed with what arrived or with its beginning; what it did in that step is undone.
     case moduleFailed(String, any Error)
-    /// What a module tells; see ``Account/events(of:)``.
+    /// Event of a module; see ``Account/events(of:)``.
     case module(any ModuleEvent)
     /// Another process asked for the stream and gets it.
     case handedOver
@@ -65,6 +65,6 @@ extension AccountEvent {
     {
         guard let reason = disposition.reason else { return nil }
         let name = try step.status(of: handler)?.name
-        self = .setAside(handler: name ?? "\(handler)", call: call, reason: reason)
+        self = .unfinished(handler: name ?? "\(handler)", call: call, reason: reason)
     }
 }

@@ -58,7 +58,7 @@ extension AccountLoop {
             let result: Result<Ownership, any Error>
             do {
                 result = .success(
-                    try await Ownership.take(
+                    try await Ownership.acquire(
                         account.ownerships, store: account.store, places: configuration.ownerPlaces,
                         role: configuration.role, owner: configuration.role.rawValue,
                         silence: configuration.ownerSilence.milliseconds, on: events,
@@ -79,7 +79,7 @@ extension AccountLoop {
             ownership = taken
             ownedAt = now
             if let file = taken.narrowedFile {
-                account.configuration.note(.warning, .session, PrivateFile.narrowed(file))
+                account.configuration.log(.warning, .session, PrivateFile.narrowed(file))
             }
             account.configuration.onMilestone?(.owned)
             feed(.tookOver(purpose, nil))
@@ -95,7 +95,7 @@ extension AccountLoop {
         var error = failure {
             guard let connectedTime else { return try ownership.release() }
             try ownership.release { [account] step in
-                try account.sessions.suspend(liveTime: connectedTime, in: step)
+                try account.sessions.suspend(connectedTime: connectedTime, in: step)
             }
         }
         account.configuration.onMilestone?(.released)
@@ -112,7 +112,7 @@ extension AccountLoop {
         ownership = nil
         unstoredTime = nil
         // What was committed here since, in the belief that it would be sent from here.
-        account.store.tellOthers()
+        account.store.notifyOthers()
     }
 
     /// What is committed for the stream goes through this.
@@ -168,7 +168,7 @@ extension AccountLoop {
     private func writeAck() throws {
         guard let stream, let count = machine.stream?.lastAck else { return }
         try Failpoint.beforeAcknowledge.hit()
-        ownership?.willTell(count, of: stream.session)
+        ownership?.willAcknowledge(count, of: stream.session)
         stream.writeAck(count)
         stream.hasUnsentAck = true
         feed(.acknowledged)
@@ -228,7 +228,7 @@ extension AccountLoop {
 
     private func writeLastAck(_ ack: HandledCount?, _ stream: OpenStream) {
         guard let ack else { return }
-        ownership?.willTell(ack, of: stream.session)
+        ownership?.willAcknowledge(ack, of: stream.session)
         stream.writeAck(ack)
     }
 
@@ -245,9 +245,9 @@ extension AccountLoop {
 
     /// - Returns: The session's connected time, to be committed.
     private func stopClocks() -> Int64 {
-        let connectedTime = account.liveClock.milliseconds ?? 0
-        account.liveClock.stop()
-        try? account.runner.stopLiveTime(of: account.scope)
+        let connectedTime = account.connectedClock.milliseconds ?? 0
+        account.connectedClock.stop()
+        try? account.runner.stopConnectedTime(of: account.scope)
         return connectedTime
     }
 
@@ -271,7 +271,7 @@ extension AccountLoop {
             do {
                 try owner.run { step in
                     try more(step)
-                    try account.sessions.suspend(liveTime: connectedTime, in: step)
+                    try account.sessions.suspend(connectedTime: connectedTime, in: step)
                 }
             } catch {
                 react(to: error, while: .closing)

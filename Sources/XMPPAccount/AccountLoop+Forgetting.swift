@@ -21,7 +21,7 @@ extension AccountLoop {
     }
 
     /// Looks at some marks, if it is time to.
-    func forgetCopies() {
+    func forgetDuplicates() {
         guard let due = forgettingDue, due <= now else { return }
         do {
             forgetting = try owner.run { step in try forgetMore(in: step) }
@@ -40,7 +40,7 @@ extension AccountLoop {
             if needed.areAllNeeded { return .waiting(until: now + Self.forgettingDelay) }
             return .walking(
                 SeenTable.Walk(
-                    age: account.configuration.recognizesCopiesFor.milliseconds, needed: needed,
+                    age: account.configuration.recognizesDuplicatesFor.milliseconds, needed: needed,
                     now: step.now))
         case .walking(var walk):
             let hasMore = try account.seen.forget(&walk, in: step)

@@ -51,8 +51,10 @@ extension AccountLoop {
 
     /// How long the connected time may stay unstored, in milliseconds: where no deadline is near, until the process wakes
     /// for the keep-alive.
-    func longestUnstored(until deadline: Int64, _ live: Int64) -> Int64 {
-        guard let longestRest, (deadline - live) / 2 > longestRest else { return LiveClock.storedEvery }
-        return max(longestRest, LiveClock.storedEvery)
+    func longestUnstored(until deadline: Int64, _ connected: Int64) -> Int64 {
+        guard let longestRest, (deadline - connected) / 2 > longestRest else {
+            return ConnectedClock.storedEvery
+        }
+        return max(longestRest, ConnectedClock.storedEvery)
     }
 }

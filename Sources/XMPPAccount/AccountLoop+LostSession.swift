@@ -48,7 +48,7 @@ extension AccountLoop {
         let requests = try account.requests.abandon(
             session: settling.session, reason: settling.reason, limit: Self.settleLimit, environment: account,
             in: step)
-        let rows = try account.outbox.takeVoid(after: settling.void, limit: Self.settleLimit, in: step)
+        let rows = try account.outbox.claimVoid(after: settling.void, limit: Self.settleLimit, in: step)
         for handler in rows.compactMap(\.handler) where try step.waits(handler) {
             try step.invalidate(handler, reason: settling.reason, environment: account)
         }

@@ -24,7 +24,7 @@ extension AccountLoop {
         var stanzas: [Outbox.Stanza] = []
         var nextDeadline: Int64?
         var hasOpenRequests = false
-        var storedLiveTime: Int64?
+        var storedConnectedTime: Int64?
 
         mutating func note(_ progress: InboundStep.Progress) {
             if case .end(let fault) = progress { self.fault = fault }
@@ -139,20 +139,20 @@ extension AccountLoop {
 
     /// Timeouts, the count, and what goes to the socket next: the end of every step of an open stream.
     private func finish(_ aftermath: inout Aftermath, _ stream: OpenStream, in step: borrowing Step) throws {
-        let liveTime = account.liveClock.milliseconds ?? 0
+        let connectedTime = account.connectedClock.milliseconds ?? 0
         // 6. Expire.
-        try expire(liveTime: liveTime, in: step)
+        try expire(connectedTime: connectedTime, in: step)
         var openDeadline: Int64?
         if stream.hasOpenRequests || aftermath.inbound?.opensRequests == true {
-            openDeadline = try refuseUnanswered(liveTime: liveTime, in: step)
+            openDeadline = try refuseUnanswered(connectedTime: connectedTime, in: step)
             aftermath.hasOpenRequests = openDeadline != nil
         }
         let counted = machine.stream?.management.received
         if let received = aftermath.inbound?.management.received ?? counted,
-            received != counted || stream.storedLiveTime + LiveClock.storedEvery <= liveTime
+            received != counted || stream.storedConnectedTime + ConnectedClock.storedEvery <= connectedTime
         {
-            try account.sessions.advance(received: received, liveTime: liveTime, in: step)
-            aftermath.storedLiveTime = liveTime
+            try account.sessions.advance(received: received, connectedTime: connectedTime, in: step)
+            aftermath.storedConnectedTime = connectedTime
         }
         // 7. Read the outbox.
         if stream.connection.canTakeMore {
@@ -166,19 +166,19 @@ extension AccountLoop {
     /// Answers those requests of others that nobody has answered in time.
     ///
     /// - Returns: When the next one is due; nil when none is open.
-    private func refuseUnanswered(liveTime: Int64, in step: borrowing Step) throws -> Int64? {
-        for request in try account.inboundRequests.takeExpired(
-            liveTime: liveTime, limit: Self.batchLimit, in: step)
+    private func refuseUnanswered(connectedTime: Int64, in step: borrowing Step) throws -> Int64? {
+        for request in try account.inboundRequests.claimExpired(
+            connectedTime: connectedTime, limit: Self.batchLimit, in: step)
         {
-            try account.markHandled(request, in: step)
+            try account.acknowledge(request, in: step)
             try account.reply(InboundRequestTable.refusal(to: request).element, in: step)
         }
         return try account.inboundRequests.nextDeadline(in: step)
     }
 
-    private func expire(liveTime: Int64, in step: borrowing Step) throws {
+    private func expire(connectedTime: Int64, in step: borrowing Step) throws {
         try account.requests.expire(
-            connectedTime: liveTime, limit: Self.batchLimit, environment: account, in: step
+            connectedTime: connectedTime, limit: Self.batchLimit, environment: account, in: step
         ) { IQReply.timeout(of: $0, account: account) }
     }
 
@@ -192,7 +192,7 @@ extension AccountLoop {
         do {
             stream.nextDeadline = aftermath.nextDeadline
             stream.hasOpenRequests = aftermath.hasOpenRequests
-            stream.storedLiveTime = aftermath.storedLiveTime ?? stream.storedLiveTime
+            stream.storedConnectedTime = aftermath.storedConnectedTime ?? stream.storedConnectedTime
             feed(.committed(inbound.management, isAnswer: inbound.acknowledgementsReceived > 0))
             try send(aftermath.stanzas, on: stream)
             for event in inbound.events { account.hub.send(event) }
@@ -244,7 +244,7 @@ extension AccountLoop {
         let count = rules.management.received + stanzas
         try account.store.step { step in
             try account.sessions.advance(
-                received: count, liveTime: account.liveClock.milliseconds ?? 0, in: step)
+                received: count, connectedTime: account.connectedClock.milliseconds ?? 0, in: step)
         }
     }
 }

@@ -65,7 +65,7 @@ extension AccountLoop {
     private func start(_ opened: OpenedStream) throws -> StreamFault? {
         let started =
             switch opened.outcome {
-            case .resumed(let handled): try resume(handled, learned: opened.learned)
+            case .resumed(let h): try resume(h, learned: opened.learned)
             case .bound(let session, let failed): try bind(session, failed: failed, learned: opened.learned)
             }
         if let fault = started.fault { return fault }
@@ -73,9 +73,9 @@ extension AccountLoop {
         guard let own = state.fullJID else {
             throw AccountError(.protocolViolation, "the session has no address; a new one is bound")
         }
-        account.liveClock.start(at: state.liveTime)
+        account.connectedClock.start(at: state.connectedTime)
         // The same for handlers with a timeout in this account's scope. When the store fails, they come late.
-        try? account.runner.startLiveTime(of: account.scope)
+        try? account.runner.startConnectedTime(of: account.scope)
         stream = OpenStream(opened, state: state, own: own, hasClientState: started.hasClientState)
         let rules = rules(of: opened, state)
         opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout)
@@ -125,7 +125,7 @@ extension AccountLoop {
     }
 
     /// XEP-0198 section 5: the count of `<resumed/>` acknowledges; the rest is sent again, in order, and counts once.
-    private func resume(_ handled: HandledCount, learned: LearnedLogin) throws -> Started {
+    private func resume(_ h: HandledCount, learned: LearnedLogin) throws -> Started {
         let started = try owner.run { step in
             try account.logins.learn(learned, in: step)
             let state = try account.sessions.load(in: step)
@@ -133,16 +133,16 @@ extension AccountLoop {
                 account: account, own: state.fullJID ?? account.configuration.jid, session: state.number,
                 isManaged: true, flushMark: .max, now: now,
                 management: state.management(account.acknowledgements))
-            if let fault = try inbound.acknowledge(handled, in: step) {
+            if let fault = try inbound.acknowledge(h, in: step) {
                 // The counts contradict each other: nothing sent in this session can be trusted to have arrived.
                 try account.sessions.lose(in: step)
                 return Started(state: state, fault: fault)
             }
             // What the server has not counted it has not taken, so the counts are none the less right without it.
-            let refused = try account.takeOutRefused(in: step)
+            let refused = try account.removeRefused(in: step)
             try account.sessions.resume(in: step)
             try adopt(session: state.number, in: step)
-            try account.beginModules(.stream, in: step)
+            try account.startModules(.stream, in: step)
             arrivals = inbound.events + refused
             return try loaded(in: step)
         }
@@ -156,12 +156,12 @@ extension AccountLoop {
         try settleLostSession(failed)
         let started = try owner.run { step in
             try account.logins.learn(learned, in: step)
-            try account.sessions.begin(session, in: step)
+            try account.sessions.start(session, in: step)
             let started = try loaded(in: step)
-            arrivals = try account.takeOutRefused(in: step)
+            arrivals = try account.removeRefused(in: step)
             try adopt(session: started.state.number, in: step)
             if let features = session.features { try account.showModules(features, in: step) }
-            try account.beginModules(.session, in: step)
+            try account.startModules(.session, in: step)
             return started
         }
         try Failpoint.afterBound.hit()

@@ -85,7 +85,7 @@ final class AccountLoop: DrivenLoop {
 
     /// Steps for stanzas and commands, then everything that depends on time.
     private func work() {
-        ownership?.takeLockIfFree()
+        ownership?.acquireLockIfFree()
         let events = takeAnswers(receive())
         let (commands, hasNewRows) = takeCommands()
         if hasNewRows { stream?.hasMore = true }
@@ -94,7 +94,7 @@ final class AccountLoop: DrivenLoop {
         if isTakingOver { return }
         // What arrived by now is read first: an answer may be in it.
         feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
-        forgetCopies()
+        forgetDuplicates()
         writeClientState()
         flush()
     }
@@ -167,14 +167,14 @@ final class AccountLoop: DrivenLoop {
         ownEntries = next.entries.count
         let planned = next.milliseconds ?? 0
         pause = (now, planned)
-        account.liveClock.plan(planned)
+        account.connectedClock.plan(planned)
         events.extend(&next)
         return next
     }
 
     private func endPause(_ found: [PollEntry]) {
         if let pause {
-            account.liveClock.plan(0)
+            account.connectedClock.plan(0)
             // A clock turned by hand is not frozen, however far it is turned.
             if account.configuration.time.onTurn == nil {
                 skipFrozenTime(
@@ -199,9 +199,10 @@ final class AccountLoop: DrivenLoop {
             if let forgettingDue { due.append(forgettingDue - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
-            } else if let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds {
-                let longest = longestUnstored(until: deadline, live)
-                due.append(min(deadline, stream.storedLiveTime + longest) - live)
+            } else if let deadline = stream.nextDeadline, let connected = account.connectedClock.milliseconds
+            {
+                let longest = longestUnstored(until: deadline, connected)
+                due.append(min(deadline, stream.storedConnectedTime + longest) - connected)
             }
         }
         return due.min().map { max(0, $0) }
@@ -212,8 +213,8 @@ final class AccountLoop: DrivenLoop {
 
     /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
     private func skipFrozenTime(busy: Int64, waited: Int64, planned: Int64) {
-        let wait = waited - planned >= LiveClock.frozenAfter ? waited : 0
-        let skipped = (busy >= LiveClock.frozenAfter ? busy : 0) + wait
+        let wait = waited - planned >= ConnectedClock.frozenAfter ? waited : 0
+        let skipped = (busy >= ConnectedClock.frozenAfter ? busy : 0) + wait
         if skipped > 0 { feed(.skipped(milliseconds: skipped)) }
     }
 
@@ -222,10 +223,10 @@ final class AccountLoop: DrivenLoop {
         if let stepRetry { return stepRetry <= now }
         if stream.parserError != nil { return true }
         if stream.hasMore && stream.connection.canTakeMore { return true }
-        guard let deadline = stream.nextDeadline, let live = account.liveClock.milliseconds else {
+        guard let deadline = stream.nextDeadline, let connected = account.connectedClock.milliseconds else {
             return false
         }
-        return deadline <= live || stream.storedLiveTime + LiveClock.storedEvery <= live
+        return deadline <= connected || stream.storedConnectedTime + ConnectedClock.storedEvery <= connected
     }
 
     // MARK: Reading

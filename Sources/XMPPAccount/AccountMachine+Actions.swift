@@ -60,7 +60,7 @@ extension AccountMachine {
         case committed(StreamManagement, isAnswer: Bool)
         /// Stanzas of a committed step were written.
         case wrote(stanzas: Int)
-        /// The server asked for our count, ahead of any stanza.
+        /// The server sent an ack request before any stanza.
         case ackRequested
         /// Our count was written.
         case acknowledged
@@ -81,13 +81,13 @@ extension AccountMachine {
         /// Reports ``Input/opened(attempt:)`` or ``Input/openingFailed(attempt:_:)``.
         case open(attempt: Int)
         case cancelOpening
-        /// Closes a stream that was opened for nobody.
+        /// Closes a stream that was opened without a waiter.
         case discardOpened
         /// Commits the outcome of opening. Reports ``Input/started(_:)``, ``Input/sessionRefused`` or
         /// ``Input/openingFailed(attempt:_:)``.
         case start(attempt: Int)
 
-        /// Writes an ack request; `isReported` if events tell of it.
+        /// Writes an ack request; `isReported` if it causes an event.
         case requestAck(isReported: Bool)
         case ping
         /// Writes our count; `isFenced` if a step of the owner has just been committed. Reports ``Input/acknowledged``.

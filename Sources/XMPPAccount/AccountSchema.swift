@@ -138,5 +138,11 @@ extension Account {
             -- The request's place among the stanzas of the session, when it is to be handled later, see `deferred`.
             ALTER TABLE inbound_request ADD COLUMN number INTEGER;
             """,
+            """
+            -- One word for one idea: the number of the session whose stream is open, how many stanzas were received, connected time.
+            ALTER TABLE session RENAME COLUMN live TO open_number;
+            ALTER TABLE session RENAME COLUMN handled TO received;
+            ALTER TABLE session RENAME COLUMN live_time TO connected_time;
+            """,
         ], handlers: [AwaitedReply.self, AwaitedInvalidation.self])
 }

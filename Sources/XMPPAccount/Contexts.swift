@@ -89,7 +89,8 @@ public struct MessageReceived: Sendable {
         case carbonReceived
         /// As a copy of what another client of the account sent (XEP-0280).
         case carbonSent
-        /// Out of an archive (XEP-0313): whose, under which id, and when it was stored, in milliseconds since 1970.
+        /// Message of an archive (XEP-0313): the archive, the id there, and the time of storing in milliseconds since
+        /// 1970.
         case archive(JID, id: ForeignText, storedAt: Int64)
     }
 
@@ -202,7 +203,7 @@ extension MessageReceived: RestorableContext {
         isFromOwnNickname = stored.isFromOwnNickname ?? false
     }
 
-    /// Enough to tell one message from another, and quicker than writing the whole one down.
+    /// Fingerprint of the message, cheaper than its XML.
     public var fingerprint: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         for part in [message.id, message.element["from"], message.body] {

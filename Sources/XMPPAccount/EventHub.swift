@@ -40,7 +40,7 @@ final class EventHub: Sendable {
             take: { [weak queue] event in
                 guard let picked = pick(event), let queue else { return }
                 let dropped = queue.append(picked, weight: event.weight)
-                for event in dropped { configuration.noteDropped(event) }
+                for event in dropped { configuration.logDropped(event) }
             },
             finish: { [weak queue] in queue?.finish() })
         let isOpen = state.withLock { state in
@@ -52,7 +52,7 @@ final class EventHub: Sendable {
     }
 
     func send(_ event: AccountEvent) {
-        configuration.note(event)
+        configuration.log(event)
         let listeners = state.withLock { Array($0.listeners.values) }
         for listener in listeners { listener.take(event) }
     }

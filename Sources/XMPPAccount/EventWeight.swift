@@ -9,7 +9,7 @@ extension AccountEvent {
             switch self {
             case .ignored(let element, let reason): element.weight + reason.utf8.count
             case .streamManagementAnswered(let element): element.weight
-            case .setAside(let handler, let call, let reason):
+            case .unfinished(let handler, let call, let reason):
                 handler.utf8.count + call.utf8.count + reason.utf8.count
             case .refused(_, let reason): reason.utf8.count
             case .acknowledged(let stanzas): stanzas.count * 256

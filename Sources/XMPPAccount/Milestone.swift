@@ -1,4 +1,4 @@
-/// How far a process has come with its stream, for whoever measures where the time goes.
+/// Milestones of opening a stream, for measurements.
 ///
 /// Each is told on the thread that reached it, again after each reconnection; nothing waits for it, and where nobody
 /// listens it costs a comparison with nil.

@@ -27,7 +27,7 @@ final class OpenStream {
     /// Why the stream cannot be read any further; it ends with the next step.
     var parserError: StreamParserError?
     /// The connected time that was stored last.
-    var storedLiveTime: Int64
+    var storedConnectedTime: Int64
     /// Whether requests of others may wait for an answer of ours.
     var hasOpenRequests = true
     /// The earliest deadline of a request, in milliseconds of connected time.
@@ -40,7 +40,7 @@ final class OpenStream {
         parserError = opened.parserError
         session = state.number
         self.own = own
-        storedLiveTime = state.liveTime
+        storedConnectedTime = state.connectedTime
     }
 
     func writeAckRequest() { connection.write(Self.request) }

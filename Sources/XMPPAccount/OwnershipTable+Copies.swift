@@ -5,15 +5,15 @@ extension OwnershipTable {
     /// what the server counts is not what is in the outbox. So the session is lost, with all that follows: messages are sent
     /// again, archives are asked for what is missing.
     ///
-    /// To be called before anything is sent, by whatever process: what a live owner has told is always in the database.
+    /// To be called before anything is sent, by whatever process: what a live owner has sent is always in the database.
     ///
     /// - Parameters:
-    ///   - told: The last note of an owner.
+    ///   - sent: The last record of an owner.
     ///   - isLocked: Whether some process holds the owner's lock.
     func giveUpCopied(
-        told: ToldMark?, isLocked: () -> Bool, in step: borrowing Step
+        sent: SentProgress?, isLocked: () -> Bool, in step: borrowing Step
     ) throws(HandlerError) {
-        let isOlder = try told?.isAhead(of: self, in: step) ?? false
+        let isOlder = try sent?.isAhead(of: self, in: step) ?? false
         let known = try step.first("SELECT copies FROM account WHERE id = ?", account) {
             (row) throws(HandlerError) in row.integer(0)
         }

@@ -29,7 +29,7 @@ struct Reconnection {
     private var hasRetriedConflict = false
     private var unheard = 0
 
-    /// A session held, or the network changed: waits begin anew.
+    /// A session held, or the network changed: waits start again.
     mutating func reset() {
         let unheard = unheard
         self = Reconnection()

@@ -125,7 +125,7 @@ struct StreamRules: Sendable {
     }
 
     /// Our count, for a last ack.
-    var lastAck: HandledCount? { isManaged ? management.handled : nil }
+    var lastAck: HandledCount? { isManaged ? management.h : nil }
 
     /// All callers that wait.
     var callers: [AccountMachine.Caller] { waiting + waitingForNext }

@@ -134,7 +134,7 @@ extension Element {
 
     // MARK: Text form
 
-    /// This element as XML that stands on its own: every namespace it needs is declared in it.
+    /// Element as a complete XML text, with all namespace declarations that it needs.
     ///
     /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.

@@ -1,4 +1,4 @@
-/// Where in an element something stands: names of children, one level each, and an attribute at the end.
+/// Path in an element: names of children, one for each level, and an attribute at the end.
 ///
 /// ```swift
 /// let ids: ElementPath = "{\(Namespaces.pubsubEvent)}event/items/item/@id"

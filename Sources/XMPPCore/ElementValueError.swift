@@ -18,7 +18,7 @@ public struct ElementValueError: Error, Hashable, Sendable, CustomStringConverti
         public static let malformed = Code(description: "malformed")
     }
 
-    /// Where in an element a value stands.
+    /// Place of a value in an element.
     public enum Place: Hashable, Sendable {
         /// In the attribute of this name.
         case attribute(ForeignText)

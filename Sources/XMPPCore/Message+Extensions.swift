@@ -1,6 +1,6 @@
 // What messages carry beside their text.
 
-/// What somebody does in a conversation.
+/// Chat state (XEP-0085).
 ///
 /// ```swift
 /// let message = Message(to: peer, body: "One moment", children: [ChatState.composing.element])

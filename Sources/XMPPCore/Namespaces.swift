@@ -109,7 +109,7 @@ public enum Namespaces {
     public static let spoilers = "urn:xmpp:spoiler:0"
     /// Names of occupants that outlive their nicknames (XEP-0421).
     package static let occupantID = "urn:xmpp:occupant-id:0"
-    /// The name that somebody gives themselves (XEP-0172).
+    /// User nickname (XEP-0172).
     public static let nick = "http://jabber.org/protocol/nick"
     /// Electronic visiting cards (XEP-0054).
     package static let vcard = "vcard-temp"

@@ -42,7 +42,7 @@ public struct ResultPage: Hashable, Sendable {
     public enum Position: Hashable, Sendable {
         /// The first one.
         case start
-        /// What comes behind an item.
+        /// Items after the one with this id.
         case after(ForeignText)
         /// What comes before an item.
         case before(ForeignText)

@@ -22,7 +22,7 @@ public struct StanzaError: Error, Hashable, Sendable {
 
     /// What the sender may do about it.
     public var kind: Kind
-    /// What went wrong.
+    /// Kind of the error.
     public var condition: Condition
     /// A sentence for people, in the language `language`.
     public var text: ForeignText?

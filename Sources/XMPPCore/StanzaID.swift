@@ -1,6 +1,6 @@
 import Platform
 
-/// Ids of stanzas: random, so that nobody can guess one and none is used again after a restart.
+/// Random ids of stanzas: not guessable, and not repeated after a restart.
 ///
 /// ```swift
 /// let iq = IQ(type: .get, id: StanzaID.random(), payload: Element("ping", namespace: Namespaces.ping))

@@ -43,7 +43,7 @@ struct StartTagReader {
         case UInt8(ascii: "="): (attribute, state) = ([], .equals)
         case UInt8(ascii: "'"), UInt8(ascii: "\""):
             attribute = []
-            beginValue(byte)
+            startValue(byte)
         default:
             if name.count < Self.nameBytes { name.append(byte) } else { isNameTooLong = true }
         }
@@ -61,7 +61,7 @@ struct StartTagReader {
         switch byte {
         case UInt8(ascii: ">"): state = .done
         case UInt8(ascii: "="): state = .equals
-        case UInt8(ascii: "'"), UInt8(ascii: "\""): beginValue(byte)
+        case UInt8(ascii: "'"), UInt8(ascii: "\""): startValue(byte)
         case 0...0x20: state = .attributeSpace
         default: if attribute.count <= Self.nameBytes { attribute.append(byte) }
         }
@@ -77,7 +77,7 @@ struct StartTagReader {
 
     private mutating func takeEquals(_ byte: UInt8) {
         switch byte {
-        case UInt8(ascii: "'"), UInt8(ascii: "\""): beginValue(byte)
+        case UInt8(ascii: "'"), UInt8(ascii: "\""): startValue(byte)
         case 0...0x20: break
         default:
             if isWanted { values[attribute] = .some(nil) }
@@ -85,7 +85,7 @@ struct StartTagReader {
         }
     }
 
-    private mutating func beginValue(_ byte: UInt8) {
+    private mutating func startValue(_ byte: UInt8) {
         (quote, value, state) = (byte, [], .value)
     }
 

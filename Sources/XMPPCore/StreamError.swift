@@ -6,7 +6,7 @@
 ///
 /// Source: RFC 6120 section 4.9.
 public struct StreamError: Error, Hashable, Sendable {
-    /// What went wrong.
+    /// Kind of the error.
     public var condition: Condition
     /// A sentence for people.
     public var text: ForeignText?

@@ -245,7 +245,7 @@ public final class StreamParser {
         scanner.rewind(pending.count)
         guard scanner.depth > 0 else { throw fault }
         let isScannersOwn = builder.pointee.failure == nil
-        begin(skipping: fault)
+        start(skipping: fault)
         let unread = pending
         pending = []
         if fault.reach == .stream {
@@ -263,22 +263,22 @@ public final class StreamParser {
     }
 
     /// Drops what was read of the element, or of the member of a list in it, that cannot be read.
-    private func begin(skipping fault: ParserFault) {
+    private func start(skipping fault: ParserFault) {
         let open = builder.pointee.open
         skipped = (open.first.map { RefusedElement.Root(of: $0) }, nil)
         if fault.reach == .member, let list = builder.pointee.list {
-            begin(skippingIn: list, open)
+            start(skippingIn: list, open)
         } else {
             isStale = isStale || builder.pointee.failure != nil || !open.isEmpty
             builder.pointee.drop(from: 0)
         }
-        scanner.beginSkipping(
+        scanner.startSkipping(
             fault.error, to: builder.pointee.open.count + 1,
             rootName: open.first.map { Array($0.name.utf8) } ?? [])
     }
 
     /// - Parameter list: Which of the open elements holds the member.
-    private func begin(skippingIn list: Int, _ open: [Element]) {
+    private func start(skippingIn list: Int, _ open: [Element]) {
         isStale = isStale || builder.pointee.failure != nil || open.count > list + 1
         builder.pointee.drop(from: list + 1)
         if isStale { replayedBytes += builder.pointee.replay().count }

@@ -23,7 +23,7 @@ extension StreamScanner {
     ///   - reason: Why it cannot be read.
     ///   - depth: How many elements stay open behind it.
     ///   - rootName: The name of the first-level element, if libxml2 has read its start tag.
-    mutating func beginSkipping(_ reason: StreamParserError, to depth: Int, rootName: [UInt8]) {
+    mutating func startSkipping(_ reason: StreamParserError, to depth: Int, rootName: [UInt8]) {
         skipping = Skipping(reason: reason, depth: depth, rootName: rootName)
     }
 
@@ -94,7 +94,7 @@ extension StreamScanner {
     private mutating func skip(_ byte: UInt8, at index: Int) throws(ParserFault) -> Bool {
         if depth == 1 { skipping?.reader.take(byte) }
         switch state {
-        case .text, .textReference, .declaration: if byte == UInt8(ascii: "<") { beginTag(at: index) }
+        case .text, .textReference, .declaration: if byte == UInt8(ascii: "<") { startTagAt(at: index) }
         case .open: try skipBehindOpen(byte)
         case .startTag: return try skipInStartTag(byte)
         case .slash:

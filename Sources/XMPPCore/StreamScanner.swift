@@ -213,7 +213,7 @@ struct StreamScanner {
 
     private mutating func inText(_ byte: UInt8, at index: Int) throws(ParserFault) {
         if byte == UInt8(ascii: "<") {
-            beginTag(at: index)
+            startTagAt(at: index)
         } else if depth <= 1, byte > 0x20 {
             throw textOutsideStanza()
         } else if byte == UInt8(ascii: "&") {
@@ -235,7 +235,7 @@ struct StreamScanner {
         }
     }
 
-    mutating func beginTag(at index: Int) {
+    mutating func startTagAt(at index: Int) {
         switch depth {
         case 0, 1: (itemStart, elements, completeElements) = (index, 0, 0)
         case 3: childStart.atDepth3 = index
@@ -267,11 +267,11 @@ struct StreamScanner {
             state = .declaration
             declaration = Array("<?".utf8)
         default:
-            try beginStartTag(byte)
+            try readStartTagByte(byte)
         }
     }
 
-    private mutating func beginStartTag(_ byte: UInt8) throws(ParserFault) {
+    private mutating func readStartTagByte(_ byte: UInt8) throws(ParserFault) {
         if isClosed {
             throw ParserFault.stream(.notWellFormed, "A second root element behind the end of the stream.")
         }
@@ -367,7 +367,7 @@ struct StreamScanner {
         }
         switch state {
         case .text where depth <= 1: throw textOutsideStanza()
-        case .open: try beginStartTag(byte)
+        case .open: try readStartTagByte(byte)
         case .startTag: try tag.takeName()
         case .slash: throw ParserFault.slashInTag
         case .bang:

@@ -11,14 +11,14 @@ struct UTF8Check {
     /// Takes a byte of 0x80 and above, or any byte inside a character.
     /// - Returns: false when the text is not UTF-8.
     mutating func accept(_ byte: UInt8) -> Bool {
-        if missing == 0 { return begin(byte) }
+        if missing == 0 { return start(byte) }
         guard (lower...upper).contains(byte) else { return false }
         missing -= 1
         (lower, upper) = (0x80, 0xBF)
         return true
     }
 
-    private mutating func begin(_ byte: UInt8) -> Bool {
+    private mutating func start(_ byte: UInt8) -> Bool {
         switch byte {
         case 0xC2...0xDF: missing = 1
         case 0xE0: (missing, lower) = (2, 0xA0)

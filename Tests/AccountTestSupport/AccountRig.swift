@@ -165,7 +165,7 @@ package final class AccountRig: Sendable, TestResource {
             $0.event == .delivered && $0.session == newest && $0.isCounted && !$0.isResent
         }
         #expect(
-            try account.store.number("SELECT handled FROM session") == sent, sourceLocation: sourceLocation)
+            try account.store.number("SELECT received FROM session") == sent, sourceLocation: sourceLocation)
     }
 
     /// The XML of the elements with that id that clients sent.
@@ -267,7 +267,7 @@ extension AccountEvent {
         case .sessionLost: "sessionLost"
         case .refused(let stanza, _): "refused \(stanza.id ?? "")"
         case .ignored: "ignored"
-        case .setAside: "setAside"
+        case .unfinished: "unfinished"
         case .moduleFailed(let module, _): "moduleFailed \(module)"
         case .module: "module"
         case .streamManagementAnswered(let element): "answered \(element.name)"

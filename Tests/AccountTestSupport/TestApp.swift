@@ -132,7 +132,7 @@ package enum TestApp {
             let id = call.message.id ?? "-"
             try note("message", id, call.message.body ?? "", in: call.step)
             guard ["later", "throw"].contains(call.message.body) else { return }
-            let receipt = try call.context.deferHandled(in: call.step)
+            let receipt = try call.context.deferAcknowledgement(in: call.step)
             if call.message.body == "throw" { throw Refusal() }
             let text = String(decoding: try JSONEncoder().encode(receipt), as: UTF8.self)
             try note("receipt", id, text, in: call.step)
@@ -223,8 +223,10 @@ extension HandlerStore {
     package var waitingHandlers: Int64 {
         get throws { try number("SELECT count(*) FROM handler WHERE kind = 0 AND state = 0") }
     }
-    /// Handlers that were set aside.
-    package var setAside: Int64 { get throws { try number("SELECT count(*) FROM handler WHERE state <> 0") } }
+    /// Handlers that were quarantined or parked.
+    package var unfinished: Int64 {
+        get throws { try number("SELECT count(*) FROM handler WHERE state <> 0") }
+    }
 }
 
 extension Account {

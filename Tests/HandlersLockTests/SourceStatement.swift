@@ -75,7 +75,7 @@ struct SourceStatement {
             "state = ? AND id > ? ORDER BY id LIMIT ?",
             "state <> 0 AND state = ? AND id > ? ORDER BY id LIMIT ?",
         ],
-        "Transaction+Due.swift isStillDue": ["due <= ?", "live_due <= ?"],
+        "Transaction+Due.swift isStillDue": ["due <= ?", "connected_due <= ?"],
         "Transaction+Repair.swift condition": [
             "id = ?", "name = ?", "1 = 1", "state = 1 AND name = ? AND version = ?",
         ],

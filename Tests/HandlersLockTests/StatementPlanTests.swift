@@ -51,7 +51,7 @@ import XMPPModules
     private static let small = [
         "CONSTANT", "sqlite_schema", "sqlite_master", "sqlite_sequence", "pragma_application_id", "place",
         "identity",
-        "live_seat", "dropped_call", "push_removal", "capability",
+        "connected_slot", "dropped_call", "push_removal", "capability",
     ]
     /// Tables in which a program leaves as many rows as it wants; the others are bounded for each contact, room or node.
     private static let large = ["handler", "request", "outbox", "ending", "event"]

@@ -124,7 +124,7 @@ func work(_ arguments: [String]) throws {
     say("done")
 }
 
-/// `requeue DATABASE`: gives what was set aside another chance.
+/// `requeue DATABASE`: gives what was quarantined or parked another chance.
 func requeue(_ arguments: [String]) throws {
     try open(arguments[0]).step { _ = try $0.requeueAll() }
     say("done")

@@ -3,7 +3,7 @@
 import Glibc
 
 let subcommands: [String: ([String]) throws -> Void] = [
-    "seat": seat,
+    "slot": slot,
     "mark-for-ever": markForEver,
     "bind": bindWork,
     "work": work,

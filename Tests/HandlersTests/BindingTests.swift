@@ -56,7 +56,7 @@ private struct Unnamed: Handler {
 }
 
 @Suite(.serialized, .ownThread) struct BindingTests {
-    /// Binds, ends with `overrides`, and returns what was noted or why the handler was set aside.
+    /// Binds, ends with `overrides`, and returns what was noted or why the handler was quarantined or parked.
     private func run<H: Handler>(_ handler: H, overriding overrides: [String: JSONValue]) throws -> String
     where H.Context == Reply {
         var result = ""
@@ -177,7 +177,7 @@ private struct Unnamed: Handler {
         for part in ["'test.place'", "'point.y'"] { #expect(gone.contains(part), "\(gone)") }
     }
 
-    @Test("H4 a row whose arguments are no JSON is set aside, not thrown")
+    @Test("H4 a row whose arguments are no JSON is quarantined, not thrown")
     func noJSON() throws {
         try withFolder { folder in
             let store = try openStore(folder.file(), [Order.self])

@@ -3,7 +3,7 @@ import TestThreads
 import Testing
 
 @Suite(.serialized, .ownThread) struct EndingTests {
-    @Test("H7 a handler ends once: it runs, leaves a tombstone, and a second end finds no such handler")
+    @Test("H7 a handler ends once: it runs, leaves an ending, and a second end finds no such handler")
     func endsOnce() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "H19 each outcome leaves its tombstone: handler, name, outcome, time",
+        "H19 each outcome leaves its ending: handler, name, outcome, time",
         arguments: [
             Outcome.result, .error, .timeout,
         ])

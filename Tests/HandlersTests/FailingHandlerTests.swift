@@ -152,7 +152,7 @@ import Testing
     }
 
     @Test(
-        "H13 arguments nested deeper than a decoder goes are set aside, with and without a call-time argument",
+        "H13 arguments nested deeper than a decoder goes are quarantined, with and without a call-time argument",
         arguments: [
             200, 10_000,
         ])

@@ -21,7 +21,7 @@ private struct Contact: Codable, Equatable, Sendable {
     var shape: Shape
 }
 
-/// Holds a handler as an argument and calls nothing: the inner one is bound anew.
+/// Holds a handler as an argument and calls nothing: the inner one is bound again.
 private struct Chain: Handler {
     static let id = "test.chain"
     var then: Durable<Reply>

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("H9 a failing call is set aside on its own, with its input; the handler goes on")
+    @Test("H9 a failing call is quarantined on its own, with its input; the handler goes on")
     func failingCall() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -31,7 +31,7 @@ import Testing
             let rows = try store.waiting()
             #expect(rows.map(\.state) == [RowState.pending, RowState.quarantined])
             #expect(rows.map(\.input) == [[], [UInt8]("bad".utf8)])
-            // The call that was set aside is a handler to be ended once.
+            // The call that was quarantined or parked is a handler to be ended once.
             let aside = try #require(rows.last).id
             #expect(try store.end(aside, with: Reply(word: "repaired")) == .ended)
             #expect(code { try store.end(aside) } == .noSuchHandler)
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test("H9 a standing handler is removed by invalidating it, and leaves a tombstone")
+    @Test("H9 a standing handler is removed by invalidating it, and leaves an ending")
     func removed() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())

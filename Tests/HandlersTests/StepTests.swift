@@ -52,7 +52,7 @@ import Testing
         }
     }
 
-    @Test("H18 a handler that begins a step of its own is set aside with that reason")
+    @Test("H18 a handler that begins a step of its own is quarantined with that reason")
     func nestedInHandler() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -62,7 +62,7 @@ import Testing
                 Issue.record("the nested step went through")
                 return
             }
-            #expect(reason.contains("a step was begun inside a step"))
+            #expect(reason.contains("a step was started inside a step"))
         }
     }
 

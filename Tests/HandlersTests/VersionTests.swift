@@ -104,7 +104,7 @@ private struct NewName: Handler {
             #expect(try store.end(id) == .ended)
             #expect(try store.notes() == ["new Juliet"])
             #expect(
-                try store.ending(of: id)?.name == "test.greet", "the tombstone keeps the name that was stored"
+                try store.ending(of: id)?.name == "test.greet", "the ending keeps the name that was stored"
             )
         }
     }

@@ -41,7 +41,7 @@ import XMPPCore
     private func answer(_ id: String, from: JID?, type: IQ.Kind = .result) throws -> PendingIQTable.Match {
         let payload = type == .error ? StanzaError(.itemNotFound).element : nil
         let iq = IQ(type: type, from: from, id: id, payload: payload)
-        return try store.step { step in try table.take(answer: iq, own: own, in: step) }
+        return try store.step { step in try table.claim(answer: iq, own: own, in: step) }
     }
 
     @Test("Q2 what goes on for a request is canceled by the first one's id, and nothing else is")
@@ -52,7 +52,7 @@ import XMPPCore
         #expect(PendingIQTable.nextID(after: "q/9") == "q/10")
         #expect(PendingIQTable.nextID(after: "q/x") == "q/x/2")
         func cancel(_ id: ForeignText) throws -> ForeignText? {
-            try store.step { step in try table.take(id: id, in: step)?.stanzaID }
+            try store.step { step in try table.claim(id: id, in: step)?.stanzaID }
         }
         for id: ForeignText in ["q0", "q", "q/10", "q/x", "qq/2", "q0/2"] { try insert(id) }
         #expect(try cancel("q") == "q")
@@ -77,7 +77,7 @@ import XMPPCore
         defer { clean() }
         try insert("q1")
         let match = try store.step { step in
-            try PendingIQTable(account: 8).take(
+            try PendingIQTable(account: 8).claim(
                 answer: IQ(type: .result, from: peer, id: "q1", payload: nil), own: own, in: step)
         }
         #expect(match == .unknown)
@@ -107,7 +107,7 @@ import XMPPCore
         try insert("middle", deadline: 200)
         let expired = try store.step { step in
             try [99, 200, 1000].map { time in
-                try table.takeExpired(liveTime: Int64(time), limit: 10, in: step).map(\.stanzaID)
+                try table.claimExpired(connectedTime: Int64(time), limit: 10, in: step).map(\.stanzaID)
             }
         }
         #expect(expired == [[], ["early", "middle"], ["late"]])
@@ -128,19 +128,19 @@ import XMPPCore
         try insert("sent", session: 3)
         try insert("waiting", session: nil)
         let lost = try store.step { step in
-            try table.takeLost(session: 3, limit: 10, in: step).map(\.stanzaID)
+            try table.claimLost(session: 3, limit: 10, in: step).map(\.stanzaID)
         }
         #expect(lost == ["sent"])
         let adopted = try store.step { step in
             try table.adopt(session: 4, in: step)
-            return try table.takeLost(session: 4, limit: 10, in: step).map(\.stanzaID)
+            return try table.claimLost(session: 4, limit: 10, in: step).map(\.stanzaID)
         }
         #expect(adopted == ["waiting"])
     }
 
     @Test(
         "H16 a logout takes requests of every session a few at a time, each once, and leaves those of others")
-    func takenForLogout() throws {
+    func claimedForLogout() throws {
         defer { clean() }
         let handlers = try (1...5).map { try insert("q\($0)", session: Int64($0 % 2)) }
         let other = PendingIQTable(account: 8)
@@ -153,7 +153,7 @@ import XMPPCore
         var last = HandlerID(rawValue: 0)
         while true {
             let some = try store.step { step in
-                try table.takeAny(boundAfter: last, upTo: handlers[3], limit: 2, in: step)
+                try table.claimAny(boundAfter: last, upTo: handlers[3], limit: 2, in: step)
             }
             guard let end = some.last else { break }
             last = end.handler

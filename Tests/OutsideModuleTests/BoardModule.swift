@@ -88,7 +88,7 @@ struct BoardModule: AccountModule {
         if scope == .session { try update("is_current = ?1", 0, of: account, in: step) }
     }
 
-    func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         life.append("begin \(scope)")
         guard scope == .session else { return }
         let last = try state(of: account, in: step)?.last ?? 0

@@ -36,7 +36,7 @@ final class BoardScene: Sendable {
             accounts: ["alice": "secret", "peer": "hidden"],
             certificate: try certificates.makeServerCertificate(for: ["localhost"]))
         configuration.logsXML = true
-        configuration.behavior.asksForAcknowledgements = false
+        configuration.behavior.requestsAcks = false
         server = try ScriptedServer(configuration)
         try server.start()
         let received = received
@@ -191,7 +191,7 @@ struct Heard: Handler {
         let line = "\(call.message.id ?? "-")\(call.isOutgoing ? " own" : "")"
         var stanza: String?
         if call.message.body == "later" {
-            let deferred = try call.context.deferHandled(in: call.step)
+            let deferred = try call.context.deferAcknowledgement(in: call.step)
             stanza = String(decoding: try JSONEncoder().encode(deferred), as: UTF8.self)
         }
         try call.step.execute("INSERT INTO heard(line, stanza) VALUES (?, ?)", line, stanza)

@@ -70,7 +70,7 @@ enum PubSubProgram {
         migrations: [
             """
             CREATE TABLE heard(row INTEGER PRIMARY KEY, text TEXT NOT NULL);
-            CREATE TABLE progress(is_begun INTEGER NOT NULL, is_over INTEGER NOT NULL);
+            CREATE TABLE progress(is_started INTEGER NOT NULL, is_over INTEGER NOT NULL);
             INSERT INTO progress VALUES (0, 0);
             """
         ])
@@ -90,22 +90,22 @@ enum PubSubProgram {
         let account = try Account(configuration, store: store)
         let service = words[7] == "own" ? nil : try JID(words[7])
         try await account.connect()
-        try await begin(words[9], on: words[8], at: service, account)
+        try await start(words[9], on: words[8], at: service, account)
         while try await !isOver(account) { try await Task.sleep(for: .milliseconds(10)) }
         // Written at once: the process may be killed the next moment.
         let line = Array("done\n".utf8)
         _ = write(1, line, line.count)
     }
 
-    private static func begin(
+    private static func start(
         _ task: String, on node: String, at service: JID?, _ account: Account
     ) async throws {
         try await account.perform { step in
-            let isBegun = try step.first("SELECT is_begun FROM progress") { (row) throws(HandlerError) in
+            let isStarted = try step.first("SELECT is_started FROM progress") { (row) throws(HandlerError) in
                 row.integer(0)
             }
-            guard isBegun == 0 else { return }
-            try step.execute("UPDATE progress SET is_begun = 1")
+            guard isStarted == 0 else { return }
+            try step.execute("UPDATE progress SET is_started = 1")
             let abandoned = try Abandoned().durable
             if task == "configure" {
                 let note = Element("note", namespace: "urn:durable-handlers:test", text: "new")

@@ -27,7 +27,7 @@ import XMPPCore
     private let item = PubSubItem(
         id: "current", payload: Element("nick", namespace: "urn:n", text: "Jule"))
 
-    private func begin(_ offline: PubSubAccount, configuring: Bool = true, timeout: Duration? = nil) throws {
+    private func start(_ offline: PubSubAccount, configuring: Bool = true, timeout: Duration? = nil) throws {
         let (then, orElse) = try (Notes.Published(tag: "p").durable, Notes.Abandoned(tag: "a").durable)
         _ = try offline.store.step { step in
             try offline.account.send(
@@ -59,7 +59,7 @@ import XMPPCore
     func chain() async throws {
         let kept = KeptLog(level: .verbose)
         let offline = try PubSubAccount(log: kept.log)
-        try begin(offline)
+        try start(offline)
         #expect(try sent(offline) == [publish])
         try offline.receive(answer(offline, "error", unmet))
         #expect(try sent(offline) == [publish, configure])
@@ -88,7 +88,7 @@ import XMPPCore
     func deaths(_ deaths: Int) async throws {
         let folder = try TemporaryFolder()
         var offline = try PubSubAccount(in: folder)
-        try begin(offline)
+        try start(offline)
         for (index, (type, xml)) in [("error", unmet), ("result", ""), ("result", "")].enumerated() {
             let answer = try answer(offline, type, xml)
             if deaths & (1 << index) != 0 {
@@ -109,7 +109,7 @@ import XMPPCore
     @Test("P6 it is done once: what is still not met then is told")
     func once() async throws {
         let offline = try PubSubAccount()
-        try begin(offline)
+        try start(offline)
         for (type, xml) in [("error", unmet), ("result", ""), ("error", unmet)] {
             try offline.receive(answer(offline, type, xml))
         }
@@ -122,9 +122,9 @@ import XMPPCore
     @Test("P6 without being asked for nothing is configured; nor for another error, nor without options")
     func notAsked() async throws {
         let offline = try PubSubAccount()
-        try begin(offline, configuring: false)
+        try start(offline, configuring: false)
         try offline.receive(answer(offline, "error", unmet))
-        try begin(offline)
+        try start(offline)
         try offline.receive(answer(offline, "error", forbidden))
         let then = try Notes.Published(tag: "q").durable
         _ = try offline.store.step { step in
@@ -146,7 +146,7 @@ import XMPPCore
     func ends(_ step: Int) async throws {
         let offline = try PubSubAccount()
         func reach() throws {
-            try begin(offline, timeout: .milliseconds(7))
+            try start(offline, timeout: .milliseconds(7))
             for answered in [("error", unmet), ("result", "")].prefix(step + 1) {
                 try offline.receive(answer(offline, answered.0, answered.1))
             }

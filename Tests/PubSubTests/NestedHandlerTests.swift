@@ -29,7 +29,7 @@ import XMPPCore
         #expect(rows.first?.reason?.contains("no handler named 'test.fetched' is registered") == true)
         #expect(rows.first?.input?.contains("<item id='i'/>") == true)
         #expect(try ignorant.endings.isEmpty)
-        guard case .setAside(let handler, let call, let reason) = try #require(events.first) else {
+        guard case .unfinished(let handler, let call, let reason) = try #require(events.first) else {
             Issue.record("\(events)")
             return
         }

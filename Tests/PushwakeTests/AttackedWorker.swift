@@ -140,7 +140,7 @@ final class AttackedWorker {
     func takenOfAll() throws -> Int64 { try store().number("SELECT count(*) FROM sim_received") }
 
     /// How many stanzas of the present session are counted.
-    func handled() throws -> Int64 { try store().number("SELECT handled FROM session") }
+    func handled() throws -> Int64 { try store().number("SELECT received FROM session") }
 
     /// Where the damage that is stored for the present session was met; nil for none.
     func damage() throws -> Int64? {

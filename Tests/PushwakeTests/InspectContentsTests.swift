@@ -45,8 +45,8 @@ struct InspectContentsTests {
             try step.execute("INSERT INTO ownership VALUES (1, 7, 'main')")
             try step.execute(
                 """
-                INSERT INTO session(account, number, live, resumption_id, max, alive_at, full_jid, handled, acknowledged,
-                    live_time, bound_count, resumed_count)
+                INSERT INTO session(account, number, open_number, resumption_id, max, alive_at, full_jid, received, acknowledged,
+                    connected_time, bound_count, resumed_count)
                 VALUES (1, 3, 3, 'hush-resumption', 600, ?, 'alice@localhost/r', 11, 22, 1000, 3, 4)
                 """, step.now)
             try step.execute(
@@ -67,12 +67,12 @@ struct InspectContentsTests {
         #expect(account.ownership.epoch == 7 && account.ownership.owner == "main")
         #expect(
             account.session.number == 3 && account.session.isResumable && account.session.window == 600_000)
-        #expect(account.session.handled == 11 && account.session.acknowledged == 22)
+        #expect(account.session.received == 11 && account.session.acknowledged == 22)
         let request = try #require(contents.requests.shown.first)
         #expect(request.peer == "bob@localhost/peer" && request.handler == "inspect-test.answered")
-        #expect(request.liveLeft == 60_000 && (0..<60_000).contains(request.age) && request.session == 3)
+        #expect(request.connectedLeft == 60_000 && (0..<60_000).contains(request.age) && request.session == 3)
         #expect(contents.timers.shown.map(\.kind) == [.periodic, .timer, .deadline])
-        #expect(contents.timers.shown.map { $0.liveLeft != nil } == [false, false, true])
+        #expect(contents.timers.shown.map { $0.connectedLeft != nil } == [false, false, true])
         let stanza = try #require(contents.outbox.shown.first)
         #expect(stanza.kind == "message" && stanza.age >= 5000 && stanza.session == nil && stanza.bytes == 41)
         #expect(contents.endings == ["error": 1] && contents.lastEndings.map(\.outcome) == ["error"])

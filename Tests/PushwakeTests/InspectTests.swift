@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 import XMPPTestKit
 
-/// A person's way to see and repair what was set aside.
+/// A person's way to see and repair what was quarantined or parked.
 @Suite(.ownThread, .timeLimit(.minutes(3)))
 struct InspectTests {
     private let folder: TemporaryFolder
@@ -32,7 +32,7 @@ struct InspectTests {
         try ProgramEnding(of: "pushwake", ["inspect", "--store", path] + words)
     }
 
-    private func setAside() throws -> HandlerID {
+    private func unfinished() throws -> HandlerID {
         let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
         guard case .quarantined = try store.step({ try $0.end(id, .result, with: TimerFired(due: 7)) }) else {
             throw Broken()
@@ -48,9 +48,11 @@ struct InspectTests {
         (json[name] as? [String: Any])?["count"] as? Int
     }
 
-    @Test("H13 W8 inspect shows what was set aside with the reason and without secrets, and requeues it")
+    @Test(
+        "H13 W8 inspect shows what was quarantined or parked with the reason and without secrets, and requeues it"
+    )
     func requeue() throws {
-        let id = try setAside()
+        let id = try unfinished()
         let shown = try inspect()
         #expect(shown.status == 0)
         #expect(
@@ -75,14 +77,14 @@ struct InspectTests {
             all.output.contains("requeued, the program's runner calls it: \(id) inspect-test.failing"),
             "\(all)")
         #expect(try store.step { try $0.status(of: id)?.state } == .pending)
-        #expect(try inspect("--requeue", "all").output.contains("nothing was set aside"))
+        #expect(try inspect("--requeue", "all").output.contains("nothing was quarantined or parked"))
     }
 
     @Test(
         "H13 W8 inspect discards a handler, which leaves a tombstone; a wrong number says so and changes nothing"
     )
     func discard() throws {
-        let id = try setAside()
+        let id = try unfinished()
         let wrong = try inspect("--requeue", "\(id)", "--discard", "\(id.rawValue + 1)")
         #expect(wrong.status == 1 && wrong.complaint.contains("has ended or never existed"), "\(wrong)")
         #expect(try store.step { try $0.status(of: id)?.state } == .quarantined, "half of it was done")
@@ -100,7 +102,7 @@ struct InspectTests {
 
     @Test("H13 W8 inspect invalidates a handler; an invalidation that only the program knows is left to it")
     func invalidate() throws {
-        let plain = try setAside()
+        let plain = try unfinished()
         #expect(try inspect("--invalidate", "\(plain)").status == 0)
         #expect(try store.step { try $0.ending(of: plain)?.outcome } == .invalidated)
 

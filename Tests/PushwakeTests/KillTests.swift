@@ -209,11 +209,11 @@ struct KillTests {
         repeating: SimulationRun.Target(role: .main, failpoint: .beforeAcknowledge), count: 6)
 
     @Test("W6 the harness can fail: with copies taken for new messages it reports repeats")
-    func forgottenCopiesAreCaught() throws {
+    func forgottenDuplicatesAreCaught() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let (verdict, _) = try simulation(
-            world, seed: 13, variables: ["HANDLERS_MUTATION": Mutation.forgetCopies.rawValue]
+            world, seed: 13, variables: ["HANDLERS_MUTATION": Mutation.forgetDuplicates.rawValue]
         ).run(killingAt: Self.beforeAcknowledging, expiring: true)
         #expect(verdict.rebound > 0)
         #expect(
@@ -221,7 +221,7 @@ struct KillTests {
     }
 
     @Test("W6 copies of what was handled in a session that expired are recognized")
-    func copiesAreRecognized() throws {
+    func duplicatesAreRecognized() throws {
         let world = try EmbeddedWorld(folder: folder.path)
         defer { world.close() }
         let (verdict, unreached) = try simulation(world, seed: 13).run(

@@ -217,7 +217,7 @@ struct TerminalTests {
             try step.execute("INSERT INTO account(id, jid) VALUES (1, ?)", text)
             try step.execute("INSERT INTO ownership VALUES (1, 7, ?)", text)
             try step.execute(
-                "INSERT INTO session(account, number, live, full_jid) VALUES (1, 3, 3, ?)", text)
+                "INSERT INTO session(account, number, open_number, full_jid) VALUES (1, 3, 3, ?)", text)
             try step.execute(
                 "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, ?, '<m/>', 1)",
                 text)

@@ -56,7 +56,7 @@ enum UploadProgram {
             schemas: Account.schemas + UploadModule.schemas + [tables])
         let account = try Account(configuration, store: store)
         try await account.connect()
-        try await begin(words[9], file: words[7], recipient: try JID(words[8]), account)
+        try await start(words[9], file: words[7], recipient: try JID(words[8]), account)
         while try await !isOver(account) { try await Task.sleep(for: .milliseconds(10)) }
         // Written at once: the process may be killed the next moment.
         say("done \(peak)\n", to: 1)
@@ -80,7 +80,7 @@ enum UploadProgram {
         _ = write(descriptor, bytes, bytes.count)
     }
 
-    private static func begin(
+    private static func start(
         _ task: String, file: String, recipient: JID, _ account: Account
     ) async throws {
         try await account.perform { step in

@@ -28,7 +28,7 @@ import XMPPModules
     )
     func search() async throws {
         try await withHome { home, file in
-            _ = try home.begin(file, to: "bob@example.test")
+            _ = try home.start(file, to: "bob@example.test")
             #expect(try home.states == ["waiting"])
             try home.answerSearch(maximum: 500)
             #expect(try home.states == ["asked"])
@@ -41,7 +41,7 @@ import XMPPModules
                 "query", to: "example.test",
                 "<query xmlns='http://jabber.org/protocol/disco#info'><feature var='urn:xmpp:http:upload:0'/></query>"
             )
-            _ = try home.begin(file, to: "bob@example.test")
+            _ = try home.start(file, to: "bob@example.test")
             #expect(try home.waiting("request", to: "up.example.test").count == 2)
         }
     }
@@ -49,13 +49,13 @@ import XMPPModules
     @Test("X27 a file that the service is too small for is never asked for, nor one when nobody takes files")
     func noRoom() async throws {
         try await withHome { home, file in
-            _ = try home.begin(file, encrypting: true)
+            _ = try home.start(file, encrypting: true)
             try home.answerSearch(maximum: 515)
             #expect(try home.noted == ["photo.jpg failed too-large"])
             #expect(try home.waiting("request", to: "up.example.test").isEmpty && home.states.isEmpty)
         }
         try await withHome { home, file in
-            _ = try home.begin(file)
+            _ = try home.start(file)
             try home.answer(
                 "query", to: "example.test", "<query xmlns='http://jabber.org/protocol/disco#items'/>")
             #expect(try home.noted.isEmpty)
@@ -71,7 +71,7 @@ import XMPPModules
     @Test("X27 a search without answers is repeated, and the next session begins one at once")
     func silence() async throws {
         try await withHome { home, file in
-            _ = try home.begin(file)
+            _ = try home.start(file)
             for id in try home.waiting("query", to: "example.test") { try home.invalidate(id, .sessionLost) }
             #expect(try home.states == ["waiting"] && home.noted.isEmpty)
             #expect(
@@ -80,7 +80,7 @@ import XMPPModules
             try home.store.step { step in
                 let module: UploadModule = try home.account.module()
                 try module.reset(.session, of: home.account, in: step)
-                try module.begin(.session, of: home.account, in: step)
+                try module.start(.session, of: home.account, in: step)
             }
             try home.answerSearch()
             #expect(try home.states == ["asked"])
@@ -91,7 +91,7 @@ import XMPPModules
         "X27 a service that is configured is asked at once, and a slot that may not be used ends the upload")
     func hostileSlot() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            _ = try home.begin(file, to: "bob@example.test")
+            _ = try home.start(file, to: "bob@example.test")
             try home.answerSlot(put: "http://127.0.0.1/f")
             #expect(try home.noted == ["photo.jpg failed invalid-slot"])
             #expect(try home.states.isEmpty && home.outbox.isEmpty)
@@ -101,7 +101,7 @@ import XMPPModules
     @Test("X27 a slot request that a lost session swallowed is asked again, and answers to it come too late")
     func lostSession() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            _ = try home.begin(file)
+            _ = try home.start(file)
             let id = try #require(try home.waiting("request", to: "up.example.test").first)
             try home.invalidate(id, .sessionLost)
             #expect(try home.states == ["waiting"])
@@ -117,7 +117,7 @@ import XMPPModules
     @Test("X27 uploads take turns: four have a slot, the others wait for theirs")
     func turns() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            for _ in 0..<6 { _ = try home.begin(file) }
+            for _ in 0..<6 { _ = try home.start(file) }
             #expect(try home.states.filter { $0 == "asked" }.count == Uploads.slots)
             try home.answerSlot(put: "gopher://h")
             #expect(try home.noted.count == 1 && home.states.filter { $0 == "asked" }.count == Uploads.slots)
@@ -155,7 +155,7 @@ import XMPPModules
     @Test("X27 a canceled upload ends its handler once, and what comes later changes nothing")
     func canceled() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            let id = try home.begin(file, to: "bob@example.test")
+            let id = try home.start(file, to: "bob@example.test")
             let cancel = { try home.store.step { step in try home.account.uploads.cancel(id, in: step) } }
             #expect(try cancel())
             #expect(try !cancel())
@@ -169,7 +169,7 @@ import XMPPModules
     @Test("X27 removing the module ends every upload, each once")
     func removed() async throws {
         try await withHome(UploadModule(service: try JID("up.example.test"))) { home, file in
-            for _ in 0..<6 { _ = try home.begin(file) }
+            for _ in 0..<6 { _ = try home.start(file) }
             let all = Array(repeating: "photo.jpg failed cancelled", count: 6)
             // In a session it is asked to end; without one, what comes first finds it gone.
             struct Undone: Error {}
@@ -205,7 +205,7 @@ import XMPPModules
                 service: try JID("up.example.test"), trust: .file(path: server.certificates.authorityFile),
                 retry: retry)
             try await withHome(module, others: others, maximumOutbox: maximumOutbox) { home, file in
-                let id = try home.begin(file, to: recipient, failures: failures)
+                let id = try home.start(file, to: recipient, failures: failures)
                 try home.answerSlot(put: server.address(place))
                 #expect(try home.states == ["putting"])
                 try await body(home, server, id)

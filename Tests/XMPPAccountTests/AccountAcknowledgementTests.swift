@@ -200,7 +200,7 @@ import XMPPTestKit
     )
     func telling() async throws {
         let clock = VirtualClock()
-        try await withRig(clock: clock, { $0.behavior.asksForAcknowledgements = false }) { rig in
+        try await withRig(clock: clock, { $0.behavior.requestsAcks = false }) { rig in
             let account = try await rig.connected()
             try await account.listen()
             try await settle(account)
@@ -244,7 +244,7 @@ import XMPPTestKit
         "S4 the server's question is answered once everything before it is committed, not when it is taken in"
     )
     func afterCommit() async throws {
-        try await withRig({ $0.behavior.asksForAcknowledgements = false }) { rig in
+        try await withRig({ $0.behavior.requestsAcks = false }) { rig in
             let account = try await rig.connected()
             try await account.listen()
             try await settle(account)
@@ -269,7 +269,7 @@ import XMPPTestKit
         "S4 a slow handler delays neither the acknowledgement of what was committed before it nor that of its neighbors"
     )
     func slowHandler() async throws {
-        try await withRig({ $0.behavior.asksForAcknowledgements = false }) { rig in
+        try await withRig({ $0.behavior.requestsAcks = false }) { rig in
             let account = try await rig.connected()
             try await account.listen()
             try await settle(account)
@@ -293,7 +293,7 @@ import XMPPTestKit
             }
             rig.server.unpause(.writing)
             try await eventually { TestApp.told.withLock { $0[name] } == "6" }
-            #expect(try account.store.setAside == 0)
+            #expect(try account.store.unfinished == 0)
             #expect(try account.store.notes("message").count == 6)
         }
     }
@@ -365,7 +365,7 @@ import XMPPTestKit
 
     @Test("S5 deferred messages hold the count back until they are marked, in any order, by any process")
     func deferred() async throws {
-        try await withRig(reconnects: false, { $0.behavior.asksForAcknowledgements = false }) { rig in
+        try await withRig(reconnects: false, { $0.behavior.requestsAcks = false }) { rig in
             let account = try await rig.connected()
             try await account.listen(as: "test", TestApp.Deferring().durable)
             try await settle(account)
@@ -375,7 +375,7 @@ import XMPPTestKit
             ] {
                 rig.bot.send(rig.messageToAlice(id, body))
             }
-            try await eventually { try account.store.setAside == 1 }
+            try await eventually { try account.store.unfinished == 1 }
             func told() async throws -> ForeignText? {
                 try await account.sendAcknowledgement()
                 try await account.caughtUp()
@@ -384,13 +384,13 @@ import XMPPTestKit
             }
             #expect(try await told() == "1")
             let last = try receipt("m4", account.store)
-            #expect(try await account.markHandled(last))
+            #expect(try await account.acknowledge(last))
             #expect(try await told() == "1")
             // Another process marks the other one.
             let other = try rig.account()
             let first = try receipt("m2", account.store)
-            #expect(try await other.markHandled(first))
-            #expect(try await !other.markHandled(first), "it was marked before")
+            #expect(try await other.acknowledge(first))
+            #expect(try await !other.acknowledge(first), "it was marked before")
             #expect(try await told() == "5")
         }
     }
@@ -409,14 +409,14 @@ import XMPPTestKit
             }
             try await eventually { try account.store.notes("message").count == 5 }
             let fourth = try receipt("m4", account.store)
-            #expect(try await account.markHandled(fourth))
+            #expect(try await account.acknowledge(fourth))
             await account.close()
             let second = try await rig.connected()
             try await second.caughtUp()
             let again = ["m1: now", "m2: later", "m3: now", "m4: later", "m5: now", "m2: later"]
             #expect(try second.store.notes("message") == again)
             let retained = try receipt("m2", second.store)
-            #expect(try await second.markHandled(retained))
+            #expect(try await second.acknowledge(retained))
             rig.bot.send(rig.messageToAlice("m6", "now"))
             try await eventually { try second.store.notes("message").count == 7 }
             try await second.suspend()
@@ -462,7 +462,7 @@ import XMPPTestKit
             try await eventually { try account.store.notes("receipt").count == 2 }
             // The first is held back by nothing but the second's place in front of it: the server hears of neither.
             let second = try receipt("m2", account.store)
-            #expect(try await account.markHandled(second))
+            #expect(try await account.acknowledge(second))
             let first = try receipt("m1", account.store)
             rig.server.refuseNextResumption()
             rig.server.dropConnections()
@@ -472,7 +472,7 @@ import XMPPTestKit
             try await eventually { try account.store.notes("message").count == 3 }
             try await account.caughtUp()
             #expect(try account.store.notes("message") == ["m1: later", "m2: later", "m1: later"])
-            #expect(try await !account.markHandled(first), "its session is lost")
+            #expect(try await !account.acknowledge(first), "its session is lost")
         }
     }
 
@@ -483,7 +483,7 @@ import XMPPTestKit
             try await account.listen(as: "test", TestApp.Deferring().durable)
             try await account.perform { _ in }
             rig.bot.send(rig.messageToAlice("m1", "later"))
-            try await eventually { try account.store.setAside == 1 }
+            try await eventually { try account.store.unfinished == 1 }
             let reason = try account.store.texts("SELECT reason FROM handler WHERE state <> 0").first
             #expect(reason?.contains("cannot be deferred any more") == true)
         }

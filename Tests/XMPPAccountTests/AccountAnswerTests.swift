@@ -81,7 +81,7 @@ import XMPPTestKit
                 asker.heard == [
                     "a1 error internal-server-error", "a2 error internal-server-error", "a3 result answer",
                 ])
-            #expect(try account.store.setAside == 2)
+            #expect(try account.store.unfinished == 2)
             // Called again by hand, it has nobody to answer any more.
             #expect(try account.store.number("SELECT count(*) FROM inbound_request") == 0)
         }

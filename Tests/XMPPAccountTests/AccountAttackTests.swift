@@ -242,7 +242,7 @@ import XMPPTestKit
             try await account.caughtUp()
             #expect(try account.store.notes("message") == (0..<20).map { "m\($0): hello" })
             #expect(rig.sent().filter { $0.hasPrefix("message") } == ["message s1", "message s3"])
-            #expect(try account.store.number("SELECT handled FROM session") == 20)
+            #expect(try account.store.number("SELECT received FROM session") == 20)
         }
     }
 
@@ -274,12 +274,12 @@ import XMPPTestKit
             rig.bot.send(rig.messageToAlice("m2", "fill"))
             await events.until("suspended")
             #expect(try account.store.notes("message") == ["m1: hello"])
-            #expect(try account.store.number("SELECT handled FROM session") == 1)
+            #expect(try account.store.number("SELECT received FROM session") == 1)
             _ = try account.store.number("PRAGMA max_page_count = 1000000")
             try await account.connect()
             try await account.caughtUp()
             #expect(try account.store.notes("message") == ["m1: hello", "m2: fill"])
-            #expect(try account.store.setAside == 0)
+            #expect(try account.store.unfinished == 0)
         }
     }
 

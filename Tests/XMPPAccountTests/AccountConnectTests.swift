@@ -264,7 +264,7 @@ import XMPPTestKit
             }
             try await account.connect()
             try await eventually { try account.store.notes("message") == ["early: hello"] }
-            #expect(try account.store.number("SELECT handled FROM session") == 0)
+            #expect(try account.store.number("SELECT received FROM session") == 0)
         }
     }
 

@@ -21,7 +21,7 @@ enum DeferralApp {
             let id = call.iq.id.string
             try TestApp.note("answer", id, call.iq.type.rawValue, in: call.step)
             guard id != "now" else { return }
-            let stanza = try call.context.deferHandled(in: call.step)
+            let stanza = try call.context.deferAcknowledgement(in: call.step)
             try keep(stanza, id, in: call.step)
             if id == "throw" { throw TestApp.Refusal() }
         }
@@ -35,7 +35,7 @@ enum DeferralApp {
             let id = call.iq.id.string
             try TestApp.note("request", id, "asked", in: call.step)
             if id == "reply" { try call.context.reply(in: call.step) }
-            try keep(try call.context.deferHandled(in: call.step), id, in: call.step)
+            try keep(try call.context.deferAcknowledgement(in: call.step), id, in: call.step)
         }
     }
 
@@ -48,7 +48,7 @@ enum DeferralApp {
             guard status != "-" else { return }
             try TestApp.note("presence", status, call.presence.type?.rawValue ?? "available", in: call.step)
             guard status == "later" else { return }
-            try keep(try call.context.deferHandled(in: call.step), "later", in: call.step)
+            try keep(try call.context.deferAcknowledgement(in: call.step), "later", in: call.step)
         }
     }
 
@@ -66,7 +66,7 @@ enum DeferralApp {
     ) async throws {
         try await withRig(
             handlers: DeferralApp.handlers, clock: clock, reconnects: false,
-            { $0.behavior.asksForAcknowledgements = false }
+            { $0.behavior.requestsAcks = false }
         ) { rig in
             let account = try await rig.connected { $0.modules = modules }
             try await account.listenToPresence(as: "test", DeferralApp.Seen().durable)
@@ -97,7 +97,7 @@ enum DeferralApp {
         let told = rig.server.log.entries.last { $0.event == .received && $0.name == "a" }?.xml
             .flatMap { try? Element(parsing: $0) }?["h"]
         return (
-            Int64(told?.string ?? "") ?? -1, try account.store.number("SELECT handled FROM session")
+            Int64(told?.string ?? "") ?? -1, try account.store.number("SELECT received FROM session")
         )
     }
 
@@ -129,8 +129,8 @@ enum DeferralApp {
             #expect(try second.store.number("SELECT count(*) FROM request") == 1)
             let other = try rig.account()
             let stanza = try receipt("q1", other.store)
-            #expect(try await other.markHandled(stanza))
-            #expect(try await !other.markHandled(stanza), "it was marked before")
+            #expect(try await other.acknowledge(stanza))
+            #expect(try await !other.acknowledge(stanza), "it was marked before")
             #expect(try endings("deferral.answered", second.store) == ["1 -", "1 -"])
             #expect(try second.store.number("SELECT count(*) FROM request") == 0)
             let after = try await counts(rig, second)
@@ -140,7 +140,7 @@ enum DeferralApp {
             try await second.caughtUp()
             #expect(try second.store.notes("answer").count == 3)
             #expect(try second.store.waitingHandlers == 0)
-            #expect(try second.store.setAside == 0)
+            #expect(try second.store.unfinished == 0)
         }
     }
 
@@ -162,7 +162,7 @@ enum DeferralApp {
             #expect(try account.store.notes("answer") == ["q1: result"])
             #expect(try endings("deferral.answered", account.store).isEmpty)
             let stanza = try receipt("q1", account.store)
-            #expect(try await account.markHandled(stanza))
+            #expect(try await account.acknowledge(stanza))
             #expect(try endings("deferral.answered", account.store) == ["1 -"])
         }
     }
@@ -182,15 +182,15 @@ enum DeferralApp {
             try await eventually { try account.store.waitingHandlers == 0 }
             #expect(try account.store.notes("abandoned") == ["q1: session-lost"])
             #expect(try endings("deferral.answered", account.store) == ["4 session-lost"])
-            #expect(try await !account.markHandled(stanza))
+            #expect(try await !account.acknowledge(stanza))
         }
     }
 
-    @Test("S14 a handler that defers its answer and throws is set aside, and the answer counts as handled")
+    @Test("S14 a handler that defers its answer and throws is quarantined, and the answer counts as handled")
     func answerThatThrows() async throws {
         try await withAccount { rig, account in
             try await ask("throw", rig, account)
-            try await eventually { try account.store.setAside == 1 }
+            try await eventually { try account.store.unfinished == 1 }
             let after = try await counts(rig, account)
             #expect(after.told == after.arrived, "\(after)")
             #expect(try account.store.number("SELECT count(*) FROM request") == 0)
@@ -239,7 +239,7 @@ enum DeferralApp {
             let after = try await counts(rig, second)
             #expect(after.told == after.arrived, "\(after)")
             let stanza = try receipt("a1", second.store)
-            #expect(try await !second.markHandled(stanza), "its answer has marked it")
+            #expect(try await !second.acknowledge(stanza), "its answer has marked it")
         }
     }
 
@@ -305,7 +305,7 @@ enum DeferralApp {
                 ])
             #expect(try second.store.notes("watched") == ["desk: available", "desk: unavailable"])
             let stanza = try receipt("later", second.store)
-            #expect(try await second.markHandled(stanza))
+            #expect(try await second.acknowledge(stanza))
             let after = try await counts(rig, second)
             #expect(after.told == after.arrived, "\(after)")
             #expect(try await second.perform { try second.stopListeningToPresence(as: "test", in: $0) })

@@ -31,7 +31,7 @@ import XMPPTestKit
         case "text": try write(diary, to: path)
         case "cut": try write(bytes([1, 0, 0, 0]), to: path)
         case "no sum": try write(bytes([1, 0, 0, 0, 0]), to: path)
-        case "greatest epoch": try write(bytes(ToldMark(epoch: .max).stored), to: path)
+        case "greatest epoch": try write(bytes(SentProgress(epoch: .max).stored), to: path)
         default: try write(bytes([1, -5, 0, 0, 1 ^ -5]), to: path)
         }
     }

@@ -27,7 +27,7 @@ import XMPPTestKit
     }
 
     @Test("S9 a copy that offline storage delivers after a lost session is recognized")
-    func offlineCopy() async throws {
+    func offlineDuplicate() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
             let events = EventReader(account)
@@ -71,7 +71,7 @@ import XMPPTestKit
     }
 
     @Test("S9 the same id with other content, from another sender, or without id is no copy")
-    func notCopies() async throws {
+    func notDuplicates() async throws {
         try await withRig { rig in
             let account = try await rig.connected()
             try await account.listen()
@@ -122,9 +122,9 @@ import XMPPTestKit
             rig.bot.send(rig.messageToAlice("m1", "throw"))
             rig.bot.send(rig.messageToAlice("m2", "fine"))
             try await account.caughtUp()
-            await events.until("setAside")
+            await events.until("unfinished")
             #expect(try account.store.notes("message") == ["m2: fine"])
-            #expect(try account.store.number("SELECT handled FROM session") == 2)
+            #expect(try account.store.number("SELECT received FROM session") == 2)
             let (input, reason) = try account.store.step { step in
                 try step.first("SELECT input, reason FROM handler WHERE state = 2 AND attempts = 1") {
                     (row) throws(HandlerError) in (String(decoding: row.blob(0), as: UTF8.self), row.text(1))
@@ -147,7 +147,7 @@ import XMPPTestKit
             let own = rig.server.boundAddresses[0]
             rig.server.send(
                 IQ(type: .result, to: own, id: "q1", payload: nil).element, from: AccountRig.peer)
-            await events.until("setAside")
+            await events.until("unfinished")
             try await account.caughtUp()
             #expect(try account.store.number("SELECT count(*) FROM handler WHERE state = 1") == 1)
         }
@@ -165,7 +165,7 @@ import XMPPTestKit
             rig.bot.send(rig.messageToAlice("m", "hello"))
             try await account.caughtUp()
             await events.until("ignored")
-            #expect(try account.store.number("SELECT handled FROM session") == 2)
+            #expect(try account.store.number("SELECT received FROM session") == 2)
             #expect(try account.store.notes("message") == ["m: hello"])
             #expect(rig.server.log.entries.count { $0.event == .connected } == 1)
         }

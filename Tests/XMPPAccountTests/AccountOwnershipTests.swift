@@ -48,7 +48,7 @@ import XMPPTransport
             let table = OwnershipTable(account: account.id)
             func take() throws -> Ownership {
                 try EventLoop.run { loop in
-                    try await Ownership.take(
+                    try await Ownership.acquire(
                         table, store: account.store, role: .main, owner: "test", silence: 60_000, on: loop
                     ) {}
                 }
@@ -255,7 +255,8 @@ import XMPPTransport
         try await withRig { rig in
             let main = try await rig.connected()
             try await main.caughtUp()
-            let count = "SELECT (SELECT count(live) FROM session) * 10 + (SELECT count(owner) FROM ownership)"
+            let count =
+                "SELECT (SELECT count(open_number) FROM session) * 10 + (SELECT count(owner) FROM ownership)"
             #expect(try main.store.number(count) == 11)
             try rig.store().change(
                 """
@@ -279,7 +280,7 @@ import XMPPTransport
             let events = EventReader(main)
             try await main.caughtUp()
             try rig.store().change(Self.passOver)
-            let row = "SELECT sum(live_time) * 1000 + count(live) FROM session"
+            let row = "SELECT sum(connected_time) * 1000 + count(open_number) FROM session"
             let before = try main.store.number(row)
             try await main.suspend()
             await events.until("stopped")

@@ -57,7 +57,7 @@ import XMPPTestKit
                     payload: Element("x", namespace: "x")
                 ).element)
             try await account.caughtUp()
-            #expect(try account.store.number("SELECT handled FROM session") == 1)
+            #expect(try account.store.number("SELECT received FROM session") == 1)
             #expect(rig.sent().filter { $0.hasPrefix("iq") } == ["iq q1", "iq q2"])
             #expect(try account.store.notes("ended").count == 1)
             #expect(try account.store.waitingHandlers == 1)
@@ -65,7 +65,7 @@ import XMPPTestKit
     }
 
     @Test("Q3 time without a stream does not count, so nothing times out while offline")
-    func liveTime() async throws {
+    func connectedTime() async throws {
         let clock = VirtualClock()
         try await withRig(clock: clock) { rig in
             let account = try await rig.connected { $0.requestTimeout = .seconds(60) }
@@ -96,7 +96,7 @@ import XMPPTestKit
             try await account.caughtUp()
             var isShown = false
             while !isShown {
-                let before = try #require(account.liveClock.milliseconds)
+                let before = try #require(account.connectedClock.milliseconds)
                 try await eventually("the account waits") { time.sleeps != nil }
                 let sleeps = time.sleeps
                 time.pass(.seconds(3600))
@@ -105,7 +105,7 @@ import XMPPTestKit
                 try await account.perform { _ in }
                 // The account's thread has counted the hour, or not, before it comes to that.
                 try await account.caughtUp()
-                let after = try #require(account.liveClock.milliseconds)
+                let after = try #require(account.connectedClock.milliseconds)
                 if isShown { #expect(after - before < 600_000) }
             }
         }
@@ -255,7 +255,7 @@ import XMPPTestKit
             try await account.caughtUp()
             #expect(try account.store.notes("ended") == ["back-m2: result answer from peer@localhost/bot"])
             #expect(rig.sent().filter { $0 != "presence " } == ["iq back-m2", "message reply-m2"])
-            #expect(try account.store.setAside == 1)
+            #expect(try account.store.unfinished == 1)
             #expect(try account.store.waitingHandlers == 0)
         }
     }

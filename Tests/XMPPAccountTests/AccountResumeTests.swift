@@ -164,7 +164,7 @@ import XMPPTestKit
             for id in ["m1", "m2"] { try await first.tell(id) }
             // The store looks as after a kill: the session counts as live, and no farewell came.
             await first.close()
-            try rig.store().change("UPDATE session SET live = number")
+            try rig.store().change("UPDATE session SET open_number = number")
             rig.server.dropConnections()
             let second = try rig.account()
             try await second.tell("m3")
@@ -177,7 +177,7 @@ import XMPPTestKit
     @Test("S4 the stream's last word before a dirty close is the committed count")
     func lastAcknowledgement() async throws {
         try await withRig {
-            $0.behavior.asksForAcknowledgements = false
+            $0.behavior.requestsAcks = false
         } _: { rig in
             let account = try await rig.connected()
             try await account.listen()
@@ -185,7 +185,7 @@ import XMPPTestKit
             try await eventually { try account.store.notes("message").count == 5 }
             try await account.suspend()
             let last = try await rig.saw { $0.event == .received && $0.name == "a" }
-            #expect(last.handled == 5)
+            #expect(last.h == 5)
             #expect(!rig.server.log.entries.contains { $0.event == .closedCleanly })
         }
     }
@@ -202,7 +202,7 @@ import XMPPTestKit
                 guard ["a", "resume"].contains(element.name), let count = element["h"]?.string else {
                     return .pass
                 }
-                let committed = (try? reader.number("SELECT handled FROM session")) ?? -1
+                let committed = (try? reader.number("SELECT received FROM session")) ?? -1
                 told.withLock { $0.append((element.name.string, Int64(count) ?? .max, committed)) }
                 return .pass
             }
@@ -216,7 +216,7 @@ import XMPPTestKit
             }
             let expected = (0..<5).flatMap { round in (0..<20).map { "m\(round)-\($0): hello" } }
             #expect(try account.store.notes("message") == expected)
-            #expect(try account.store.number("SELECT handled FROM session") == 100)
+            #expect(try account.store.number("SELECT received FROM session") == 100)
             let counts = told.withLock { $0 }
             #expect(counts.count { $0.name == "resume" } == 5 && counts.contains { $0.name == "a" })
             #expect(counts.allSatisfy { $0.count <= $0.committed }, "\(counts)")
@@ -246,8 +246,8 @@ import XMPPTestKit
         }
     }
 
-    private static func answer(_ handled: UInt32) -> Element {
-        Element("a", namespace: Namespaces.sm, attributes: ["h": String(handled)])
+    private static func answer(_ h: UInt32) -> Element {
+        Element("a", namespace: Namespaces.sm, attributes: ["h": String(h)])
     }
 
     @Test("S3 a repeated acknowledgement changes nothing")

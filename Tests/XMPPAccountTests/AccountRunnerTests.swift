@@ -52,7 +52,7 @@ struct AccountRunnerTests {
             rig.bot.send(rig.messageToAlice("m1", "first"))
             try await eventually { try account.store.notes("flaky").count == 1 }
             #expect(try account.store.notes("flaky") == ["m1: first at 2"])
-            #expect(try account.store.setAside == 0)
+            #expect(try account.store.unfinished == 0)
             // The standing handler itself has not failed.
             #expect(try account.store.number("SELECT sum(attempts) FROM handler") == 0)
         }
@@ -105,10 +105,10 @@ struct AccountRunnerTests {
             try await eventually { try account.store.notes("abandoned") == ["w: timed-out"] }
 
             try await account.suspend()
-            let before = try account.store.step { try $0.liveTime(of: account.scope) }
+            let before = try account.store.step { try $0.connectedTime(of: account.scope) }
             #expect(before >= 20)
             try await account.store.clockTicks()
-            #expect(try account.store.step { try $0.liveTime(of: account.scope) } == before)
+            #expect(try account.store.step { try $0.connectedTime(of: account.scope) } == before)
         }
     }
 }

@@ -157,7 +157,7 @@ import XMPPTestKit
         try await withRig(clock: VirtualClock()) {
             $0.behavior.initialReceivedCount = start
             $0.behavior.initialSentCount = start
-            $0.behavior.asksForAcknowledgements = false
+            $0.behavior.requestsAcks = false
         } _: { rig in
             rig.server.update { $0.acknowledgements = .never }
             let account = try await rig.connected { $0.sendsInitialPresence = false }
@@ -169,7 +169,7 @@ import XMPPTestKit
             await events.until("suspended")
             await account.close()
             // The specification begins at 0; so many stanzas later both sides stand here.
-            try account.store.change("UPDATE session SET handled = \(start), acknowledged = \(start)")
+            try account.store.change("UPDATE session SET received = \(start), acknowledged = \(start)")
             let second = try rig.account { $0.sendsInitialPresence = false }
             let others = EventReader(second)
             try await second.connect()
@@ -181,13 +181,13 @@ import XMPPTestKit
                 try await second.caughtUp()
             }
             #expect(try second.store.notes("acknowledged").count == 6)
-            #expect(try second.store.number("SELECT handled FROM session") == 3)
+            #expect(try second.store.number("SELECT received FROM session") == 3)
             #expect(try second.store.number("SELECT acknowledged FROM session") == 3)
             rig.server.dropConnections()
             await others.until("suspended")
             try await second.connect()
             await others.until("resumed")
-            #expect(rig.server.log.entries.last { $0.name == "resume" }?.handled == 3)
+            #expect(rig.server.log.entries.last { $0.name == "resume" }?.h == 3)
             #expect(try second.store.notes("message").count == 6)
         }
     }

@@ -67,7 +67,7 @@ import XMPPCore
         #expect(!Reconnection.isAboutUnfinishedElement(broken))
     }
 
-    @Test("X8 a session that held, or a hint, lets the waits begin anew")
+    @Test("X8 a session that held, or a hint, lets the waits start again")
     func reset() {
         var generator = SeededNumbers(seed: 2)
         var reconnection = Reconnection()
@@ -134,7 +134,7 @@ import XMPPCore
         }
     }
 
-    @Test("X8 a server that was believed in between begins the count anew")
+    @Test("X8 a server that was believed in between begins the count again")
     func trustedInBetween() {
         var generator = SeededNumbers(seed: 5)
         var reconnection = Reconnection()

@@ -127,7 +127,7 @@ import XMPPCore
         #expect(outcome.elements.count == attack.elements)
     }
 
-    @Test("X3 a namespace that is declared anew counts where it is declared and nowhere else")
+    @Test("X3 a namespace that is declared again counts where it is declared and nowhere else")
     func redeclared() throws {
         let outcome = try ParserVerifier.verify([
             testHeader,

@@ -38,7 +38,7 @@ import XMPPTestKit
             let before = kept.entries.count
             await #expect(throws: TestApp.Refusal.self) {
                 try await account.perform { step in
-                    account.note(.error, .roster, "undone", after: step)
+                    account.log(.error, .roster, "undone", after: step)
                     throw TestApp.Refusal()
                 }
             }

@@ -92,7 +92,7 @@ import XMPPCore
             }
             var seen: [[Int64?]] = []
             for time in [20, 30, 10] as [Int64] {
-                try table.advance(Self.room, archiveID: nil, time: time, liveTime: 0, in: step)
+                try table.advance(Self.room, archiveID: nil, time: time, connectedTime: 0, in: step)
                 seen.append(try times())
             }
             for time in [25, 15, 18] as [Int64] {

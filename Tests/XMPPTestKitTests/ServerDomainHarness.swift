@@ -18,7 +18,7 @@ struct ServerDomainHarness {
         var behavior = ServerBehavior()
         behavior.mechanisms = ["PLAIN"]
         behavior.resumptionWindow = .seconds(60)
-        behavior.asksForAcknowledgements = false
+        behavior.requestsAcks = false
         change(&behavior)
         let ids = Ids()
         domain = ServerDomain(
@@ -69,7 +69,7 @@ struct ServerDomainHarness {
     }
 
     /// A connection with a session.
-    mutating func begin(
+    mutating func start(
         _ connection: Int, _ account: String = "alice", _ resource: String = "r", enable: Bool = true,
         presence: Bool = true
     ) {
@@ -87,9 +87,9 @@ struct ServerDomainHarness {
         receive(Element("enable", namespace: Namespaces.sm, attributes: ["resume": "true"]), on: connection)
     }
 
-    mutating func resume(_ connection: Int, _ id: ForeignText, handled: UInt32) {
+    mutating func resume(_ connection: Int, _ id: ForeignText, h: UInt32) {
         receive(
-            Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(handled)]),
+            Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(h)]),
             on: connection)
     }
 

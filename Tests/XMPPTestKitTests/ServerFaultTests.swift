@@ -53,7 +53,7 @@ import XMPPTestKit
         server.dropConnections(of: .everyone, afterReceiving: one.utf8.count * 2 + 5)
         try client.send(raw: one + one + one)
         #expect(throws: (any Error).self) { try client.next() }
-        #expect(try fixture.resume(client, handled: 0).answer["h"] == "2")
+        #expect(try fixture.resume(client, h: 0).answer["h"] == "2")
     }
 
     @Test("W6 the next connections break in the midst of their login, those after them do not")
@@ -110,7 +110,7 @@ import XMPPTestKit
         #expect(server.log.wait(for: .seconds(20)) { $0.event == .detached } != nil)
         server.expireSessions(of: .jid(try alice))
         #expect(server.offlineMessages(of: "alice").map { $0["id"] } == ["m1"])
-        let (next, answer) = try fixture.resume(client, handled: 0)
+        let (next, answer) = try fixture.resume(client, h: 0)
         #expect(answer.name == "failed")
         #expect(answer["h"] == "2")
         try next.bind("r")
@@ -124,8 +124,8 @@ import XMPPTestKit
     func refuseResumption(withCount: Bool) throws {
         let client = try fixture.session()
         server.refuseNextResumption(of: "alice", withCount: withCount)
-        let answer = try fixture.resume(client, handled: 1).answer
-        #expect(answer == ServerSession.failed("item-not-found", handled: withCount ? 2 : nil))
+        let answer = try fixture.resume(client, h: 1).answer
+        #expect(answer == ServerSession.failed("item-not-found", h: withCount ? 2 : nil))
     }
 
     @Test("W6 acknowledgements are withheld or wrong as the test wants")
@@ -182,7 +182,7 @@ import XMPPTestKit
         server.setScript { element, _ in element["id"] == "m1" ? .closeConnection : .pass }
         try client.send(message("m1"))
         #expect(throws: (any Error).self) { try client.next() }
-        #expect(try fixture.resume(client, handled: 1).answer["h"] == "2")
+        #expect(try fixture.resume(client, h: 1).answer["h"] == "2")
         #expect(server.log.entries.repeatedStanzas.isEmpty)
     }
 

@@ -59,7 +59,7 @@ import XMPPTestKit
         let error = #expect(throws: ScriptedServerError.self) { try server.start() }
         #expect(error?.code == .running)
         #expect([server.startTLSPort, server.directTLSPort] == ports)
-        let (next, answer) = try fixture.resume(client, handled: 1)
+        let (next, answer) = try fixture.resume(client, h: 1)
         #expect(answer.name == "failed")
         try next.bind("r")
         try next.send(Presence().element)
@@ -129,7 +129,7 @@ import XMPPTestKit
         clock.advance(by: .milliseconds(1))
         #expect(log.entries.last?.event == .expired)
         #expect(log.entries.last?.time == clock.wallMilliseconds())
-        #expect(try fixture.resume(client, handled: 0).answer.name == "failed")
+        #expect(try fixture.resume(client, h: 0).answer.name == "failed")
     }
 
     @Test("W6 the log is a file of JSON lines too, with the XML if it is wanted")

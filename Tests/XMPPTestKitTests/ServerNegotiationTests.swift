@@ -27,7 +27,7 @@ import XMPPTestKit
     @Test("W6 stream management can be left out")
     func withoutStreamManagement() {
         var server = ServerDomainHarness { $0.offersStreamManagement = false }
-        server.begin(1, enable: false)
+        server.start(1, enable: false)
         server.enable(1)
         #expect(server.take(1) == [ServerSession.failed("feature-not-implemented")])
     }

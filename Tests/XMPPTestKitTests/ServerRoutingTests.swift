@@ -21,10 +21,10 @@ import XMPPTestKit
 
     /// alice is available as "high" and "low", and bound as "absent"; bob, the sender, as "b".
     private mutating func setUp() {
-        server.begin(1, "alice", "high")
-        server.begin(2, "alice", "low")
-        server.begin(3, "alice", "absent")
-        server.begin(9, "bob", "b")
+        server.start(1, "alice", "high")
+        server.start(2, "alice", "low")
+        server.start(3, "alice", "absent")
+        server.start(9, "bob", "b")
         let unavailable = Element(
             "presence", namespace: Namespaces.client,
             children: [Element("priority", namespace: Namespaces.client, text: "-1")])
@@ -76,7 +76,7 @@ import XMPPTestKit
             ("groupchat", false),
         ] as [(String?, Bool)])
     mutating func stored(type: String?, isStored: Bool) throws {
-        server.begin(9, "bob", "b")
+        server.start(9, "bob", "b")
         server.receive(message(to: "alice@localhost", type: type), on: 9)
         #expect(server.domain.offlineMessages(of: "alice").count == (isStored ? 1 : 0))
         #expect(server.take(9).count == (type == "groupchat" ? 1 : 0))
@@ -114,7 +114,7 @@ import XMPPTestKit
         server.receive(request(to: "alice@localhost/low", ping), on: 9)
         #expect(server.take(9) == [])
         server.logIn(4)
-        server.resume(4, server.resumptionID(2), handled: 0)
+        server.resume(4, server.resumptionID(2), h: 0)
         #expect(server.ids(4) == ["q1"])
         let result = IQ(type: .result, to: try JID("bob@localhost/b"), id: "q1", payload: nil).element
         server.receive(result, on: 4)
@@ -163,7 +163,7 @@ import XMPPTestKit
 
     @Test("W6 a bot is available, answers from inside, and its address cannot be bound")
     mutating func bots() throws {
-        server.begin(9, "bob", "b")
+        server.start(9, "bob", "b")
         server.receive(message(to: "peer@localhost"), on: 9)
         #expect(server.take(9).first?["type"] == "error")
         server.domain.addBot(try JID("peer@localhost/bot"))
@@ -172,7 +172,7 @@ import XMPPTestKit
         #expect(server.delivered.map { $0["from"] } == ["bob@localhost/b"])
         try server.send(message(to: "bob@localhost/b"), from: "peer@localhost/bot")
         #expect(server.take(9).map { $0["from"] } == ["peer@localhost/bot"])
-        server.begin(10, "bob", "other", presence: false)
+        server.start(10, "bob", "other", presence: false)
         server.logIn(11, "bob")
         let payload = Element(
             "bind", namespace: Namespaces.bind,
@@ -207,8 +207,8 @@ import XMPPTestKit
     mutating func verdicts(_ verdict: ServerVerdict, reaches: [String], answers: [String], count: UInt32?)
         throws
     {
-        server.begin(1, "alice", "high")
-        server.begin(9, "bob", "b", presence: false)
+        server.start(1, "alice", "high")
+        server.start(9, "bob", "b", presence: false)
         server.receive(message(to: "alice@localhost/high"), on: 9, verdict: verdict)
         #expect(server.ids(1) == reaches)
         #expect(server.ids(9) == answers)

@@ -151,7 +151,7 @@ import XMPPTestKit
         #expect(session.deliver(message("d4"), time: 0) == nil)
         let resumed = Element("resumed", namespace: Namespaces.sm, attributes: ["previd": "sm-1", "h": "1"])
         #expect(
-            session.resume(handled: 2, on: 8) == [
+            session.resume(h: 2, on: 8) == [
                 .send(resumed), .send(message("d3"), isResent: true), .send(message("d4")),
             ])
         #expect(session.connection == 8)
@@ -165,10 +165,10 @@ import XMPPTestKit
         for number in 1...2 { _ = session.deliver(message("d\(number)"), time: 0) }
         for connection in 8...9 {
             session.detach()
-            let sent = session.resume(handled: 0, on: connection).dropFirst()
+            let sent = session.resume(h: 0, on: connection).dropFirst()
             #expect(sent == [.send(message("d1"), isResent: true), .send(message("d2"), isResent: true)])
         }
-        #expect(session.resume(handled: 3, on: 10) == tooHigh(3, sent: 2))
+        #expect(session.resume(h: 3, on: 10) == tooHigh(3, sent: 2))
     }
 
     @Test("W6 acknowledgements are asked for once for everything that was sent together")

@@ -52,7 +52,7 @@ import XMPPTestKit
         #expect(fixture.server.log.wait(for: .seconds(20)) { $0.event == .detached } != nil)
         try bob.send(message("m5", to: "alice@localhost"))
         try bob.settle()
-        let (next, answer) = try fixture.resume(alice, handled: 2)
+        let (next, answer) = try fixture.resume(alice, h: 2)
         #expect(answer["previd"] == alice.resumptionID)
         #expect(answer["h"] == "2")
         #expect(try next.settle() == ["m2", "m3", "m4", "m5"])
@@ -69,7 +69,7 @@ import XMPPTestKit
         try alice.acknowledge(1)
         #expect(try alice.settle().isEmpty)
         // The answer to the ping was sent after the acknowledgement.
-        #expect(try fixture.resume(alice, handled: 2).answer.name == "resumed")
+        #expect(try fixture.resume(alice, h: 2).answer.name == "resumed")
     }
 
     @Test("W6 a bot answers requests and sends messages")

@@ -45,12 +45,12 @@ final class ServerFixture {
     }
 
     /// A client that is logged in and has resumed a session.
-    func resume(_ client: ServerTestClient, handled: UInt32, account: String = "alice") throws -> (
+    func resume(_ client: ServerTestClient, h: UInt32, account: String = "alice") throws -> (
         client: ServerTestClient, answer: Element
     ) {
         let next = try self.client()
         try next.logIn(account)
-        return (next, try next.resume(try #require(client.resumptionID), handled: handled))
+        return (next, try next.resume(try #require(client.resumptionID), h: h))
     }
 }
 
@@ -167,9 +167,9 @@ final class ServerTestClient {
         return answer
     }
 
-    func resume(_ id: ForeignText, handled: UInt32) throws -> Element {
+    func resume(_ id: ForeignText, h: UInt32) throws -> Element {
         try send(
-            Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(handled)]))
+            Element("resume", namespace: Namespaces.sm, attributes: ["previd": id, "h": String(h)]))
         return try next()
     }
 

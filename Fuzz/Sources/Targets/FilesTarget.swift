@@ -7,15 +7,15 @@ extension FuzzTarget {
     static let files = FuzzTarget("files", .short, maximumLength: 1024) { bytes in
         var directions = Bytes(bytes)
         switch directions.byte() % 3 {
-        case 0: try useSeats(Array(directions.rest))
-        case 1: try useSeats(goodSeats.made().edited(by: &directions))
+        case 0: try useSlots(Array(directions.rest))
+        case 1: try useSlots(goodSlots.made().edited(by: &directions))
         default: try useLock(Array(directions.rest))
         }
     }
 
     private static let database = Result { () throws in try ScratchFolder.make() + "/store.db" }
 
-    private static let goodSeats = Result { () throws -> [UInt8] in
+    private static let goodSlots = Result { () throws -> [UInt8] in
         let path = try database.made()
         try write([], to: path)
         unlink(path + "-processes")
@@ -23,18 +23,18 @@ extension FuzzTarget {
         return try read(path + "-processes")
     }
 
-    private static func useSeats(_ content: [UInt8]) throws {
+    private static func useSlots(_ content: [UInt8]) throws {
         let path = try database.made()
         try write(content, to: path + "-processes")
         _ = StoreProcess.all(of: path)
         let slot = try ProcessSlot(path: path) { _, _ throws(HandlerError) in }
-        slot.mark(Mark(handler: 1, digest: 2))
-        var seats = 0
-        try slot.recoverDead { (_, _) throws(HandlerError) in seats += 1 }
-        _ = (slot.others, slot.lives, slot.isSeenOtherwise(than: 1))
+        slot.record(RunningCall(handler: 1, digest: 2))
+        var slots = 0
+        try slot.recoverDead { (_, _) throws(HandlerError) in slots += 1 }
+        _ = (slot.others, slot.aliveBytes, slot.isSeenOtherwise(than: 1))
         try require(
-            StoreProcess.all(of: path).contains { $0.seat == slot.number },
-            "a store that took a seat is not seen")
+            StoreProcess.all(of: path).contains { $0.slot == slot.number },
+            "a store that took a slot is not seen")
         slot.leave()
         // What cannot be read again would keep everybody out for good.
         do {
@@ -48,12 +48,12 @@ extension FuzzTarget {
         let path = try database.made() + "-owner-1"
         try write(content, to: path)
         let lock = try OwnerLock(path: path, beside: database.made())
-        let told = lock.told
-        try require(ToldMark(file: path) == told, "the lock file says two things")
-        if let told { _ = ToldMark(epoch: told.epoch).stored }
-        try require(lock.tryToTake() && OwnerLock.isHeld(path), "a free lock is not taken")
-        lock.note(ToldMark(epoch: 5))
-        try require(ToldMark(file: path) == ToldMark(epoch: 5), "what was noted is not read")
+        let told = lock.sent
+        try require(SentProgress(file: path) == told, "the lock file says two things")
+        if let told { _ = SentProgress(epoch: told.epoch).stored }
+        try require(lock.tryToAcquire() && OwnerLock.isHeld(path), "a free lock is not taken")
+        lock.record(SentProgress(epoch: 5))
+        try require(SentProgress(file: path) == SentProgress(epoch: 5), "what was noted is not read")
         lock.release()
     }
 

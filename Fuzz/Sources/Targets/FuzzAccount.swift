@@ -44,11 +44,11 @@ final class FuzzAccount: @unchecked Sendable {
     /// A session with a room, contacts, keys, handlers for everything, and requests that wait for their answers.
     func fill() throws {
         try store.step { step in
-            try account.sessions.begin(
+            try account.sessions.start(
                 BoundSession(
                     fullJID: JID(Self.full), isManaged: true, resumptionID: "s1", location: nil), in: step)
             try account.omemo.start(in: step)
-            try account.beginModules(.session, in: step)
+            try account.startModules(.session, in: step)
             try listen(in: step)
             try ask(in: step)
         }
@@ -106,13 +106,13 @@ final class FuzzAccount: @unchecked Sendable {
     func receive(_ xml: String) throws {
         let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
         try store.step { step in
-            var inbound = try begin(in: step)
+            var inbound = try start(in: step)
             _ = try inbound.process(.element(element), in: step)
             try end(inbound, in: step)
         }
     }
 
-    func begin(in step: borrowing Step) throws -> InboundStep {
+    func start(in step: borrowing Step) throws -> InboundStep {
         let state = try account.sessions.load(in: step)
         return InboundStep(
             account: account, own: try JID(Self.full), session: state.number, isManaged: true,
@@ -120,6 +120,6 @@ final class FuzzAccount: @unchecked Sendable {
     }
 
     func end(_ inbound: InboundStep, in step: borrowing Step) throws {
-        try account.sessions.advance(received: inbound.management.received, liveTime: 0, in: step)
+        try account.sessions.advance(received: inbound.management.received, connectedTime: 0, in: step)
     }
 }

@@ -55,7 +55,7 @@ enum FuzzHandlers {
         func run(_ call: borrowing Call<TimerFired>) throws {}
     }
 
-    /// Fails, and is set aside at once.
+    /// Fails, and is quarantined at once.
     struct Failing: Handler {
         static let id = "fuzz.failing"
         static let retry = RetryPolicy.never

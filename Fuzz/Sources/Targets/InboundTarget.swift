@@ -35,7 +35,7 @@ extension FuzzTarget {
     private static func take(
         _ events: some Sequence<StreamParser.Event>, _ world: FuzzAccount, in step: borrowing Step
     ) throws {
-        var inbound = try world.begin(in: step)
+        var inbound = try world.start(in: step)
         for event in events {
             let before = inbound.management.received
             let progress: InboundStep.Progress

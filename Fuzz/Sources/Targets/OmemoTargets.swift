@@ -78,7 +78,7 @@ private struct OmemoPair: Sendable {
         preKey = try SignalKeys.makePreKey(id: 1, context: KeyContext())
         signedPreKey = try SignalKeys.makeSignedPreKey(id: 1, own: own, now: 1000)
         let his = SignalMemory(own: romeo)
-        try SignalSession(version, his).begin(with: Self.bundle(version, own, preKey, signedPreKey))
+        try SignalSession(version, his).start(with: Self.bundle(version, own, preKey, signedPreKey))
         let first = try SignalSession(version, his).encrypt(Self.text)
         let hers = Self.memory(own, nil, preKey, signedPreKey)
         _ = try SignalSession(version, hers).decrypt(first.bytes, isKeyExchange: true)
@@ -144,7 +144,7 @@ private struct OmemoPair: Sendable {
 }
 
 extension SignalSession {
-    fileprivate func begin(with bundle: OmemoBundle) throws {
-        try begin(with: bundle, preKey: bundle.preKeys[0])
+    fileprivate func start(with bundle: OmemoBundle) throws {
+        try start(with: bundle, preKey: bundle.preKeys[0])
     }
 }

@@ -44,7 +44,7 @@ extension FuzzTarget {
         _ = try? store.step { step in
             _ = try step.handlers()
             _ = try step.dueHandlers()
-            _ = try world.account.requests.takeExpired(liveTime: .max, limit: 10, in: step)
+            _ = try world.account.requests.claimExpired(connectedTime: .max, limit: 10, in: step)
             _ = try world.account.outbox.next(session: 1, after: 0, limit: 10, in: step)
             try step.requeueAll()
         }
@@ -54,7 +54,7 @@ extension FuzzTarget {
             let table = OwnershipTable(account: world.account.id)
             return try table.takeOver(owner: "main", past: nil, in: step)
         }
-        _ = try? store.step { step in try world.account.beginModules(.session, in: step) }
+        _ = try? store.step { step in try world.account.startModules(.session, in: step) }
         _ = try? world.account.canResume()
     }
 }

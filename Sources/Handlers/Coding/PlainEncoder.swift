@@ -12,7 +12,7 @@ struct PlainEncoder: Encoder, SingleValueEncodingContainer {
     var userInfo: [CodingUserInfoKey: Any] { [:] }
 
     func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
-        output.begin(object: true, in: frame)
+        output.start(object: true, in: frame)
         return KeyedEncodingContainer(PlainMembers(encoder: self))
     }
 
@@ -20,20 +20,20 @@ struct PlainEncoder: Encoder, SingleValueEncodingContainer {
     func singleValueContainer() -> any SingleValueEncodingContainer { self }
 
     func encodeNil() throws {
-        output.begin(object: false, in: frame)
+        output.start(object: false, in: frame)
         output.writeNull()
     }
 
     func encode<T: Encodable>(_ value: T) throws {
         // Types such as Int8 write themselves by asking for themselves.
         guard T.self != type else { throw output.refuse() }
-        output.begin(object: false, in: frame)
+        output.start(object: false, in: frame)
         try output.write(value)
     }
 
     /// Takes the JSON of an object as it stands.
     func encode(object: [UInt8]) throws {
-        output.begin(object: false, in: frame)
+        output.start(object: false, in: frame)
         try output.write(object: object)
     }
 
@@ -51,13 +51,13 @@ private struct PlainMembers<Key: CodingKey>: KeyedEncodingContainerProtocol {
     var codingPath: [any CodingKey] { encoder.codingPath }
 
     func encodeNil(forKey key: Key) throws {
-        let member = try encoder.output.beginMember(key.stringValue, in: encoder.frame)
+        let member = try encoder.output.startMember(key.stringValue, in: encoder.frame)
         encoder.output.writeNull()
         try encoder.output.endMember(member)
     }
 
     func encode<T: Encodable>(_ value: T, forKey key: Key) throws {
-        let member = try encoder.output.beginMember(key.stringValue, in: encoder.frame)
+        let member = try encoder.output.startMember(key.stringValue, in: encoder.frame)
         try encoder.output.write(value)
         try encoder.output.endMember(member)
     }

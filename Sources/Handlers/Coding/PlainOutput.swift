@@ -7,7 +7,7 @@ final class PlainOutput {
         var depth = 0
         var start = 0
         var firstMember = 0
-        var isBegun = false
+        var isStarted = false
         var isObject = false
         var isSorted = true
     }
@@ -59,7 +59,7 @@ final class PlainOutput {
         } catch {
             throw refuse()
         }
-        if frame.isObject || !frame.isBegun { endObject() }
+        if frame.isObject || !frame.isStarted { endObject() }
         frame = outer
     }
 
@@ -118,18 +118,18 @@ final class PlainOutput {
 
     /// Makes the value of a frame an object or another one. It becomes that once; a type that asks twice merges the
     /// two, which is left to Foundation.
-    func begin(object isObject: Bool, in number: Int) {
-        guard frame.number == number, !frame.isBegun else {
+    func start(object isObject: Bool, in number: Int) {
+        guard frame.number == number, !frame.isStarted else {
             _ = refuse()
             return
         }
-        frame.isBegun = true
+        frame.isStarted = true
         frame.isObject = isObject
         if isObject { append(literal: "{") }
     }
 
     /// Writes a name; its value and ``endMember(_:)`` come next.
-    func beginMember(_ name: String, in number: Int) throws -> PlainMember {
+    func startMember(_ name: String, in number: Int) throws -> PlainMember {
         guard frame.number == number else { throw refuse() }
         append(literal: members.count > frame.firstMember ? ",\"" : "\"")
         let start = count
@@ -157,13 +157,13 @@ final class PlainOutput {
 
     private func endObject() {
         // A type that writes nothing is an empty object.
-        if !frame.isBegun { append(literal: "{") }
+        if !frame.isStarted { append(literal: "{") }
         if !frame.isSorted { sortMembers() }
         members.removeLast(members.count - frame.firstMember)
         append(literal: "}")
     }
 
-    /// Writes the members anew in ascending order, behind themselves, and moves them to their place.
+    /// Writes the members again in ascending order, behind themselves, and moves them to their place.
     private func sortMembers() {
         let old = frame.start + 1..<count
         // Before anything is copied out of the buffer into itself: it must not move then.

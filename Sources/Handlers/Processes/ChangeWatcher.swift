@@ -1,19 +1,19 @@
 import Platform
 import Synchronization
 
-/// Tells a store of what other stores of the same database do: that they committed, came or left. It asks nobody and
-/// has no timer; its thread is asleep until the others ring.
+/// Watcher of the other stores of a database: it reports that they committed, came or left. It has no timer; its thread
+/// sleeps until the next notification.
 ///
 /// ```swift
 /// let watcher = try slot.watchChanges { store.lookForWork() }
 /// defer { watcher.cancel() }
 /// ```
-/// The callback runs on the watcher's thread, at once after a change, and again when something changed since it began,
-/// but not more often than every ``pause``. After the last change there is always a call that began later. It may be
-/// called without a change. A store's own changes are not told to its own watcher.
+/// The callback runs on the watcher's thread after a change, and again if something changed since it started, at most
+/// once in ``pause``. After the last change there is always a call that started later. It may be called without a
+/// change. A store's own changes do not call its own watcher.
 ///
-/// What dies between its commit and its ring is told by its seat (``ProcessSlot/watch(_:ended:)``), and a connection
-/// that does not ring (another program's) is not told of.
+/// A store that dies between its commit and its notification is noticed by its slot (``ProcessSlot/watch(_:ended:)``).
+/// A connection of another program sends no notification and is not noticed.
 package final class ChangeWatcher: Sendable {
     /// The least time from the end of one call to the beginning of the next, in milliseconds.
     package static let pause = 2
@@ -40,37 +40,37 @@ final class ChangeWatch: Sendable {
     private let slot: ProcessSlot
     private let changed: @Sendable () -> Void
     private let isStopped = Atomic<Bool>(false)
-    /// What was told last.
-    private let told: Atomic<UInt32>
+    /// Count at the last call.
+    private let seen: Atomic<UInt32>
 
     /// From here on nothing is missed, before the thread runs.
     init(_ slot: ProcessSlot, _ changed: @escaping @Sendable () -> Void) {
         self.slot = slot
         self.changed = changed
-        told = Atomic(slot.countOfOthers)
+        seen = Atomic(slot.countOfOthers)
     }
 
     func stop() {
         guard !isStopped.exchange(true, ordering: .sequentiallyConsistent) else { return }
-        // A ring lasts, while a wake would be lost on a thread that is about to sleep. Others are told for nothing.
-        slot.ring()
+        // A notification lasts; a wake would be lost on a thread that is about to sleep. The others look without need.
+        slot.notifyOthers()
     }
 
     func run() {
         while true {
-            // Read before both looks: a ring after either must not find this thread about to sleep on its count.
+            // Read before both looks: a notification after either must not find this thread about to sleep on its count.
             let all = slot.countOfAll
             if isStopped.load(ordering: .sequentiallyConsistent) { return }
-            if !tellIfChanged() { slot.waitForRing(after: all) }
+            if !callIfChanged() { slot.waitForChange(after: all) }
         }
     }
 
-    private func tellIfChanged() -> Bool {
+    private func callIfChanged() -> Bool {
         // Read before the call: what comes during it is told by the next.
         let count = slot.countOfOthers
-        // A smaller count is one of our own rings seen half; it is complete with the next look.
-        guard Int32(bitPattern: count &- told.load(ordering: .relaxed)) > 0 else { return false }
-        told.store(count, ordering: .relaxed)
+        // A smaller count is one of our own notifications, half seen; it is complete at the next look.
+        guard Int32(bitPattern: count &- seen.load(ordering: .relaxed)) > 0 else { return false }
+        seen.store(count, ordering: .relaxed)
         changed()
         if !isStopped.load(ordering: .sequentiallyConsistent) {
             SystemThread.sleep(microseconds: UInt32(ChangeWatcher.pause) * 1000)

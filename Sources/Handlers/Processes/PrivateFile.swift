@@ -39,7 +39,7 @@ package enum PrivateFile {
         do throws(Errno) {
             try file.setPermissions(0o600)
         } catch {
-            throw SeatFileErrors.cannotOpen(path, error)
+            throw SlotFileErrors.cannotOpen(path, error)
         }
     }
 
@@ -78,7 +78,7 @@ package enum PrivateFile {
         // Of a link that is not to be followed, of a socket or a device without driver, and of a folder.
         case .tooManyLinks: foreign(path, "is a link")
         case .noDeviceOrAddress, .isFolder: foreign(path, "is no regular file")
-        default: SeatFileErrors.cannotOpen(path, error)
+        default: SlotFileErrors.cannotOpen(path, error)
         }
     }
 

@@ -1,11 +1,11 @@
 extension ProcessSlot {
-    /// Tells the other stores that this one has committed something. To be called after the commit.
+    /// Notifies the other stores of a commit. Call it after the commit.
     ///
     /// One addition in shared memory and one system call that never blocks.
-    package func ring() {
-        // First, so that a ring is never taken for one of the others.
-        ownRings.add(1, ordering: .sequentiallyConsistent)
-        file.bell.raise()
+    package func notifyOthers() {
+        // First, so that no own notification counts as one of the others.
+        ownNotifications.add(1, ordering: .sequentiallyConsistent)
+        file.changeCounter.raise()
     }
 
     /// Calls back when another store of this database committed, came or left.
@@ -17,14 +17,15 @@ extension ProcessSlot {
         try ChangeWatcher(ChangeWatch(self, changed))
     }
 
-    /// How often any store rang, modulo 2^32.
-    var countOfAll: UInt32 { file.bell.value }
+    /// Number of notifications by all stores, modulo 2^32.
+    var countOfAll: UInt32 { file.changeCounter.value }
 
-    /// How often the others rang, modulo 2^32; never more than they did, and exact when no ring of our own is under way.
+    /// Number of notifications by other stores, modulo 2^32. It is never too high, and exact while no own notification
+    /// is under way.
     package var countOfOthers: UInt32 {
         let all = countOfAll
-        return all &- ownRings.load(ordering: .sequentiallyConsistent)
+        return all &- ownNotifications.load(ordering: .sequentiallyConsistent)
     }
 
-    func waitForRing(after count: UInt32) { file.bell.wait(whileValueIs: count) }
+    func waitForChange(after count: UInt32) { file.changeCounter.wait(whileValueIs: count) }
 }

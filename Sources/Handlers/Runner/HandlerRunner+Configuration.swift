@@ -1,5 +1,5 @@
 extension HandlerRunner {
-    /// How a runner works.
+    /// Configuration of a runner.
     ///
     /// ```swift
     /// let runner = try HandlerRunner(store, .init(leases: 8) { error in logger.error("\(error)") })
@@ -7,7 +7,7 @@ extension HandlerRunner {
     public struct Configuration: Sendable {
         /// How many async handlers run at the same time, 1 or more.
         public var leases: Int
-        /// For how long the tombstones of ended handlers are kept.
+        /// For how long the endings of ended handlers are kept.
         public var keepEndings: Duration
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.
@@ -17,7 +17,7 @@ extension HandlerRunner {
         ///
         /// - Parameters:
         ///   - leases: How many async handlers run at the same time, 1 or more; less counts as 1.
-        ///   - keepEndings: For how long the tombstones of ended handlers are kept, 0 or more.
+        ///   - keepEndings: For how long the endings of ended handlers are kept, 0 or more.
         ///   - onFailure: Gets final failures of handlers, and failures of the store.
         public init(
             leases: Int = 4, keepEndings: Duration = .seconds(7 * 86_400),

@@ -2,7 +2,7 @@
 extension HandlerRunner {
     /// How long one step goes on taking rows, in milliseconds of the machine's clock: other steps wait for it.
     private static let stepTime: Int64 = 10
-    /// How much live time must have passed to be counted by a pass that is made anyway.
+    /// How much connected time must have passed to be counted by a pass that is made anyway.
     private static let smallTick: Int64 = 1000
 
     /// Calls some of what is due in every scope that is served here.
@@ -62,21 +62,23 @@ extension HandlerRunner {
         return due + inStep.sorted { ($0.time, $0.id.rawValue) < ($1.time, $1.id.rawValue) }
     }
 
-    /// Rows whose live time is over.
+    /// Rows whose connected time is over.
     private func expired(in scope: HandlerScope?, _ transaction: Transaction) throws -> [Transaction.Due] {
-        guard state.withLock({ $0.living.contains(scope) }), let next = try transaction.nextLiveDue(in: scope)
+        guard state.withLock({ $0.living.contains(scope) }),
+            let next = try transaction.nextConnectedDue(in: scope)
         else {
             return []
         }
         // Counted also when nothing expires, once in a while, or what passes would be forgotten.
-        let uncounted = try transaction.uncountedLiveTime(of: scope)
-        var live = try transaction.liveTime(of: scope)
-        if next <= live || uncounted >= Self.smallTick {
-            let tick = liveTimeTick(left: next - live)
-            live = try transaction.countLiveTime(of: scope, atMost: tick + Transaction.liveTimeSlack)
+        let uncounted = try transaction.uncountedConnectedTime(of: scope)
+        var connected = try transaction.connectedTime(of: scope)
+        if next <= connected || uncounted >= Self.smallTick {
+            let tick = connectedTimeTick(left: next - connected)
+            connected = try transaction.countConnectedTime(
+                of: scope, atMost: tick + Transaction.connectedTimeSlack)
         }
-        return next <= live
-            ? try transaction.dueByLiveTime(in: scope, live, limit: Self.batchLimit) : []
+        return next <= connected
+            ? try transaction.dueByConnectedTime(in: scope, connected, limit: Self.batchLimit) : []
     }
 
     private func rest(
@@ -87,17 +89,19 @@ extension HandlerRunner {
             rest = least(
                 rest, try transaction.nextDue(in: scope, lane: lane).map { max(0, $0 - transaction.now) })
         }
-        if state.withLock({ $0.living.contains(scope) }), let next = try transaction.nextLiveDue(in: scope) {
-            let live = try transaction.liveTime(of: scope)
-            rest = least(rest, min(max(0, next - live), liveTimeTick(left: next - live)))
+        if state.withLock({ $0.living.contains(scope) }),
+            let next = try transaction.nextConnectedDue(in: scope)
+        {
+            let connected = try transaction.connectedTime(of: scope)
+            rest = least(rest, min(max(0, next - connected), connectedTimeTick(left: next - connected)))
         }
         return rest
     }
 
-    /// How often live time is counted: less often while the next deadline is far, so that an idle process can rest.
-    private func liveTimeTick(left: Int64) -> Int64 {
+    /// How often connected time is counted: less often while the next deadline is far, so that an idle process can rest.
+    private func connectedTimeTick(left: Int64) -> Int64 {
         let longest = state.withLock { $0.longestRest }
-        return left / 2 > longest ? longest : Transaction.liveTimeTick
+        return left / 2 > longest ? longest : Transaction.connectedTimeTick
     }
 
     private func least(_ a: Int64?, _ b: Int64?) -> Int64? {

@@ -35,9 +35,9 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
         /// How many async handlers have run here, whatever came of them.
         var leasesEnded = 0
-        /// Async handlers that failed when the store did, too: their rows wait to be set aside.
+        /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
-        /// The scopes whose live time runs while this runner does; nil stands for the program as a whole.
+        /// The scopes whose connected time runs while this runner does; nil stands for the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
         /// The loop that calls it, once it was started.
@@ -109,13 +109,13 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// Rows of a scope that nothing serves wait for a process in which something does.
     ///
     /// - Parameters:
-    ///   - environment: The live object that serves ``HandlerEnvironment/scope``; it replaces an earlier one.
-    ///   - isLive: Whether the scope's live time runs while this runner does. An account, which lives while it is
-    ///     connected, passes false and calls ``startLiveTime(of:)`` and ``stopLiveTime(of:)``.
+    ///   - environment: The object that serves ``HandlerEnvironment/scope``; it replaces an earlier one.
+    ///   - isConnected: Whether the scope's connected time runs while this runner does. An account, which lives while it is
+    ///     connected, passes false and calls ``startConnectedTime(of:)`` and ``stopConnectedTime(of:)``.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func attach(_ environment: any HandlerEnvironment, isLive: Bool = true) throws {
+    public func attach(_ environment: any HandlerEnvironment, isConnected: Bool = true) throws {
         state.withLock { $0.environments[environment.scope] = environment }
-        if isLive { try startLiveTime(of: environment.scope) }
+        if isConnected { try startConnectedTime(of: environment.scope) }
         signal.raise()
     }
 
@@ -124,27 +124,27 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// - Parameter scope: The scope whose rows wait for another process from now on.
     /// - Throws: ``HandlerError`` with the codes of the store; then it stays attached.
     public func detach(_ scope: HandlerScope) throws {
-        try stopLiveTime(of: scope)
+        try stopConnectedTime(of: scope)
         state.withLock { _ = $0.environments.removeValue(forKey: scope) }
     }
 
-    /// A scope's live time begins to run: it was connected. Before the runner runs, this waits for it.
+    /// Starts the connected time of a scope. Before the runner runs, this waits for it.
     ///
     /// - Parameter scope: The scope; nil for the program as a whole.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func startLiveTime(of scope: HandlerScope?) throws {
+    public func startConnectedTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.insert(scope).inserted && $0.isRunning }) else { return }
-        try store.startLiveTime(of: [scope])
+        try store.startConnectedTime(of: [scope])
         signal.raise()
     }
 
-    /// A scope's live time stands still: its connection was lost.
+    /// Stops the connected time of a scope, after its connection was lost.
     ///
     /// - Parameter scope: The scope; nil for the program as a whole.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func stopLiveTime(of scope: HandlerScope?) throws {
+    public func stopConnectedTime(of scope: HandlerScope?) throws {
         guard state.withLock({ $0.living.remove(scope) != nil && $0.isRunning }) else { return }
-        try store.step { try $0.transaction.stopLiveTime(of: scope) }
+        try store.step { try $0.transaction.stopConnectedTime(of: scope) }
     }
 
     /// The program as a whole is served by every runner.
@@ -158,7 +158,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     ///
     /// - Throws: ``HandlerError`` when the store fails, the process has no thread left, or the runner was closed.
     public func start() throws {
-        try begin()
+        try launch()
         try store.watchChanges()
         try state.withLock { state throws(HandlerError) in
             guard state.loop == nil, !state.isClosed else { return }
@@ -174,7 +174,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
     public func runDue() throws -> Int64? {
-        try begin()
+        try launch()
         var rest: Int64?
         repeat { rest = try pass() } while rest == 0 && !isClosed
         return rest
@@ -218,7 +218,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// Ends: the thread stops, what was leased is given back uncalled, live time stands still.
+    /// Ends: the thread stops, what was leased is given back uncalled, connected time stands still.
     ///
     /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or another
     /// runner, runs them again. When this returns, no step of this runner goes on, unless it was called inside one.
@@ -244,7 +244,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         do {
             try store.step { step in
                 for lease in leases { try step.transaction.giveBack(lease) }
-                for scope in living { try step.transaction.stopLiveTime(of: scope) }
+                for scope in living { try step.transaction.stopConnectedTime(of: scope) }
             }
         } catch {
             // The store gives the rows back when it goes, and another process when this one has died.
@@ -252,7 +252,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    private func begin() throws {
+    private func launch() throws {
         let living = try state.withLock { state throws(HandlerError) -> Set<HandlerScope?> in
             guard !state.isClosed else {
                 throw HandlerError(.runnerClosed, "the runner was closed; make a new one")
@@ -264,7 +264,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
         guard !living.isEmpty else { return }
         do {
-            try store.startLiveTime(of: living)
+            try store.startConnectedTime(of: living)
         } catch {
             state.withLock { $0.isRunning = false }
             throw error

@@ -40,7 +40,7 @@ extension HandlerRegistry {
     ///   line and says what to do about it; `lockFileUnavailable` when the file cannot be read.
     public func checkSignatures(
         against path: String, of isIncluded: (String) -> Bool = { _ in true },
-        updating update: String = "write the lock file anew with writeSignatures(to:of:)"
+        updating update: String = "write the lock file again with writeSignatures(to:of:)"
     ) throws(HandlerError) {
         let locked: SignatureLock
         do {

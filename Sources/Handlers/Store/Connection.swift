@@ -6,7 +6,7 @@ import CSQLite
 /// their own.
 final class Connection {
     /// How many statements stay prepared. A program has a fixed set of them; only one that builds SQL from values
-    /// gets here, and then all are prepared anew.
+    /// gets here, and then all are prepared again.
     static let statementLimit = 200
 
     let database: OpaquePointer
@@ -17,7 +17,7 @@ final class Connection {
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
     /// How many calls of each handler were kept since the store was opened, and whether too many waited at the last count.
-    var keptCalls: [String: (count: Int, isCrowded: Bool)] = [:]
+    var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
     /// Why the open transaction can no longer commit: the storage failed in it.
     private(set) var failure: HandlerError?
 

@@ -12,7 +12,7 @@ import Synchronization
 /// try store.step { try $0.end(id, .result, with: Reply(word: "Hello")) }
 /// ```
 public final class HandlerStore: Sendable {
-    /// When a commit counts as done.
+    /// Durability of a commit.
     ///
     /// ```swift
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), synchronous: .normal)
@@ -24,7 +24,7 @@ public final class HandlerStore: Sendable {
         case normal = "NORMAL"
     }
 
-    /// What part a process has.
+    /// Role of a process.
     ///
     /// ```swift
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), role: .worker)
@@ -42,13 +42,13 @@ public final class HandlerStore: Sendable {
     package let filePath: String
     /// The handlers that this program knows.
     public let registry: HandlerRegistry
-    /// What part this process has.
+    /// Role of this process.
     public let role: Role
     /// The clocks of this store.
     public let time: TimeSource
     package let system: SystemServices
     private let log: HandlerLog?
-    /// This store's seat among the processes that have the file open.
+    /// Slot of this store among the processes that have the file open.
     let slot: any ProcessPresence
     // Touched only while `lock` is held, except in `init`.
     private nonisolated(unsafe) let connection: Connection
@@ -59,17 +59,17 @@ public final class HandlerStore: Sendable {
     private let threadInStep = Atomic<UInt>(0)
     /// The runners of this process, oldest first.
     private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
-    /// What is told that others have committed something.
+    /// Callbacks to invoke after other processes have committed.
     private let neighborListeners = Mutex<[ObjectIdentifier: @Sendable () -> Void]>([:])
-    /// What those wait for who listen to events.
+    /// Signal for consumers of events.
     let news = News()
     /// The modules whose tables and handlers it was opened with.
     package let modules: Set<String>
     /// Files that others had access to until this store was opened: the database, and what stands beside it.
     package let narrowedFiles: [String]
-    /// Tells of what other processes commit; nil until somebody waits for that.
+    /// Watcher of the commits of other processes; nil until it is needed.
     private let watcher = Mutex<(any ProcessWatch)?>(nil)
-    /// Tells of the end of other processes, of which some commits may not have been told.
+    /// Watcher of the ends of other processes, whose last commits may have sent no notification.
     private let neighbors: NeighborWatch
 
     /// Opens or creates a store.
@@ -119,54 +119,54 @@ public final class HandlerStore: Sendable {
         self.connection = connection
         filePath = connection.filePath
         readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout))
-        slot = try system.presence(filePath) { (seat, mark) throws(HandlerError) in
-            try connection.recover(seat: seat, mark, now: time.wallMilliseconds())
+        slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
+            try connection.recover(slot: slot, runningCall, now: time.wallMilliseconds())
         }
         narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
         neighbors = NeighborWatch(slot)
         try recoverDead()
-        try takePlace()
+        try recognizeCopy()
         try requeueKnown()
-        log?.note(.info, .store) { "opened \(path) as \(role)" }
-        for file in narrowedFiles { log?.note(.warning, .store) { PrivateFile.narrowed(file) } }
+        log?.write(.info, .store) { "opened \(path) as \(role)" }
+        for file in narrowedFiles { log?.write(.warning, .store) { PrivateFile.narrowed(file) } }
     }
 
     deinit {
         readers.close()
-        // A runner that was not closed may have left something. A seat that keeps anything is not clean: the next who
+        // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
-        if (try? connection.leave(seat: slot.number, now: time.wallMilliseconds())) != nil { slot.leave() }
+        if (try? connection.leave(slot: slot.number, now: time.wallMilliseconds())) != nil { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
     func recoverDead() throws(HandlerError) {
         let now = time.wallMilliseconds()
         var isAnythingFree = false
-        try slot.recoverDead { (seat, mark) throws(HandlerError) in
+        try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
-                if try connection.recover(seat: seat, mark, now: now) {
+                if try connection.recover(slot: slot, runningCall, now: now) {
                     isAnythingFree = true
-                    log?.note(.warning, .handlers) {
-                        "the process in seat \(seat) died\(mark == nil ? "" : " while it ran a handler"); what it held is free"
+                    log?.write(.warning, .handlers) {
+                        "the process in slot \(slot) died\(runningCall == nil ? "" : " while it ran a handler"); what it held is free"
                     }
                 }
             }
         }
         guard isAnythingFree else { return }
-        slot.ring()
+        slot.notifyOthers()
         wakeRunners()
     }
 
-    /// Lends the connection between steps.
+    /// Lends the connection outside of a step.
     func connectionState<R>(_ body: (Connection) throws(HandlerError) -> R) throws(HandlerError) -> R {
         try lock.withLock { (_) throws(HandlerError) in try body(connection) }
     }
 
-    /// The live time of scopes begins to run in this process.
-    func startLiveTime(of scopes: Set<HandlerScope?>) throws {
+    /// Starts the connected time of scopes in this process.
+    func startConnectedTime(of scopes: Set<HandlerScope?>) throws {
         // First, so that the time since a death is not taken for time in which anything ran.
         try recoverDead()
-        try step { step in for scope in scopes { try step.transaction.startLiveTime(of: scope) } }
+        try step { step in for scope in scopes { try step.transaction.startConnectedTime(of: scope) } }
     }
 
     /// Whether the calling thread is inside a step of this store.
@@ -182,7 +182,7 @@ public final class HandlerStore: Sendable {
         guard parked != nil else { return }
         let count = try step { try $0.transaction.requeueKnown() }
         guard count > 0 else { return }
-        log?.note(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
+        log?.write(.info, .handlers) { "\(count) handlers that an older program had parked are called again" }
     }
 
     func addRunner(_ runner: AnyObject, _ hooks: RunnerHooks) {
@@ -195,8 +195,7 @@ public final class HandlerStore: Sendable {
         (hooks.first { $0.serves(failure.scope) } ?? hooks.first)?.failed(failure)
     }
 
-    /// Has `action` called whenever another process has committed something for others to look at, has come, or has gone; from
-    /// ``watchChanges()`` on.
+    /// Calls `action` after another process has committed, started or ended, from ``watchChanges()`` on.
     package func addNeighborListener(_ listener: AnyObject, _ action: @escaping @Sendable () -> Void) {
         neighborListeners.withLock { $0[ObjectIdentifier(listener)] = action }
     }
@@ -205,11 +204,11 @@ public final class HandlerStore: Sendable {
         neighborListeners.withLock { _ = $0.removeValue(forKey: ObjectIdentifier(listener)) }
     }
 
-    /// Tells other processes that there is something committed to look at.
-    package func tellOthers() { slot.ring() }
+    /// Notifies other processes of a commit.
+    package func notifyOthers() { slot.notifyOthers() }
 
-    /// How often others have told that, modulo 2^32.
-    package var toldByOthers: UInt32 { slot.countOfOthers }
+    /// Number of notifications by other processes, modulo 2^32.
+    package var notificationsByOthers: UInt32 { slot.countOfOthers }
 
     /// From now on runners and listeners are woken by what other processes commit, too.
     func watchChanges() throws(HandlerError) {
@@ -221,7 +220,7 @@ public final class HandlerStore: Sendable {
     }
 
     private func wakeAll() {
-        // First: who dies after this is told of, and who died before it is found by those who are woken now.
+        // First: later deaths are noticed by this watch, and earlier ones by the code that is woken now.
         neighbors.look()
         news.announce()
         wakeRunners()
@@ -263,7 +262,7 @@ public final class HandlerStore: Sendable {
             connection.rollBack()
             throw error
         }
-        for tables in migrated { log?.note(.info, .store) { "migrated the tables of \(tables)" } }
+        for tables in migrated { log?.write(.info, .store) { "migrated the tables of \(tables)" } }
     }
 
     private static func isCurrent(_ connection: Connection, _ schemas: [Schema]) throws(HandlerError) -> Bool
@@ -301,7 +300,7 @@ public final class HandlerStore: Sendable {
         guard !isInStep else {
             throw HandlerError(
                 .nestedStep,
-                "a step was begun inside a step; pass the outer step on and write through that one")
+                "a step was started inside a step; pass the outer step on and write through it")
         }
         var committed: Result<(R, Transaction), any Error>?
         lock.withLock { _ in
@@ -331,7 +330,7 @@ public final class HandlerStore: Sendable {
             try Failpoint.beforeCommit.hit()
             try connection.commit()
             // Other processes may have rows to call, or events to deliver.
-            if transaction.hasNewDue || transaction.hasNewEvents { slot.ring() }
+            if transaction.hasNewDue || transaction.hasNewEvents { slot.notifyOthers() }
             try Failpoint.afterCommit.hit()
             return (result, transaction)
         } catch {

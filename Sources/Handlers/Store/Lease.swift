@@ -78,14 +78,14 @@ final class Lease: Sendable {
 extension Transaction {
     /// Takes a row for this process: the attempt is counted and committed before the handler runs.
     ///
-    /// - Returns: Nil when the row was set aside instead.
+    /// - Returns: Nil when the row was quarantined or parked instead.
     func claim(
         _ row: DueRow, _ call: StoredCall, for store: HandlerStore, environment: (any HandlerEnvironment)?
     ) throws -> Lease? {
         var lease: Lease?
         _ = try attempt(
             call, nil,
-            take: {
+            claim: {
                 try read(
                     row.id,
                     "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ?"
@@ -104,7 +104,7 @@ extension Transaction {
                     store: store)
                 return nil
             },
-            setAside: { _, aside in try keep(row.id, aside) })
+            storeUnfinished: { _, unfinished in try keep(row.id, unfinished) })
         return lease
     }
 
@@ -148,7 +148,7 @@ extension Transaction {
         defer {
             running = nil
             // A handler that ran inside it left word of this one; the lease says the same.
-            slot.clear()
+            slot.clearRunningCall()
         }
         let result = try effects(Step(self))
         try bury(lease.handler, lease.stored, lease.call.outcome, nil)
@@ -158,11 +158,11 @@ extension Transaction {
     /// Sets a leased handler aside that threw.
     func fail(_ lease: Lease, _ error: any Error) throws {
         guard try holds(lease) else { return }
-        let aside = SetAside(
-            .failed(error), lease.stored, lease.call, context: lease.context, isKept: true,
+        let unfinished = UnfinishedCall(
+            .failed(error), lease.stored, lease.call, context: lease.context, isStored: true,
             retry: registry.definition(named: lease.stored.name)?.retry, now: now)
-        try Failpoint.beforeSetAside.hit()
-        try keep(lease.handler, aside)
+        try Failpoint.beforeQuarantine.hit()
+        try keep(lease.handler, unfinished)
         hasNewDue = true
     }
 
@@ -187,48 +187,48 @@ extension Connection {
     ///
     /// - Returns: Whether there was anything.
     @discardableResult
-    func recover(seat: Int, _ mark: Mark?, now: Int64) throws(HandlerError) -> Bool {
-        let isHeld = try isHeld(seat: seat)
-        guard isHeld || mark != nil else { return false }
-        try freeing(seat) { () throws(HandlerError) in
+    func recover(slot: Int, _ runningCall: RunningCall?, now: Int64) throws(HandlerError) -> Bool {
+        let isHeld = try isHeld(slot: slot)
+        guard isHeld || runningCall != nil else { return false }
+        try freeing(slot) { () throws(HandlerError) in
             try execute(
                 """
                 UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?, lease = NULL, deaths = deaths + 1
                 WHERE \(Transaction.State.leased.condition) AND lease = ?
                 """,
-                [now, seat])
-            if let mark { try count(mark) }
+                [now, slot])
+            if let runningCall { try count(runningCall) }
         }
         return true
     }
 
     /// Gives back what this process still holds when its store goes without anybody's death.
-    func leave(seat: Int, now: Int64) throws(HandlerError) {
-        guard try isHeld(seat: seat) else { return }
-        try freeing(seat) { () throws(HandlerError) in
+    func leave(slot: Int, now: Int64) throws(HandlerError) {
+        guard try isHeld(slot: slot) else { return }
+        try freeing(slot) { () throws(HandlerError) in
             try execute(
                 """
                 UPDATE handler SET state = \(Transaction.State.pending.sql), due = ?, lease = NULL
                 WHERE \(Transaction.State.leased.condition) AND lease = ?
-                """, [now, seat])
+                """, [now, slot])
         }
     }
 
-    /// Looks before anything is locked: most seats leave nothing behind.
-    private func isHeld(seat: Int) throws(HandlerError) -> Bool {
+    /// Looks before anything is locked: most slots leave nothing behind.
+    private func isHeld(slot: Int) throws(HandlerError) -> Bool {
         try firstOnce(
             """
             SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition) AND lease = ?1
-            UNION ALL SELECT 1 FROM live_seat WHERE seat = ?1
-            """, [seat]
+            UNION ALL SELECT 1 FROM connected_slot WHERE slot = ?1
+            """, [slot]
         ) { (_) throws(HandlerError) in true } ?? false
     }
 
-    private func freeing(_ seat: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
+    private func freeing(_ slot: Int, _ body: () throws(HandlerError) -> Void) throws(HandlerError) {
         try begin()
         do throws(HandlerError) {
             try body()
-            try execute("DELETE FROM live_seat WHERE seat = ?", [seat])
+            try execute("DELETE FROM connected_slot WHERE slot = ?", [slot])
             try commit()
         } catch {
             rollBack()
@@ -236,8 +236,8 @@ extension Connection {
         }
     }
 
-    private func count(_ mark: Mark) throws(HandlerError) {
-        let digest = Int64(bitPattern: mark.digest)
+    private func count(_ runningCall: RunningCall) throws(HandlerError) {
+        let digest = Int64(bitPattern: runningCall.digest)
         // For a standing handler only deaths in the same call count together.
         try execute(
             """
@@ -247,7 +247,7 @@ extension Connection {
                 attempts = attempts + CASE WHEN kind = \(Transaction.Kind.once.sql) THEN 1 ELSE 0 END,
                 culprit = CASE WHEN kind = \(Transaction.Kind.standing.sql) THEN ?1 END
             WHERE id = ?2
-            """, [digest, mark.handler])
+            """, [digest, runningCall.handler])
     }
 }
 

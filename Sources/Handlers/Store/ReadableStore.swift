@@ -44,10 +44,10 @@ public typealias Readable = ReadableStore & ~Copyable
 // MARK: Handlers
 
 extension ReadableStore where Self: ~Copyable {
-    /// The tombstone of a handler, or nil while it has not ended.
+    /// The ending of a handler, or nil while it has not ended.
     ///
     /// - Parameter id: The handler's row.
-    /// - Returns: How it ended; nil also when the tombstone was forgotten since.
+    /// - Returns: How it ended; nil also when the ending was forgotten since.
     /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
     ///   not know.
     public func ending(of id: HandlerID) throws(HandlerError) -> Ending? {

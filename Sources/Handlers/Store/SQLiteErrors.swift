@@ -20,7 +20,7 @@ func sqliteError(_ database: OpaquePointer?, code: Int32, doing: String, path: S
     case SQLITE_CORRUPT, SQLITE_NOTADB:
         HandlerError(
             .databaseCorrupt,
-            "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start anew"
+            "the file \(place) is damaged or no SQLite database (\(detail)); restore it from a copy, or move it away to start again"
         )
     case SQLITE_CANTOPEN:
         cannotOpen(place, Errno(rawValue: database.map { sqlite3_system_errno($0) } ?? 0), detail)

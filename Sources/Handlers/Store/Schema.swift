@@ -106,6 +106,21 @@ public struct Schema: Sendable {
                 bytes INTEGER NOT NULL,
                 last_at INTEGER NOT NULL) WITHOUT ROWID;
             """,
+            """
+            -- One word for one idea: connected time, slots of processes.
+            DROP INDEX handler_live_due;
+            ALTER TABLE handler RENAME COLUMN live_due TO connected_due;
+            CREATE INDEX handler_connected_due ON handler(scope, connected_due) WHERE connected_due IS NOT NULL;
+            ALTER TABLE live_clock RENAME TO connected_clock;
+            ALTER TABLE connected_clock RENAME COLUMN live TO connected;
+            ALTER TABLE live_seat RENAME TO connected_slot;
+            ALTER TABLE connected_slot RENAME COLUMN seat TO slot;
+            -- Handlers that wait for no call: leased, parked or quarantined. And the calls of standing handlers, with their size.
+            DROP INDEX handler_set_aside;
+            CREATE INDEX handler_state ON handler(state, lease) WHERE state <> 0;
+            DROP INDEX handler_kept;
+            CREATE INDEX handler_call_size ON handler(name, state, id, size) WHERE size IS NOT NULL;
+            """,
         ])
 
     /// Brings this module's tables to the newest version, inside the caller's transaction.

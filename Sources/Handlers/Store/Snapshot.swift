@@ -58,7 +58,7 @@ public struct Snapshot: Readable {
         try connection.all(sql, values, read)
     }
 
-    /// Whether there is a table of that name; the tables of modules that a program does without are not there.
+    /// Whether a table of that name exists. Tables of modules that no program used do not.
     ///
     /// - Parameter name: The table's name.
     /// - Returns: Whether it is there.

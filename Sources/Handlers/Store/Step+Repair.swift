@@ -1,4 +1,4 @@
-/// Repairing what was set aside.
+/// Repair of quarantined and parked handlers.
 extension Step {
     /// Gives a handler that is parked or in quarantine another chance, with what arrived for it.
     ///
@@ -21,7 +21,7 @@ extension Step {
     /// Ends a handler without running anything, not even its invalidation: for a row that nothing can repair.
     ///
     /// Use `invalidate` with the reason `discarded` where its invalidation can
-    /// still run. Its tombstone says the same.
+    /// still run. Its ending says the same.
     ///
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when it has ended or never existed.

@@ -11,21 +11,21 @@ extension Step {
     ///
     /// - Parameters:
     ///   - handler: The handler with its arguments.
-    ///   - timeout: How much **live** time it has: time in which the scope is connected, or a runner serves it. A
+    ///   - timeout: How much **connected** time it has: time in which the scope is connected, or a runner serves it. A
     ///     program that was frozen for an hour so does not find everything expired when it thaws.
     ///   - deadline: Also when the wall clock passes this, in milliseconds since 1970; nil for never.
-    ///   - scope: Whose live time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
+    ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func bind<Context>(
         _ handler: Durable<Context>, timeout: Duration?, deadline: Int64? = nil, in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID {
-        let live = try timeout.map { (timeout) throws(HandlerError) in
-            TimeSource.sum(try transaction.liveTime(of: scope), timeout.milliseconds)
+        let connected = try timeout.map { (timeout) throws(HandlerError) in
+            TimeSource.sum(try transaction.connectedTime(of: scope), timeout.milliseconds)
         }
         return try transaction.bind(
-            handler, kind: .once, timing: .init(due: deadline, liveDue: live, scope: scope))
+            handler, kind: .once, timing: .init(due: deadline, connectedDue: connected, scope: scope))
     }
 
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
@@ -58,12 +58,12 @@ extension Step {
         return try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing)
     }
 
-    /// The live time of a scope in milliseconds: what timeouts count.
+    /// The connected time of a scope in milliseconds: what timeouts count.
     ///
     /// - Parameter scope: The scope; nil for the program as a whole.
     /// - Returns: Milliseconds since the scope first lived; they stand still while it lives in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func liveTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Int64 {
-        try transaction.liveTime(of: scope)
+    public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Int64 {
+        try transaction.connectedTime(of: scope)
     }
 }

@@ -122,7 +122,7 @@ public struct Step: Readable {
     /// COMMIT nothing has happened, and after it there is no row.
     ///
     /// A handler that throws is undone and, as its ``DurableHandler/retry`` says, called again later by a
-    /// ``HandlerRunner`` or set aside in quarantine; one that this program does not know is parked; an
+    /// ``HandlerRunner`` or quarantined; one that this program does not know is parked; an
     /// ``AsyncHandler`` and one that must not run in this process are left to a runner. The rest of the step goes on.
     ///
     /// - Parameters:
@@ -164,7 +164,7 @@ public struct Step: Readable {
 
     /// Calls a standing handler, which stays.
     ///
-    /// When the handler cannot run now, the call (not the handler) waits or is set aside in a row of its own.
+    /// When the handler cannot run now, the call (not the handler) waits or is quarantined in a row of its own.
     ///
     /// - Parameters:
     ///   - id: The row of a handler that was bound with ``bindStanding(_:)``.
@@ -187,9 +187,9 @@ public struct Step: Readable {
     ///
     /// - Parameters:
     ///   - id: The handler's row.
-    ///   - reason: Why; passed on and kept in the tombstone.
+    ///   - reason: Why; passed on and kept in the ending.
     ///   - overrides: Call-time arguments of what runs instead, which win over bound ones by name.
-    ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
+    ///   - environment: The environment in which the handler was bound, passed on in ``Invalidation``.
     /// - Returns: What became of what runs instead; ``Disposition/ended`` when nothing does.
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
@@ -254,7 +254,7 @@ public struct Step: Readable {
     ///   - handler: The handler with its arguments.
     ///   - reason: Why; passed on in ``Invalidation``.
     ///   - overrides: Call-time arguments of what runs instead, which win over bound ones by name.
-    ///   - environment: The live object in whose service the handler was bound, passed on in ``Invalidation``.
+    ///   - environment: The environment in which the handler was bound, passed on in ``Invalidation``.
     /// - Throws: What runs instead throws; ``HandlerError`` as ``run(_:with:overriding:)``.
     public func invalidate<Context>(
         _ handler: Durable<Context>, reason: InvalidationReason, overriding overrides: Record = Record(),
@@ -264,7 +264,7 @@ public struct Step: Readable {
     }
 }
 
-/// What became of a handler that was to be called.
+/// Result of calling a handler.
 ///
 /// ```swift
 /// switch try step.end(id, .result, with: payment) {

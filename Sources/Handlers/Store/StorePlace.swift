@@ -7,18 +7,18 @@ import Platform
 // in the rows; the file's number shows it. What depends on it compares ``Step/copies``.
 extension HandlerStore {
     /// Frees what a copy says about processes that never had it open, and notes that it is one.
-    func takePlace() throws {
+    func recognizeCopy() throws {
         let inode = slot.fileNumber
         let found = try connectionState { (connection) throws(HandlerError) in
             try connection.firstOnce(
                 """
                 SELECT inode, EXISTS (SELECT 1 FROM handler WHERE \(Transaction.State.leased.condition))
-                    OR EXISTS (SELECT 1 FROM live_seat) FROM place
+                    OR EXISTS (SELECT 1 FROM connected_slot) FROM place
                 """
-            ) { (row) throws(HandlerError) in (inode: row.optionalInteger(0), hasSeats: row.integer(1) != 0) }
+            ) { (row) throws(HandlerError) in (inode: row.optionalInteger(0), hasSlots: row.integer(1) != 0) }
         }
         guard let found else { return }
-        if found.hasSeats { try freeForgotten() }
+        if found.hasSlots { try freeForgotten() }
         guard let inode, found.inode != inode, !slot.isSeenOtherwise(than: inode) else { return }
         try step { step in
             // Looks again: another process may have been first.
@@ -27,29 +27,29 @@ extension HandlerStore {
             }
             guard known != inode else { return }
             try step.noteCopy()
-            step.transaction.note(.warning, .store) {
+            step.transaction.log(.warning, .store) {
                 "the database was copied, moved or put back from a backup: what others know of it is newer"
             }
             try step.execute("UPDATE place SET inode = ?", inode)
         }
     }
 
-    /// Frees the leases of seats that were left in good order since the copy was made: nobody else looks at those.
+    /// Frees the leases of slots that were left in good order since the copy was made: nobody else looks at those.
     private func freeForgotten() throws {
         // Outside of a step, for this is so beside every store that lives: opening must not wait for a writer.
-        let seats = try connectionState { (connection) throws(HandlerError) in
+        let slots = try connectionState { (connection) throws(HandlerError) in
             try connection.allOnce(
                 """
                 SELECT DISTINCT lease FROM handler WHERE \(Transaction.State.leased.condition) AND lease IS NOT NULL
-                UNION SELECT seat FROM live_seat
+                UNION SELECT slot FROM connected_slot
                 """
             ) { (row) throws(HandlerError) in Int(row.integer(0)) }
         }
         let now = time.wallMilliseconds()
-        for seat in seats {
-            try slot.whileVacant(seat) { () throws(HandlerError) in
+        for slot in slots {
+            try self.slot.whileVacant(slot) { () throws(HandlerError) in
                 try connectionState { (connection) throws(HandlerError) in
-                    try connection.leave(seat: seat, now: now)
+                    try connection.leave(slot: slot, now: now)
                 }
             }
         }
@@ -66,7 +66,7 @@ extension Connection {
 extension Step {
     /// How often this database was found to be a copy: put back from a backup, or taken elsewhere.
     ///
-    /// Whoever shares a count or a key with somebody else keeps the number it began with, and begins anew when it has changed.
+    /// Whoever shares a count or a key with somebody else keeps the number it began with, and starts again when it has changed.
     package var copies: Int64 {
         get throws(HandlerError) {
             try first("SELECT copies FROM place") { (row) throws(HandlerError) in row.integer(0) } ?? 0

@@ -1,8 +1,8 @@
 import CSQLite
 import Platform
 
-/// Looks into a store without having any part in it: nothing is written, migrated, recovered or called, and nobody
-/// waits. A program that has the store open reads with ``HandlerStore/read(_:)``.
+/// Reader of a store that another program owns. It writes, migrates, recovers and calls nothing, and blocks no process.
+/// A program that has the store open uses ``HandlerStore/read(_:)``.
 ///
 /// It reads beside running programs, also while one of them is stopped inside a transaction, and files that may not be
 /// written, such as a copy.
@@ -62,10 +62,10 @@ public final class StoreReader {
             }, to: body)
     }
 
-    /// The processes that have the store open now, by their seats; empty where none has had it open since the machine
+    /// The processes that have the store open now, by their slots; empty where none has had it open since the machine
     /// started, as with a copy.
     ///
-    /// - Returns: The processes by their seats. On another machine nothing is known of them.
+    /// - Returns: The processes by their slots. On another machine nothing is known of them.
     public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 

@@ -1,9 +1,9 @@
 /// The parts of the operating system that a store uses beside its file. A simulated world replaces them.
 package struct SystemServices: Sendable {
-    /// Takes a seat among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
+    /// Takes a slot among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
     package typealias Presence =
         @Sendable (
-            _ path: String, _ recover: (_ seat: Int, _ mark: Mark?) throws(HandlerError) -> Void
+            _ path: String, _ recover: (_ slot: Int, _ runningCall: RunningCall?) throws(HandlerError) -> Void
         ) throws(HandlerError) -> any ProcessPresence
 
     /// Runs the loops of the store's runners and accounts.

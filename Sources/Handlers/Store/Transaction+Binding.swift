@@ -3,7 +3,7 @@ extension Transaction {
     /// When a row that nobody calls is called or expires.
     struct Timing {
         var due: Int64?
-        var liveDue: Int64?
+        var connectedDue: Int64?
         var period: Int64?
         var scope: HandlerScope?
         var isTimer = false
@@ -14,7 +14,7 @@ extension Transaction {
         try connection.execute(
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
-                handler.name, handler.version, handler.arguments, handler.alternative, kind.rawValue, now,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root,
             ])
         return HandlerID(rawValue: connection.lastInsertedRow)
@@ -27,13 +27,13 @@ extension Transaction {
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace, scope, lane, due,
-                live_due, period, call)
+                connected_due, period, call)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                handler.name, handler.version, handler.arguments, handler.alternative, kind.rawValue, now,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
-                timing.liveDue, timing.period, timing.isTimer ? try StoredCall(.result).bytes() : nil,
+                timing.connectedDue, timing.period, timing.isTimer ? try StoredCall(.result).bytes() : nil,
             ])
         hasNewDue = true
         return HandlerID(rawValue: connection.lastInsertedRow)
@@ -56,7 +56,7 @@ extension Transaction {
             VALUES (?, ?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                handler.name, handler.version, handler.arguments, handler.alternative, now, running?.root,
+                handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
                 context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.stored(),
             ])
         hasNewDue = true

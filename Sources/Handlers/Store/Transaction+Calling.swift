@@ -33,8 +33,8 @@ extension Transaction {
     ) throws -> Disposition {
         try attempt(
             StoredCall(outcome, overrides: overrides), context.given,
-            take: {
-                try take(id, Self.selectOnceNotLeased)
+            claim: {
+                try claim(id, Self.selectOnceNotLeased)
             },
             run: { stored, input in
                 let lane = try invoke(stored, overrides: overrides, context: context, input: &input)
@@ -43,19 +43,19 @@ extension Transaction {
                 try Failpoint.afterHandler.hit()
                 return nil
             },
-            setAside: { stored, aside in try keep(id, aside) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished) })
     }
 
     /// Ends a handler that has run and waits on, without another call.
     func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
-        let stored = try take(id, Self.selectOncePending)
+        let stored = try claim(id, Self.selectOncePending)
         try bury(id, stored, outcome, nil)
     }
 
     func callStanding(_ id: HandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
-            take: {
+            claim: {
                 var stored = try read(id, Self.selectStanding)
                 stored.isStanding = true
                 return stored
@@ -65,7 +65,7 @@ extension Transaction {
                 if lane == nil { try Failpoint.afterHandler.hit() }
                 return lane
             },
-            setAside: { stored, aside in try keepCall(of: stored, &aside) })
+            storeUnfinished: { stored, unfinished in try storeCall(of: stored, &unfinished) })
     }
 
     /// Runs a handler inside the one that runs now, in its savepoint.
@@ -76,7 +76,7 @@ extension Transaction {
             try goingDeeper {
                 let nested = StoredHandler(
                     name: handler.name, version: handler.version, arguments: handler.arguments,
-                    alternative: handler.alternative, trace: running?.root)
+                    orElseBytes: handler.orElseBytes, trace: running?.root)
                 let definition = try definition(of: nested)
                 guard case .inStep(let body) = definition.body, canRunHere(definition) else {
                     // It cannot run in this step, so it becomes a handler of its own, which a runner calls.
@@ -116,13 +116,17 @@ extension Transaction {
 
     /// Leaves word of who runs, for the process that comes after one which this handler kills.
     func marking(_ stored: StoredHandler, _ context: any Sendable, _ body: () throws -> Void) throws {
-        let outer = (running, mark)
-        let mark = Mark(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
-        (running, self.mark) = (stored, mark)
-        slot.mark(mark)
+        let outer = (running, runningCall)
+        let runningCall = RunningCall(handler: stored.id?.rawValue ?? 0, digest: fingerprint(stored, context))
+        (running, self.runningCall) = (stored, runningCall)
+        slot.record(runningCall)
         defer {
-            (running, self.mark) = outer
-            if let mark = self.mark { slot.mark(mark) } else { slot.clear() }
+            (running, self.runningCall) = outer
+            if let runningCall = self.runningCall {
+                slot.record(runningCall)
+            } else {
+                slot.clearRunningCall()
+            }
         }
         try body()
     }
@@ -146,47 +150,47 @@ extension Transaction {
         )
     }
 
-    /// Takes a row and runs it; when that fails for the handler's sake, undoes it and sets it aside.
+    /// Claims a row and runs it. If the handler fails, undoes its writes and stores how it goes on.
     ///
-    /// To the caller goes what no handler is to blame for: the row is not there, or the store failed.
+    /// Throws errors that no handler caused: the row does not exist, or the store failed.
     ///
     /// - Parameters:
     ///   - given: What the handler is called with; nil where call and context are kept in the row.
     ///   - run: Returns the lane of the runner that must call the handler instead; nil when it has run.
     func attempt(
-        _ call: StoredCall, _ given: (any Sendable)?, take: () throws -> StoredHandler,
+        _ call: StoredCall, _ given: (any Sendable)?, claim: () throws -> StoredHandler,
         run: (StoredHandler, inout (any Sendable)?) throws -> Lane?,
-        setAside: (StoredHandler, inout SetAside) throws -> Void
+        storeUnfinished: (StoredHandler, inout UnfinishedCall) throws -> Void
     ) throws -> Disposition {
-        var taken: StoredHandler?
+        var claimed: StoredHandler?
         var context = given
         var lane: Lane?
-        let cause: SetAside.Cause
+        let cause: UnfinishedCall.Cause
         do {
             let hasRun = try undoing {
-                let stored = try take()
-                taken = stored
+                let stored = try claim()
+                claimed = stored
                 try goingDeeper { try checkingForeignKeys { lane = try run(stored, &context) } }
                 return lane == nil
             }
             if hasRun { return .ended }
             cause = .queued(lane ?? .inStep)
         } catch {
-            guard taken != nil, connection.isUsable else { throw error }
+            guard claimed != nil, connection.isUsable else { throw error }
             cause = .failed(error)
         }
-        guard let taken else { return .ended }
-        let own = registry.definition(named: taken.name)?.retry
+        guard let claimed else { return .ended }
+        let own = registry.definition(named: claimed.name)?.retry
         var retry = failedRetry ?? own
         // A nested handler says when to try again, and not what its holder's failure leads to.
         retry?.finally = own?.finally ?? .quarantine
-        var aside = SetAside(
-            cause, taken, call, context: context, isKept: given == nil, retry: retry, now: now)
-        try Failpoint.beforeSetAside.hit()
-        try setAside(taken, &aside)
-        hasNewDue = hasNewDue || aside.due != nil
-        note(aside, taken)
-        return aside.disposition
+        var unfinished = UnfinishedCall(
+            cause, claimed, call, context: context, isStored: given == nil, retry: retry, now: now)
+        try Failpoint.beforeQuarantine.hit()
+        try storeUnfinished(claimed, &unfinished)
+        hasNewDue = hasNewDue || unfinished.due != nil
+        log(unfinished, claimed)
+        return unfinished.disposition
     }
 
     func definition(of stored: StoredHandler) throws(HandlerError) -> Definition {
@@ -207,8 +211,8 @@ extension Transaction {
 
     // MARK: Rows
 
-    /// Removes a row and returns it. The step holds the write lock, so nobody else can take it in between.
-    func take(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+    /// Removes a row and returns it. The step holds the write lock, so no other process claims it in between.
+    func claim(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try read(id, query)
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
         let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
@@ -220,7 +224,7 @@ extension Transaction {
         let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
             StoredHandler(
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
-                alternative: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
+                orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
                 trace: row.optionalInteger(7).map(HandlerID.init(rawValue:)))
         }
@@ -232,7 +236,7 @@ extension Transaction {
     private func putBack(_ id: HandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
             "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?)",
-            [id, stored.name, stored.version, stored.arguments, stored.alternative, now, stored.trace])
+            [id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace])
     }
 
     func bury(

@@ -2,7 +2,7 @@
 extension Transaction {
     /// A row whose time has come, as it was found.
     struct Due {
-        enum Clock { case wall, live }
+        enum Clock { case wall, connected }
         let id: HandlerID
         let time: Int64
         let clock: Clock
@@ -33,21 +33,23 @@ extension Transaction {
         }
     }
 
-    /// The rows of a scope whose live time has run out, longest first.
-    func dueByLiveTime(in scope: HandlerScope?, _ live: Int64, limit: Int) throws(HandlerError) -> [Due] {
+    /// The rows of a scope whose connected time has run out, longest first.
+    func dueByConnectedTime(in scope: HandlerScope?, _ connected: Int64, limit: Int) throws(HandlerError)
+        -> [Due]
+    {
         try connection.all(
             """
-            SELECT id, live_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND live_due <= ?
-            ORDER BY live_due, id LIMIT ?
-            """, [scope?.rawValue, live, limit]
+            SELECT id, connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due <= ?
+            ORDER BY connected_due, id LIMIT ?
+            """, [scope?.rawValue, connected, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .live)
+            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .connected)
         }
     }
 
     /// Reads a row again: one before it in this step may have ended it, called it or set another time.
     private func row(of due: Due) throws(HandlerError) -> DueRow? {
-        let isStillDue = due.clock == .wall ? "due <= ?" : "live_due <= ?"
+        let isStillDue = due.clock == .wall ? "due <= ?" : "connected_due <= ?"
         return try connection.first(
             "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
             [due.id, due.clock == .wall ? now : due.time]
@@ -69,12 +71,12 @@ extension Transaction {
         ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
-    /// When the next row of a scope is due, in its live time.
-    func nextLiveDue(in scope: HandlerScope?) throws(HandlerError) -> Int64? {
+    /// When the next row of a scope is due, in its connected time.
+    func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Int64? {
         try connection.first(
             """
-            SELECT live_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND live_due IS NOT NULL
-            ORDER BY live_due LIMIT 1
+            SELECT connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due IS NOT NULL
+            ORDER BY connected_due LIMIT 1
             """, [scope?.rawValue]
         ) { (row) throws(HandlerError) in row.quantity(0) }
     }
@@ -178,7 +180,7 @@ extension Transaction {
     func quarantine(_ id: HandlerID, _ reason: String) throws(HandlerError) {
         try connection.execute(
             """
-            UPDATE handler SET state = \(State.quarantined.sql), due = NULL, live_due = NULL, lease = NULL,
+            UPDATE handler SET state = \(State.quarantined.sql), due = NULL, connected_due = NULL, lease = NULL,
                 reason = ?
             WHERE id = ?
             """, [reason, id])

@@ -9,8 +9,8 @@ extension Transaction {
         }
         return try attempt(
             StoredCall(outcome, reason: reason, overrides: overrides), invalidated(""),
-            take: {
-                try take(
+            claim: {
+                try claim(
                     id,
                     "SELECT name, version, arguments, or_else, attempts, deaths, NULL, trace FROM handler WHERE id = ?"
                 )
@@ -21,13 +21,13 @@ extension Transaction {
                 try refuseDeadlyInvalidation(stored)
                 try marking(stored, invalidation) {
                     try invalidate(
-                        stored.name, stored.arguments, alternative: stored.alternative, invalidation,
+                        stored.name, stored.arguments, orElseBytes: stored.orElseBytes, invalidation,
                         overrides)
                 }
                 try bury(id, stored, outcome, reason)
                 return nil
             },
-            setAside: { stored, aside in try keep(id, aside) })
+            storeUnfinished: { stored, unfinished in try keep(id, unfinished) })
     }
 
     /// Invalidates a handler inside the one that runs now, in its savepoint.
@@ -38,7 +38,7 @@ extension Transaction {
         try notingFailure(of: held.name) {
             try goingDeeper {
                 try invalidate(
-                    held.name, held.arguments, alternative: held.alternative,
+                    held.name, held.arguments, orElseBytes: held.orElseBytes,
                     Invalidation(reason: reason, handler: held.name, environment: environment), overrides)
             }
         }
@@ -48,12 +48,12 @@ extension Transaction {
     ///
     /// One that was handed on to the invalidation as an argument is that one's to deal with: it may still be called.
     private func invalidate(
-        _ name: String, _ arguments: [UInt8], alternative: [UInt8]?, _ invalidation: Invalidation,
+        _ name: String, _ arguments: [UInt8], orElseBytes: [UInt8]?, _ invalidation: Invalidation,
         _ overrides: Record
     ) throws {
         var handedOn: [NestedHandler] = []
-        if let alternative {
-            let orElse = try ArgumentCoding.alternative(alternative, of: name)
+        if let orElseBytes {
+            let orElse = try ArgumentCoding.orElse(orElseBytes, of: name)
             handedOn = try NestedHandler.all(in: orElse.arguments, of: orElse.name)
             try run(
                 orElse,
@@ -68,7 +68,7 @@ extension Transaction {
             }
             try goingDeeper {
                 try invalidate(
-                    inner.name, inner.arguments, alternative: inner.alternative, invalidation, Record())
+                    inner.name, inner.arguments, orElseBytes: inner.orElseBytes, invalidation, Record())
             }
         }
     }
@@ -83,7 +83,7 @@ extension Transaction {
 
     /// Ends a row without running anything.
     func discard(_ id: HandlerID) throws(HandlerError) {
-        let stored = try take(
+        let stored = try claim(
             id,
             "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ?")
         try bury(id, stored, .invalidated, .discarded)
@@ -94,7 +94,7 @@ extension Transaction {
 struct NestedHandler: Hashable {
     let name: String
     let arguments: [UInt8]
-    let alternative: [UInt8]?
+    let orElseBytes: [UInt8]?
 
     /// Nil for an object that only looks like a handler.
     private init?(_ members: [String: JSONValue]) throws {
@@ -103,7 +103,7 @@ struct NestedHandler: Hashable {
         else { return nil }
         self.name = name
         self.arguments = try [UInt8](ArgumentCoding.encoder().encode(arguments))
-        alternative = try members["orElse"].map { try [UInt8](ArgumentCoding.encoder().encode($0)) }
+        orElseBytes = try members["orElse"].map { try [UInt8](ArgumentCoding.encoder().encode($0)) }
     }
 
     /// The outermost handlers among stored arguments, in the order of their names.

@@ -1,12 +1,12 @@
-/// Handlers that were set aside, and the tombstones of those that ended.
+/// Repair of quarantined and parked handlers, and removal of old endings.
 extension Transaction {
-    /// Gives a handler that was set aside another chance, with what was kept for it.
+    /// Requeues a quarantined or parked handler with its stored call.
     func requeue(_ id: HandlerID) throws {
         guard try requeue("id = ?", [id]) == 1 else {
             guard let state = try state(of: id) else { throw try noSuchHandler(id) }
             throw HandlerError(
                 .noSuchHandler,
-                "the handler \(id) is \(HandlerStatus.State(state).rawValue), not set aside; there is nothing to requeue"
+                "the handler \(id) is \(HandlerStatus.State(state).rawValue), not quarantined or parked; there is nothing to requeue"
             )
         }
     }

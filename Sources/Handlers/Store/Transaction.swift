@@ -5,7 +5,7 @@ package final class Transaction {
     let connection: Connection
     let registry: HandlerRegistry
     let role: HandlerStore.Role
-    /// This store's seat among the processes that have it open.
+    /// This store's slot among the processes that have it open.
     let slot: any ProcessPresence
     let log: HandlerLog?
     /// The wall clock, milliseconds since 1970.
@@ -23,8 +23,8 @@ package final class Transaction {
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
-    /// The word that stands on the seat while it does.
-    var mark: Mark?
+    /// The word that stands on the slot while it does.
+    var runningCall: RunningCall?
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
     var nestedFailure: (any Error)? { nested?.error }
     /// The same, with how that handler wants to be tried again.
@@ -93,10 +93,10 @@ package final class Transaction {
         defer { nested = outer }
         let (actions, failed) = (afterCommit.count, failures.count)
         do {
-            let isKept = try body()
+            let isStored = try body()
             if let nestedFailure { throw nestedFailure }
-            if isKept { try connection.release() } else { try connection.undo() }
-            return isKept
+            if isStored { try connection.release() } else { try connection.undo() }
+            return isStored
         } catch {
             // Left open, the savepoint would be taken for that of the handler around it. Where the store failed there
             // is nothing to undo: the step cannot commit any more.

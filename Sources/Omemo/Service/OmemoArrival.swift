@@ -135,7 +135,7 @@ struct OmemoArrival {
         _ error: OmemoError, _ sender: JID?, _ device: OmemoDeviceID?, _ version: OmemoVersion?,
         in step: borrowing Step
     ) throws {
-        service.account.note(
+        service.account.log(
             .warning, .omemo,
             "a message of \(sender?.description ?? "somebody")\(device.map { "/\($0)" } ?? "") cannot be read: \(error)",
             after: step)
@@ -185,7 +185,7 @@ struct OmemoArrival {
             }
             // A new session without content replaces one that the other side could not use, maybe ours.
             let isRepair = isEmpty && !memory.usedPreKeys.isEmpty
-            let identity = try store(memory, isRepair ? nil : old?.beganAt, from: peer, in: step)
+            let identity = try store(memory, isRepair ? nil : old?.startedAt, from: peer, in: step)
             OmemoFailpoint.decrypted.hit()
             try note(decrypted, memory, old, from: peer, in: step)
             let trust = try service.identities.note(identity, of: peer.jid, device: peer.device, in: step)
@@ -210,10 +210,10 @@ struct OmemoArrival {
             var preferred = try open.record.preferringOwn()
         {
             defer { preferred.wipe() }
-            try service.sessions.store(preferred, identity: identity, beganAt: began, with: peer, in: step)
+            try service.sessions.store(preferred, identity: identity, startedAt: began, with: peer, in: step)
         } else {
             try service.sessions.store(
-                memory.session ?? [], identity: identity, beganAt: open.record.isUnanswered ? began : nil,
+                memory.session ?? [], identity: identity, startedAt: open.record.isUnanswered ? began : nil,
                 with: peer, in: step)
             memory.putBack(open)
         }

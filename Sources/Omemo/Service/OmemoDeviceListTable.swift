@@ -11,7 +11,7 @@ package import XMPPCore
 /// let devices = try account.store.read { try account.omemo.deviceLists.devices(of: juliet, .omemo2, in: $0) }
 /// ```
 package struct OmemoDeviceListTable: Sendable {
-    /// The tables behind it.
+    /// Schema of the tables.
     package static let schema = Schema(
         module: "omemo",
         migrations: [
@@ -42,6 +42,10 @@ package struct OmemoDeviceListTable: Sendable {
             OmemoTables.copies,
             OmemoTables.bounds,
             OmemoTables.surplus,
+            """
+            -- When this side started the session.
+            ALTER TABLE omemo_session RENAME COLUMN began_at TO started_at;
+            """,
         ], handlers: OmemoService.handlers)
 
     /// A device that is or was on a list.
@@ -63,8 +67,8 @@ package struct OmemoDeviceListTable: Sendable {
 
     /// How many devices are remembered that have left one list; those that left first are forgotten.
     package static let maximumRemoved = 100
-    /// How many lists an account knows; of more, those that were learned longest ago are forgotten, except the lists of
-    /// users with whom there is a session. A forgotten list is asked for when it is needed.
+    /// Number of lists that an account stores. Beyond it the oldest lists without a session are removed; a removed list
+    /// is fetched again when it is needed.
     package static let maximumLists = 5000
 
     /// The account's row in the store.

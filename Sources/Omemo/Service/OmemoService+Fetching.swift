@@ -10,8 +10,8 @@ extension OmemoService {
 
     /// Asks for a list or a bundle, unless it was asked for already.
     func fetch(_ subject: OmemoFetchTable.Subject, in step: borrowing Step) throws {
-        guard try fetches.begin(subject, in: step) else { return }
-        account.note(
+        guard try fetches.start(subject, in: step) else { return }
+        account.log(
             .verbose, .omemo,
             "asks for the \(subject.device.map { "bundle of device \($0)" } ?? "device list") of \(subject.jid)",
             after: step)
@@ -41,7 +41,7 @@ extension OmemoService {
     ) throws(HandlerError) -> OmemoDeviceListTable.Change {
         let change = try deviceLists.merge(list, of: jid, in: step)
         if !change.removed.isEmpty { try sessions.trim(jid.bare, in: step) }
-        account.note(
+        account.log(
             .info, .omemo,
             "the device list of \(jid.bare) has \(list.devices.count) devices, \(change.removed.count) fewer",
             after: step)
@@ -74,7 +74,7 @@ extension OmemoService {
     func fail(
         _ subject: OmemoFetchTable.Subject, _ reason: String, in step: borrowing Step
     ) throws(HandlerError) {
-        account.note(
+        account.log(
             .warning, .omemo,
             "there is no \(subject.device.map { "bundle of device \($0)" } ?? "device list") of \(subject.jid): \(reason)",
             after: step)
@@ -115,11 +115,11 @@ extension OmemoService {
         var old = try sessions.session(with: peer, in: step)
         // The other side may have begun one meanwhile.
         if old.map(\.isOld) ?? true || isRepair {
-            account.note(
+            account.log(
                 .info, .omemo,
                 "\(isRepair ? "repairs the" : "begins a") session with \(peer.jid)/\(peer.device)",
                 after: step)
-            try begin(bundle, old?.takeRecord(), with: peer, own: own, in: step)
+            try start(bundle, old?.takeRecord(), with: peer, own: own, in: step)
         }
         for kind in [OmemoDutyTable.Kind.repair, .answer] where try duties.isOpen(kind, to: peer, in: step) {
             try sendEmpty(to: peer, own: own, in: step)
@@ -127,7 +127,7 @@ extension OmemoService {
         }
     }
 
-    private func begin(
+    private func start(
         _ bundle: OmemoBundle, _ old: consuming [UInt8]?, with peer: OmemoAddress, own: OwnIdentity,
         in step: borrowing Step
     ) throws {
@@ -137,13 +137,14 @@ extension OmemoService {
             let identity = IdentityKey(wire: bundle.identityKey, bundle.version)
         else { throw OmemoError(.malformed, "the bundle holds no usable key") }
         let memory = SignalMemory(own: own, session: old)
-        try SignalSession(peer.version, memory).begin(with: bundle, preKey: preKey)
+        try SignalSession(peer.version, memory).start(with: bundle, preKey: preKey)
         try memory.trim()
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, beganAt: step.now, isBegun: true, with: peer, in: step)
+            memory.session ?? [], identity: identity, startedAt: step.now, isStarted: true, with: peer,
+            in: step)
         try sessions.trim(peer.jid, in: step)
-        OmemoFailpoint.begun.hit()
+        OmemoFailpoint.started.hit()
     }
 }
 

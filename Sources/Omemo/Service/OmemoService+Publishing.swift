@@ -30,7 +30,7 @@ extension OmemoService {
             case .none: break
             case .renumber:
                 let taken = Set(user.candidates.map(\.device))
-                account.note(
+                account.log(
                     .warning, .omemo, "the number \(own.device) is another device's; takes another one",
                     after: step)
                 try ownDevice.setDevice(Self.randomDevice(except: taken), in: step)
@@ -67,7 +67,7 @@ extension OmemoService {
     private func publishBundle(
         _ own: inout OwnIdentity, _ version: OmemoVersion, in step: borrowing Step
     ) throws {
-        account.note(.info, .omemo, "publishes the bundle of device \(own.device)", after: step)
+        account.log(.info, .omemo, "publishes the bundle of device \(own.device)", after: step)
         let bundle = try ownDevice.bundle(own, version, in: step)
         var revision: Int64 = 0
         try publications.change(version, in: step) { state in
@@ -89,7 +89,7 @@ extension OmemoService {
         let known = try deviceLists.devices(of: ownJID, version, in: step) ?? []
         let others = known.filter { $0.isListed && $0.device.id != own.device }.map(\.device)
         let list = OmemoDeviceList(version, devices: others + [.init(own.device)])
-        account.note(
+        account.log(
             .info, .omemo, "puts device \(own.device) on the own list, beside \(others.count) others",
             after: step)
         let now = step.now
@@ -116,7 +116,7 @@ extension OmemoService {
         try publications.change(version, in: step) { state in
             if isList { state.isListSending = false } else { state.sending = nil }
         }
-        account.note(
+        account.log(
             .warning, .omemo, "the \(isList ? "device list" : "bundle") was not published: \(reason)",
             after: step)
         try publications.note(reason, version, in: step)

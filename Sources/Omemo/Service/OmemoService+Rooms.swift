@@ -20,11 +20,9 @@ extension OmemoService {
         try advance(in: step)
     }
 
-    /// Asks a room who its owners, admins and members are, and takes that over as ``setMembers(_:of:in:)`` does, with
-    /// the
-    /// names of those who are in it. Call it once the account is in the room, and again when somebody comes, became a
-    /// member
-    /// or is none any more (`RoomEvent` tells).
+    /// Fetches a room's owners, admins and members, and stores them as ``setMembers(_:of:in:)`` does, with the
+    /// nicknames of the occupants. Call it after joining, and again after an occupant came or an affiliation changed
+    /// (see `RoomEvent`).
     ///
     /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
     /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names nobody;

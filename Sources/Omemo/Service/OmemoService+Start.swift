@@ -41,9 +41,9 @@ extension OmemoService {
         try renew(in: step)
     }
 
-    /// Begins anew with everybody, and publishes the keys again, when the database was put back from a backup.
+    /// Begins again with everybody, and publishes the keys again, when the database was put back from a backup.
     ///
-    /// Those who write with this device have seen the next keys of its ratchets, and would take new messages for copies of
+    /// Those who write with this device have seen the next keys of its ratchets, and would take new messages for duplicates of
     /// old ones. What they have sent since the backup can still be read with the old ratchets, so these stay for that.
     func retireCopied(_ own: OwnIdentity, in step: borrowing Step) throws(HandlerError) {
         guard try ownDevice.isCopied(own, in: step) else { return }

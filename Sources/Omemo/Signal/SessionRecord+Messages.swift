@@ -3,7 +3,7 @@ import COpenSSL
 
 /// The messages of a chain whose keys are there: the half of the double ratchet that needs no new agreement.
 ///
-/// The library's own `session_cipher` reads the record anew for each message, twice for one that is decrypted, and
+/// The library's own `session_cipher` reads the record again for each message, twice for one that is decrypted, and
 /// reading computes both identity keys from their other form: more work than the message itself. This does with a record
 /// that is held open what the library does then, by the library's own functions, and leaves everything else to it.
 extension SessionRecord {

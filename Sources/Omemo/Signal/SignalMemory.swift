@@ -50,7 +50,7 @@ final class SignalMemory {
 
     /// Hands out the record as the library holds it, read now if it was not yet.
     ///
-    /// It comes back by ``keep(_:)`` or ``putBack(_:)``; after a failure half-way it does not, and will be read anew.
+    /// It comes back by ``keep(_:)`` or ``putBack(_:)``; after a failure half-way it does not, and will be read again.
     ///
     /// - Throws: ``SignalFailure``, also when there is no session.
     func takeOpen() throws(SignalFailure) -> OpenSession {

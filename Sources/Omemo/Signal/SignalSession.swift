@@ -23,7 +23,7 @@ struct SignalSession {
     /// Begins a session with a device, from its bundle and one of its prekeys. An older session stays readable.
     ///
     /// - Throws: ``SignalFailure`` `SG_ERR_INVALID_KEY` for malformed keys and a wrong signature.
-    func begin(with bundle: OmemoBundle, preKey: OmemoBundle.PreKey) throws(SignalFailure) {
+    func start(with bundle: OmemoBundle, preKey: OmemoBundle.PreKey) throws(SignalFailure) {
         let context = try SignalContext(memory)
         let identity = try SignalKeys.publicKey(bundle.identityKey, version, isIdentity: true)
         let signedPreKey = try SignalKeys.publicKey(bundle.signedPreKey.key, version)

@@ -47,7 +47,7 @@ struct OmemoFetchTable {
     /// Notes that it is going to be asked for.
     ///
     /// - Returns: False when it was asked for already.
-    func begin(_ subject: Subject, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func start(_ subject: Subject, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
             INSERT INTO omemo_fetch(account, jid, namespace, device) VALUES (?, ?, ?, ?)

@@ -15,7 +15,7 @@ struct OmemoSessionTable {
     struct Session {
         var record: [UInt8]
         /// When the own side began it; nil once the other side began one.
-        var beganAt: Int64?
+        var startedAt: Int64?
         /// The chain for which a heartbeat was sent.
         var heartbeat: [UInt8]?
         /// Whether it is good for reading only.
@@ -34,31 +34,31 @@ struct OmemoSessionTable {
     func session(with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError) -> Session? {
         try step.first(
             """
-            SELECT record, began_at, heartbeat, is_old, used_at FROM omemo_session
+            SELECT record, started_at, heartbeat, is_old, used_at FROM omemo_session
             WHERE account = ? AND jid = ? AND device = ? AND namespace = ?
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
         ) { (row) throws(HandlerError) in
             Session(
-                record: row.blob(0), beganAt: row.optionalQuantity(1),
+                record: row.blob(0), startedAt: row.optionalQuantity(1),
                 heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0,
                 usedAt: row.quantity(4))
         }
     }
 
-    /// - Parameter isBegun: Whether the own side has just begun it; otherwise it is as good for sending as it was.
+    /// - Parameter isStarted: Whether the own side has just begun it; otherwise it is as good for sending as it was.
     func store(
-        _ record: [UInt8], identity: IdentityKey, beganAt: Int64?, isBegun: Bool = false,
+        _ record: [UInt8], identity: IdentityKey, startedAt: Int64?, isStarted: Bool = false,
         with peer: OmemoAddress, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
-            INSERT INTO omemo_session(account, jid, device, namespace, record, identity, began_at, used_at)
+            INSERT INTO omemo_session(account, jid, device, namespace, record, identity, started_at, used_at)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?)
             ON CONFLICT(account, jid, device, namespace) DO UPDATE SET
-                record = excluded.record, identity = excluded.identity, began_at = excluded.began_at,
+                record = excluded.record, identity = excluded.identity, started_at = excluded.started_at,
                 is_old = CASE WHEN ? <> 0 THEN 0 ELSE omemo_session.is_old END
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, record,
-            identity.bytes, beganAt, step.now, isBegun)
+            identity.bytes, startedAt, step.now, isStarted)
     }
 
     /// Nothing is sent any more in the sessions that there are; they stay readable until others take their place.

@@ -33,7 +33,7 @@ public struct PubSubEvent: Sendable {
         case purged
         /// The node is gone; the address, a URI, says where its successor is (8.4.2).
         case deleted(redirect: ForeignText?)
-        /// The node is configured otherwise now; the form says how, where the service tells (8.2.5.3).
+        /// The configuration of the node changed; the form holds it if the service sent it (8.2.5.3).
         case configured(DataForm?)
         /// An own subscription has changed, or is about to end (8.8.4, 13.19).
         case subscription(Subscription)
@@ -47,7 +47,7 @@ public struct PubSubEvent: Sendable {
     public struct Item: Hashable, Sendable {
         /// The id, unique in the node; nil where items are not kept.
         public var id: ForeignText?
-        /// What the item holds; nil when the service tells only that there is one.
+        /// Payload of the item; nil if the notification has none.
         public var payload: Element?
         /// Who published it, as the service says; nil where it does not (7.1.2.3). Whose node it is says
         /// ``PubSubEvent/service``.
@@ -64,13 +64,13 @@ public struct PubSubEvent: Sendable {
         }
     }
 
-    /// A subscription, as an event tells of it.
+    /// Subscription as an event reports it.
     public struct Subscription: Hashable, Sendable {
         /// Who is subscribed.
         public var jid: JID
         /// How far it has come; nil when the event does not say.
         public var state: PubSubSubscription.State?
-        /// What tells it from other subscriptions of the same address.
+        /// Id of the subscription among those of the same address.
         public var id: ForeignText?
         /// When it ends, in milliseconds since 1970; nil for never, or unknown.
         public var expiry: Int64?
@@ -146,7 +146,7 @@ extension PubSubEvent: RestorableContext {
             isOwn: stored.isOwn, sentAt: stored.sentAt, subscriptionIDs: stored.subscriptionIDs)
     }
 
-    /// Enough to tell one event from another, and quicker than writing the whole one down.
+    /// Fingerprint of the event, cheaper than its XML.
     public var fingerprint: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         let bytes = Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)

@@ -29,7 +29,7 @@ import XMPPModules
 /// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
 public struct PubSubEvents: AccountModule {
     public static let name = "pubsub-events"
-    /// It tells servers what is wanted (XEP-0163 section 4.2).
+    /// Entity capabilities announce the wanted nodes (XEP-0163 section 4.2).
     public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
     public static let schema: Schema? = SeenItemTable.schema
 
@@ -128,7 +128,7 @@ private struct EventArrival {
         let event = PubSubEvent(
             account: account, service: service, node: node, change: news, isOwn: isOwn, sentAt: sentAt,
             subscriptionIDs: subscriptionIDs)
-        account.note(.verbose, .pubsub, "an event of \(node) at \(service)", after: step)
+        account.log(.verbose, .pubsub, "an event of \(node) at \(service)", after: step)
         account.trace(.pubsub, "\(news)", after: step)
         let disposition = try step.call(handler, with: event)
         try account.report(disposition, handler, "event of \(node) at \(service)", after: step)

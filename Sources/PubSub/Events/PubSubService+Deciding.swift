@@ -47,7 +47,7 @@ extension PubSubService {
         try requests(at: service).remove(key, in: step)
     }
 
-    /// Says whether somebody may subscribe.
+    /// Approves or denies a subscription request.
     ///
     /// The answer is a message: it waits for a connection, and is sent again after a lost session. The subscriber,
     /// not the

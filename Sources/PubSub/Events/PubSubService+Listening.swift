@@ -36,7 +36,7 @@ extension PubSubService {
             node.foreignText, of: publisher, key: key, to: handler, in: step)
     }
 
-    /// Ends what `listen` began. What was set aside for the handler stays.
+    /// Removes a listener. Its quarantined and parked calls stay.
     ///
     /// - Parameters:
     ///   - node: The node's name.

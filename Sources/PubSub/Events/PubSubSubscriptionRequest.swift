@@ -2,7 +2,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// Somebody wants to subscribe to a node of one's own whose owner must agree: what the service asks the owner.
+/// Request to approve a subscription to an own node.
 ///
 /// It can be stored and answered later, by whatever process:
 /// ``PubSubService/answer(_:allowing:in:)``.
@@ -19,7 +19,7 @@ public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
     public let node: ForeignText
     /// Who wants to subscribe, as the service says.
     public let subscriber: JID
-    /// What tells the subscription from others of the same address.
+    /// Id of the subscription among those of the same address.
     public let subscriptionID: ForeignText?
     /// The id of the service's message, which the answer repeats.
     let messageID: ForeignText?

@@ -4,7 +4,7 @@ import XMPPAccount
 package import XMPPCore
 import XMPPModules
 
-/// `pushwake inspect`: what a store holds, and the repair of handlers that were set aside.
+/// `pushwake inspect`: what a store holds, and the repair of handlers that were quarantined or parked.
 ///
 /// Looking only reads, beside running and frozen programs or on a copy. Repairing writes; the program's runner calls
 /// what was requeued.
@@ -62,7 +62,9 @@ package struct InspectCommand {
         /// The contents; or what was done, when something was.
         package func text(_ style: TerminalStyle) -> VisibleText {
             guard let repairs else { return contents.text(style) }
-            guard !repairs.isEmpty else { return "nothing was set aside, so nothing was requeued" }
+            guard !repairs.isEmpty else {
+                return "nothing was quarantined or parked, so nothing was requeued"
+            }
             return VisibleText(joining: repairs.map { "\($0.text)" })
         }
 

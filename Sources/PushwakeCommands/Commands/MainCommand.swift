@@ -162,7 +162,7 @@ struct MainCommand {
         case .resumed(let jid): Terminal.say("resumed \(jid)")
         case .suspended(let error): Terminal.say("suspended \(error)")
         case .sessionLost: Terminal.say("session-lost")
-        case .setAside(let handler, let call, let reason):
+        case .unfinished(let handler, let call, let reason):
             Terminal.say("set-aside \(handler), called with \(call): \(reason)")
         case .stopped(let error) where error.code == .ownershipLost && stays:
             steering.lostStream()

@@ -2,7 +2,7 @@ extension CommandPage {
     static let store: [CommandPage] = [
         CommandPage(
             name: "inspect", group: .store,
-            summary: "show what a store holds, and repair what was set aside",
+            summary: "show what a store holds, and repair quarantined and parked handlers",
             description: [
                 "Shows owner, session, requests, timers, outbox, what runs, what is parked, quarantined and dropped, and endings. It only reads, beside running and frozen programs, in what a killed one left, or in a copy; arguments that are secret are masked.",
                 "With --requeue, --invalidate or --discard it writes, all in one transaction, and says what it did.",
@@ -15,7 +15,7 @@ extension CommandPage {
                 Option("--json", "One JSON object; times in milliseconds."),
                 Option(
                     "--requeue", "ROW|all",
-                    "Give a handler that was set aside another chance, or all of them."),
+                    "Requeue a quarantined or parked handler, or all of them."),
                 Option("--invalidate", "ROW", "End a handler; what was bound for that case runs."),
                 Option("--discard", "ROW", "End a handler; nothing runs."),
             ],

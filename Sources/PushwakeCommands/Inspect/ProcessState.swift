@@ -26,20 +26,20 @@ struct OwnerLocks {
     private static let looks = 8
 
     /// - Returns: Nil when nobody holds it, which is so for a copy of the database.
-    func holder(ofAccount account: Int64) -> Int32? {
+    func lockOwner(ofAccount account: Int64) -> Int32? {
         var status = stat()
         guard stat("\(store)-owner-\(account)", &status) == 0 else { return nil }
         let major = (status.st_dev >> 8) & 0xfff
         let minor = (status.st_dev & 0xff) | ((status.st_dev >> 12) & 0xfff00)
         let file = "\(hex(major)):\(hex(minor)):\(status.st_ino)"
         for _ in 0..<Self.looks {
-            if let holder = Self.holder(of: file) { return holder }
+            if let lockOwner = Self.lockOwner(of: file) { return lockOwner }
         }
         return nil
     }
 
     /// - Parameter file: Its device and inode, as they stand in the list.
-    private static func holder(of file: String) -> Int32? {
+    private static func lockOwner(of file: String) -> Int32? {
         for line in KernelFile.text("/proc/locks").split(separator: "\n") {
             // 1: FLOCK  ADVISORY  WRITE 4321 fe:01:131234 0 EOF
             let words = line.split(separator: " ")

@@ -7,7 +7,7 @@ extension StoreContents {
     package init(_ reader: StoreReader, limit: Int) throws {
         let processes = reader.processes().map {
             Process(
-                seat: $0.seat, pid: $0.processID, state: ProcessState.of($0.processID),
+                slot: $0.slot, pid: $0.processID, state: ProcessState.of($0.processID),
                 handler: $0.handler?.rawValue)
         }
         self = try reader.read { snapshot in
@@ -49,23 +49,23 @@ extension StoreContents {
         let now = snapshot.now
         return try snapshot.all(
             """
-            SELECT account.id, jid, coalesce(epoch, 0), owner, number, full_jid, live IS NOT NULL,
-                resumption_id IS NOT NULL, max, alive_at, handled, acknowledged,
+            SELECT account.id, jid, coalesce(epoch, 0), owner, number, full_jid, open_number IS NOT NULL,
+                resumption_id IS NOT NULL, max, alive_at, received, acknowledged,
                 (SELECT count(*) FROM deferred WHERE deferred.account = account.id), bound_count, resumed_count
             FROM account JOIN session ON session.account = account.id
                 LEFT JOIN ownership ON ownership.account = account.id ORDER BY jid
             """
         ) { (row) throws(HandlerError) in
-            let holder = locks.holder(ofAccount: row.integer(0))
+            let lockOwner = locks.lockOwner(ofAccount: row.integer(0))
             return Account(
                 jid: row.text(1),
                 ownership: Ownership(
-                    epoch: row.integer(2), owner: row.optionalText(3), pid: holder,
-                    state: holder.map(ProcessState.of)),
+                    epoch: row.integer(2), owner: row.optionalText(3), pid: lockOwner,
+                    state: lockOwner.map(ProcessState.of)),
                 session: Session(
                     number: row.quantity(4), boundAs: row.optionalText(5), hasStream: row.integer(6) != 0,
                     isResumable: row.integer(7) != 0, window: row.optionalQuantity(8).map { $0 * 1000 },
-                    age: row.optionalQuantity(9).map { now - $0 }, handled: row.integer(10),
+                    age: row.optionalQuantity(9).map { now - $0 }, received: row.integer(10),
                     acknowledged: row.integer(11), deferred: row.integer(12), timesBound: row.quantity(13),
                     timesResumed: row.quantity(14)))
         }
@@ -80,7 +80,7 @@ extension StoreContents {
         let now = snapshot.now
         let shown = try snapshot.all(
             """
-            SELECT jid, stanza_id, peer, handler.id, name, bound_at, nullif(deadline, ?) - live_time,
+            SELECT jid, stanza_id, peer, handler.id, name, bound_at, nullif(deadline, ?) - connected_time,
                 request.session
             FROM request JOIN handler ON handler.id = request.handler
                 JOIN session ON session.account = request.account JOIN account ON account.id = request.account
@@ -89,7 +89,7 @@ extension StoreContents {
         ) { (row) throws(HandlerError) in
             Request(
                 account: row.text(0), id: row.text(1), peer: row.optionalText(2), row: row.integer(3),
-                handler: row.text(4), age: now - row.quantity(5), liveLeft: row.optionalQuantity(6),
+                handler: row.text(4), age: now - row.quantity(5), connectedLeft: row.optionalQuantity(6),
                 session: row.optionalInteger(7))
         }
         return Rows(count: try count("request", snapshot), shown: shown)
@@ -120,17 +120,17 @@ extension StoreContents {
 
     // MARK: Handlers
 
-    /// What a runner looks at: the earliest first, those that count live time last.
+    /// What a runner looks at: the earliest first, those that count connected time last.
     private static func timers(
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Timer> {
-        let condition = "due IS NOT NULL OR live_due IS NOT NULL"
+        let condition = "due IS NOT NULL OR connected_due IS NOT NULL"
         let now = snapshot.now
         var shown = try snapshot.all(
             """
-            SELECT id, name, due, live_due - coalesce(live, 0), period, call IS NULL, attempts, reason
-            FROM handler LEFT JOIN live_clock ON live_clock.scope = coalesce(handler.scope, '')
-            WHERE \(condition) ORDER BY due IS NULL, due, live_due, id LIMIT ?
+            SELECT id, name, due, connected_due - coalesce(connected, 0), period, call IS NULL, attempts, reason
+            FROM handler LEFT JOIN connected_clock ON connected_clock.scope = coalesce(handler.scope, '')
+            WHERE \(condition) ORDER BY due IS NULL, due, connected_due, id LIMIT ?
             """, limit
         ) { (row) throws(HandlerError) in
             let period = row.optionalQuantity(4)
@@ -140,7 +140,7 @@ extension StoreContents {
                 ? .periodic : row.integer(5) != 0 ? .deadline : attempts > 0 ? .retry : .timer
             return Timer(
                 row: row.integer(0), handler: row.text(1), arguments: "", kind: kind,
-                left: row.optionalQuantity(2).map { $0 - now }, liveLeft: row.optionalQuantity(3),
+                left: row.optionalQuantity(2).map { $0 - now }, connectedLeft: row.optionalQuantity(3),
                 period: period, attempts: attempts, reason: row.optionalText(7))
         }
         for index in shown.indices {

@@ -48,12 +48,12 @@ extension StoreContents {
 
     private func processLines(_ style: TerminalStyle) -> [VisibleText] {
         var table = TextTable([
-            .init(name: "process", isNumber: true), .init(name: "state"), .init(name: "seat", isNumber: true),
+            .init(name: "process", isNumber: true), .init(name: "state"), .init(name: "slot", isNumber: true),
             .init(name: "handler", isNumber: true),
         ])
         for process in processes {
             table.add([
-                String(process.pid), process.state, String(process.seat),
+                String(process.pid), process.state, String(process.slot),
                 process.handler.map(String.init) ?? "",
             ])
         }
@@ -66,7 +66,7 @@ extension StoreContents {
             ("owner", owner(ownership)), ("session", stream(session)), ("resumable", resumability(session)),
             (
                 "counts",
-                "\(session.handled) handled, \(session.acknowledged) acknowledged by the server, \(session.deferred) not handled yet"
+                "\(session.received) received, \(session.acknowledged) acknowledged by the server, \(session.deferred) not handled yet"
             ),
             (
                 "so far",
@@ -87,10 +87,10 @@ extension StoreContents {
 
     private func owner(_ ownership: Ownership) -> String {
         guard let owner = ownership.owner else { return "nobody (epoch \(ownership.epoch))" }
-        let holder =
+        let lockOwner =
             ownership.pid.map { "process \($0), \(ownership.state ?? "unknown")" }
             ?? "no process holds its lock"
-        return "\(owner), \(holder) (epoch \(ownership.epoch))"
+        return "\(owner), \(lockOwner) (epoch \(ownership.epoch))"
     }
 
     private func resumability(_ session: Session) -> String {
@@ -122,13 +122,14 @@ extension StoreContents {
         var table = TextTable([
             .init(name: "row", isNumber: true), .init(name: "handler", least: 12),
             .init(name: "peer", least: 12),
-            .init(name: "age", isNumber: true), .init(name: "live left", isNumber: true), .init(name: "sent"),
+            .init(name: "age", isNumber: true), .init(name: "connected time left", isNumber: true),
+            .init(name: "sent"),
             .init(name: "id", least: 8),
         ])
         for row in requests.shown {
             table.add([
                 String(row.row), row.handler, row.peer ?? row.account, Span.text(row.age),
-                row.liveLeft.map(Span.text) ?? "answered", row.session.map { "session \($0)" } ?? "no",
+                row.connectedLeft.map(Span.text) ?? "answered", row.session.map { "session \($0)" } ?? "no",
                 row.id,
             ])
         }
@@ -138,7 +139,7 @@ extension StoreContents {
     private var timerTable: TextTable {
         var table = TextTable([
             .init(name: "row", isNumber: true), .init(name: "handler", least: 12), .init(name: "kind"),
-            .init(name: "left", isNumber: true), .init(name: "live left", isNumber: true),
+            .init(name: "left", isNumber: true), .init(name: "connected time left", isNumber: true),
             .init(name: "attempts", isNumber: true), .init(name: "arguments", least: 8),
             .init(name: "reason", least: 6),
         ])
@@ -146,7 +147,7 @@ extension StoreContents {
             let kind = row.period.map { "every \(Span.text($0))" } ?? row.kind.rawValue
             table.add([
                 String(row.row), row.handler, kind, row.left.map(Span.text) ?? "",
-                row.liveLeft.map(Span.text) ?? "", String(row.attempts), row.arguments, row.reason ?? "",
+                row.connectedLeft.map(Span.text) ?? "", String(row.attempts), row.arguments, row.reason ?? "",
             ])
         }
         return table

@@ -11,7 +11,7 @@ package struct StoreContents: Codable {
     }
 
     package struct Process: Codable {
-        package var seat: Int
+        package var slot: Int
         package var pid: Int32
         /// `running`, `stopped`, or `unknown` where this machine cannot tell.
         package var state: String
@@ -48,7 +48,7 @@ package struct StoreContents: Codable {
         package var window: Int64?
         /// How long ago it was known to be alive.
         package var age: Int64?
-        package var handled: Int64
+        package var received: Int64
         package var acknowledged: Int64
         /// Stanzas that arrived and are not handled yet.
         package var deferred: Int64
@@ -66,7 +66,7 @@ package struct StoreContents: Codable {
         package var handler: String
         package var age: Int64
         /// Connected time that is left; nil when it is answered, and the answer is to be handled later.
-        package var liveLeft: Int64?
+        package var connectedLeft: Int64?
         /// The session that carries it; nil while it was not sent.
         package var session: Int64?
     }
@@ -88,10 +88,10 @@ package struct StoreContents: Codable {
         package var handler: String
         package var arguments: String
         package var kind: Kind
-        /// Time left by the clock on the wall; nil when only live time counts.
+        /// Time left by the clock on the wall; nil when only connected time counts.
         package var left: Int64?
-        /// Live time left; nil when only the clock counts.
-        package var liveLeft: Int64?
+        /// Connected time left; nil when only the clock counts.
+        package var connectedLeft: Int64?
         package var period: Int64?
         package var attempts: Int
         package var reason: String?

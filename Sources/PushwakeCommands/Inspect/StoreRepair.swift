@@ -2,7 +2,7 @@ package import Handlers
 import Simulation
 import XMPPAccount
 
-/// What a person does by hand to handlers that were set aside.
+/// What a person does by hand to handlers that were quarantined or parked.
 package enum StoreRepair: Equatable {
     case requeue(HandlerID)
     case requeueAll
@@ -54,9 +54,9 @@ package enum StoreRepair: Equatable {
 
     private static func requeueAll(_ step: borrowing Step) throws -> [Done] {
         let states: [HandlerStatus.State] = [.parked, .quarantined]
-        let setAside = try states.flatMap { try step.handlers(in: $0, limit: .max) }
+        let unfinished = try states.flatMap { try step.handlers(in: $0, limit: .max) }
         try step.requeueAll()
-        return try setAside.map { try requeued($0.id, $0.name, step) }
+        return try unfinished.map { try requeued($0.id, $0.name, step) }
     }
 
     private static func requeued(_ id: HandlerID, _ name: String, _ step: borrowing Step) throws -> Done {

@@ -62,7 +62,7 @@ package struct ChildProcessError: Error, Hashable, Sendable, CustomStringConvert
         package static let readFailed = Code(name: "readFailed")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     package let code: Code
     /// A sentence that says what to do.
     package let message: String

@@ -143,7 +143,7 @@ final class ProxyState: Sendable {
     }
 
     /// A connection begins; its number, and where it leads.
-    func begin() -> (index: Int, target: UInt16) {
+    func start() -> (index: Int, target: UInt16) {
         state.withLock { state in
             state.records.append(.init(openedAt: ServerTime.monotonicNanoseconds))
             return (state.records.count - 1, state.target)

@@ -134,7 +134,7 @@ final class ProxyLoop: @unchecked Sendable {
         _ = fcntl(number, F_SETFD, FD_CLOEXEC)
         var on: Int32 = 1
         setsockopt(number, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
-        let (index, target) = shared.begin()
+        let (index, target) = shared.start()
         guard let connection = LoopbackSocket.connect(to: target) else {
             LoopbackSocket.resetOnClose(number)
             return

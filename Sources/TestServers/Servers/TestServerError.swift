@@ -15,7 +15,7 @@ package struct TestServerError: Error, Hashable, Sendable, CustomStringConvertib
         package static let refused = Code(name: "refused")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     package let code: Code
     /// A sentence that says what to do, followed by what the program itself last said.
     package let message: String

@@ -66,15 +66,15 @@ extension Account {
     /// - Returns: False when it was answered before.
     func closeRequest(_ iq: IQ, in step: borrowing Step) throws -> Bool {
         guard let closed = try inboundRequests.close(iq, in: step) else { return false }
-        try markHandled(closed, in: step)
+        try acknowledge(closed, in: step)
         return true
     }
 
     /// Counts the request as handled, if that was left for later.
-    func markHandled(_ request: InboundRequestTable.Closed, in step: borrowing Step) throws {
+    func acknowledge(_ request: InboundRequestTable.Closed, in step: borrowing Step) throws {
         guard let number = request.number else { return }
         let session = try sessionNumber(in: step)
-        try markHandled(DeferredStanza(session: session, number: number), in: step)
+        try acknowledge(DeferredStanza(session: session, number: number), in: step)
     }
 }
 

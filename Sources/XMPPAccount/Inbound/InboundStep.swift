@@ -89,7 +89,7 @@ package struct InboundStep {
         case .again(let number):
             _ = try account.sessions.settle(receipt(number), in: step)
             return Arrival(delivery: Deferral(receipt(number)), isRepeated: true)
-        case .copy: return nil
+        case .duplicate: return nil
         }
     }
 
@@ -158,7 +158,7 @@ package struct InboundStep {
 
     /// 3. Match an answer to its request, 4. invoke the handler. An answer that matches nothing is never answered.
     mutating func match(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
-        let match = try account.requests.take(
+        let match = try account.requests.claim(
             answer: iq, number: arrival.repeatedNumber, own: own, in: step)
         guard case .request(var request) = match else { return }
         let outcome: Outcome = iq.type == .error ? .error : .result
@@ -332,9 +332,9 @@ package struct InboundStep {
             return nil
         }
         guard try account.inboundRequests.hasRoom(for: iq, in: step) else { return .resourceConstraint }
-        let liveTime = try account.currentLiveTime(in: step)
+        let connectedTime = try account.currentConnectedTime(in: step)
         // The sender has used the id of a request that is not answered yet: the answers could not be told apart.
-        return try account.inboundRequests.open(iq, liveTime: liveTime, in: step) ? nil : .conflict
+        return try account.inboundRequests.open(iq, connectedTime: connectedTime, in: step) ? nil : .conflict
     }
 
     /// Reports a handler that did not run to its end.

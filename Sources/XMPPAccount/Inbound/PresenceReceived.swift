@@ -32,8 +32,8 @@ extension PresenceReceived: RestorableContext {
 }
 
 extension Account {
-    /// Lets a stored handler receive every presence, in whatever process receives it, behind the modules: what a
-    /// subscription or a contact's going means, the roster has noted by then.
+    /// Calls a stored handler with every presence, in the process that receives it, after the modules. The roster has
+    /// already recorded the presence.
     ///
     /// ```swift
     /// try await account.listenToPresence(as: "door", Door.Seen().durable)

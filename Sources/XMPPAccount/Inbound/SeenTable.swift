@@ -1,11 +1,11 @@
 import Handlers
 import XMPPCore
 
-/// The messages that were handled, to recognize copies.
+/// Received messages, to recognize duplicates.
 ///
 /// XEP-0198 section 5 lets a server deliver a message again after a lost session, by offline storage or another way.
 /// A copy carries the id its sender gave it and, where the own server stamps one, the same stanza id (XEP-0359).
-/// Because some senders count their ids anew at every start, an id counts only together with the content.
+/// Because some senders count their ids again at every start, an id counts only together with the content.
 ///
 /// Marks are counted to the bare address that wrote, so that nobody can push out the marks of others; see
 /// ``SeenSenders``.
@@ -26,7 +26,7 @@ struct SeenTable {
         var isNew = true
         for mark in marks where isNew { isNew = try note(mark, of: &sender, in: step) }
         try senders.store(sender, limit: SeenSenders.marksEach, in: step)
-        return isNew || Mutation.forgetCopies.isOn
+        return isNew || Mutation.forgetDuplicates.isOn
     }
 
     // MARK: What was sent from here

@@ -3,59 +3,59 @@ package import XMPPCore
 
 extension AccountConfiguration {
     /// Tells the log that a listener is so slow that it does not get an event.
-    func noteDropped(_ event: Any) {
-        note(.warning, .handlers, "a listener is too slow and misses an event: \(type(of: event))")
+    func logDropped(_ event: Any) {
+        log(.warning, .handlers, "a listener is too slow and misses an event: \(type(of: event))")
     }
 
     /// The runner's configuration, whose failures are written to the log, too.
     var loggedRunner: HandlerRunner.Configuration {
         var logged = runner
         logged.onFailure = { error in
-            note(error is HandlerFailure ? .error : .warning, .handlers, "\(error)")
+            log(error is HandlerFailure ? .error : .warning, .handlers, "\(error)")
             runner.onFailure(error)
         }
         return logged
     }
 
     /// Tells the log what listeners are told.
-    func note(_ event: AccountEvent) {
+    func log(_ event: AccountEvent) {
         switch event {
-        case .bound(let jid): note(.info, .session, "bound \(jid): a new session")
-        case .resumed(let jid): note(.info, .session, "resumed the session of \(jid)")
-        case .suspended(let error): note(.info, .session, "suspended: \(error)")
+        case .bound(let jid): log(.info, .session, "bound \(jid): a new session")
+        case .resumed(let jid): log(.info, .session, "resumed the session of \(jid)")
+        case .suspended(let error): log(.info, .session, "suspended: \(error)")
         case .retrying(let wait, let reason):
-            note(.info, .session, "trying again in \(wait / .milliseconds(1)) ms: \(reason)")
+            log(.info, .session, "trying again in \(wait / .milliseconds(1)) ms: \(reason)")
         case .enabled(let window):
             let time = window.map { " for \($0 / .seconds(1)) s" } ?? ""
-            note(.verbose, .session, "the server counts and keeps a broken session\(time)")
+            log(.verbose, .session, "the server counts and keeps a broken session\(time)")
         case .notEnabled(let error):
-            note(
+            log(
                 .warning, .session,
                 "the server does not count: \(error.map { "\($0)" } ?? "it does not offer to")")
         case .streamManagementAnswered(let element):
             trace(.session, "the server answered <\(element.name)/>")
-        case .acknowledgementRequested: trace(.session, "asked how much the server has handled")
+        case .acknowledgementRequested: trace(.session, "sent an ack request")
         case .acknowledged(let stanzas): trace(.session, "the server took \(stanzas.count) stanzas")
         case .sessionLost(let error):
-            note(
+            log(
                 .warning, .session,
                 "the server keeps the last session no longer\(error.map { ": \($0)" } ?? "")")
         case .ignored(let element, let reason):
-            note(.warning, .handlers, "ignored <\(element.name)/>: \(reason)")
-        case .setAside(let handler, let call, let reason):
-            note(.warning, .handlers, "set aside '\(handler)', called with \(call): \(reason)")
+            log(.warning, .handlers, "ignored <\(element.name)/>: \(reason)")
+        case .unfinished(let handler, let call, let reason):
+            log(.warning, .handlers, "'\(handler)' did not finish, called with \(call): \(reason)")
         case .moduleFailed(let module, let error):
-            note(.warning, .handlers, "the module '\(module)' failed: \(error)")
+            log(.warning, .handlers, "the module '\(module)' failed: \(error)")
         case .module(let event):
             guard let logged = event as? any LoggedEvent else {
                 return trace(.handlers, "\(type(of: event))")
             }
             let module = type(of: logged).module
-            note(logged.level, module, "\(logged)")
-        case .handedOver: note(.info, .session, "handed over to another process")
+            log(logged.level, module, "\(logged)")
+        case .handedOver: log(.info, .session, "handed over to another process")
         case .refused(let stanza, let reason):
-            note(.error, .session, "not sent: stanza \(stanza.id ?? "without id"): \(reason)")
-        case .stopped(let error): note(.error, .session, "stopped: \(error)")
+            log(.error, .session, "not sent: stanza \(stanza.id ?? "without id"): \(reason)")
+        case .stopped(let error): log(.error, .session, "stopped: \(error)")
         }
     }
 }

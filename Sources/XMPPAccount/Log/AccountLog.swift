@@ -3,7 +3,7 @@ import Synchronization
 public import XMPPCore
 import XMPPTransport
 
-/// Where an account tells what it does: lines with a level and a module, and the XML in both directions.
+/// Log of an account: lines with a level and a module, and the XML in both directions.
 ///
 /// ```swift
 /// let log = AccountLog(level: .info) { entry in print(entry) }
@@ -23,7 +23,7 @@ import XMPPTransport
 /// Passwords, tokens, what SASL exchanges and keys are masked before an entry is made: a sink never sees them. One log may
 /// serve several accounts.
 public final class AccountLog: Sendable {
-    /// How much it matters.
+    /// Level of the entry.
     public typealias Level = LogLevel
 
     /// What an entry is about. Open: later versions may add modules.
@@ -47,7 +47,7 @@ public final class AccountLog: Sendable {
         public static let login = Module(description: "login")
         /// The session: begun, resumed, suspended, lost.
         public static let session = Module(description: "session")
-        /// Handlers that were set aside, stanzas that were not understood.
+        /// Handlers that did not finish, stanzas that were not understood.
         public static let handlers = Module(description: "handlers")
         /// The database: opened, migrated, found to be a copy.
         public static let store = Module(description: "store")
@@ -57,7 +57,7 @@ public final class AccountLog: Sendable {
         public static let rooms = Module(description: "rooms")
         /// Archives: where the catch-up begins, how far it is, why it waits.
         public static let archive = Module(description: "archive")
-        /// Deliveries of messages, and copies of them.
+        /// Deliveries of messages, and carbon copies.
         public static let messages = Module(description: "messages")
         /// What others understand.
         public static let disco = Module(description: "disco")
@@ -79,13 +79,13 @@ public final class AccountLog: Sendable {
     /// let log = AccountLog { entry in if entry.level >= .warning { print(entry) } }
     /// ```
     public struct Entry: Sendable, CustomStringConvertible {
-        /// How much it matters.
+        /// Level of the entry.
         public let level: Level
         /// Whether it follows single bytes, elements and values: shown by ``AccountLog/setTrace(_:for:)``, whatever the level.
         public let isTrace: Bool
-        /// What it is about.
+        /// Subject of the entry.
         public let module: Module
-        /// Whose it is; nil for what a store tells, which may serve several accounts.
+        /// Account of the entry; nil for entries of a store, which may serve several accounts.
         public let account: JID?
         /// What happened; one line, made visible by ``/XMPPCore/VisibleText``, whatever a peer sent.
         public let message: String
@@ -146,7 +146,7 @@ public final class AccountLog: Sendable {
         }
     }
 
-    /// What a store and its handlers tell, for ``/Handlers/HandlerStore``.
+    /// Log of a store and its handlers, for ``/Handlers/HandlerStore``.
     ///
     /// ```swift
     /// let store = try HandlerStore(
@@ -198,7 +198,7 @@ public final class AccountLog: Sendable {
 }
 
 extension AccountConfiguration {
-    func note(
+    func log(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
         guard let log, log.shows(level, module) else { return }
@@ -212,10 +212,10 @@ extension AccountConfiguration {
 }
 
 extension Account {
-    /// Writes what was decided to the log, once the step is committed.
+    /// Writes to the log after the step has committed.
     ///
     /// ```swift
-    /// account.note(.info, .roster, "asks for the roster", after: step)
+    /// account.log(.info, .roster, "asks for the roster", after: step)
     /// ```
     ///
     /// - Parameters:
@@ -223,7 +223,7 @@ extension Account {
     ///   - module: What it is about.
     ///   - message: One sentence; made only when it is wanted. What a peer wrote in it is made visible.
     ///   - step: The step that it was decided in.
-    public func note(
+    public func log(
         _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String,
         after step: borrowing Step
     ) {
@@ -232,7 +232,7 @@ extension Account {
         step.afterCommit { log.write(level, module, jid, message) }
     }
 
-    /// Writes a single element or value to the log, once the step is committed; see ``AccountLog/setTrace(_:for:)``.
+    /// Writes an element or value to the log after the step has committed; see ``AccountLog/setTrace(_:for:)``.
     ///
     /// - Parameters:
     ///   - module: What it is about.

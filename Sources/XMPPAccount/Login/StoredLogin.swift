@@ -32,7 +32,7 @@ struct StoredLogin: LoginKeeping {
             let state = try account.sessions.load(in: step)
             try use(
                 state.resumptionID.map {
-                    .init(id: $0, handled: state.management(account.acknowledgements).handled)
+                    .init(id: $0, h: state.management(account.acknowledgements).h)
                 })
         }
     }

@@ -33,12 +33,13 @@ extension Account {
         try list.note(account: id, retired: [], in: step)
         changeModules { _ in list }
         isPlaced.value = true
-        guard let session = try sessions.live(in: step) else { return }
-        try beginLate(session, in: step)
-        configuration.note(.info, .session, "added the module '\(ModuleList.name(module))'")
+        guard let session = try sessions.openNumber(in: step) else { return }
+        try startLate(session, in: step)
+        configuration.log(.info, .session, "added the module '\(ModuleList.name(module))'")
     }
 
-    /// Removes a module while the account runs: it ends what it has begun at the server, and sees nothing any more.
+    /// Removes a module while the account runs. The module ends what it started at the server, and receives nothing any
+    /// more.
     ///
     /// What it stored stays. Other processes must not have it in their configuration any more, or they add it again.
     ///
@@ -62,7 +63,7 @@ extension Account {
 
     private func take(_ module: some AccountModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
         let list = try modules.removing(module)
-        if try sessions.live(in: step) != nil {
+        if try sessions.openNumber(in: step) != nil {
             try guarding(module, in: step) {
                 try usingReserve(in: step) { try module.end(of: self, in: step) }
             }
@@ -72,17 +73,17 @@ extension Account {
         changeModules { _ in list }
         isTaken.value = true
         try announceFeaturesAnyway(in: step)
-        configuration.note(.info, .session, "removed the module '\(ModuleList.name(module))'")
+        configuration.log(.info, .session, "removed the module '\(ModuleList.name(module))'")
     }
 
     /// Modules that were added since the session began have not asked for anything in it.
-    func beginLate(_ session: Int64, in step: borrowing Step) throws {
+    func startLate(_ session: Int64, in step: borrowing Step) throws {
         let late = try ModuleList.late(account: id, session: session, in: step)
         guard !late.isEmpty else { return }
         for module in modules.modules where late.contains(ModuleList.name(module)) {
             try beginning(module, .session, in: step)
         }
-        try ModuleList.setBegun(account: id, session: session, in: step)
+        try ModuleList.setStarted(account: id, session: session, in: step)
         try announceFeaturesAnyway(in: step)
     }
 }

@@ -29,7 +29,7 @@ public protocol AccountModule: Sendable {
     /// The modules that must be there too and begin before this one.
     static var dependencies: [any AccountModule.Type] { get }
     /// Whether it begins before the account's presence makes the server send what waits.
-    static var beginsBeforePresence: Bool { get }
+    static var startsBeforePresence: Bool { get }
     /// Its tables and its durable handlers; pass them to the store beside ``Account/coreSchemas``.
     static var schema: Schema? { get }
 
@@ -68,7 +68,7 @@ public protocol AccountModule: Sendable {
     ///   - account: The account.
     ///   - step: The step in which it begins.
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
-    func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
 
     /// Takes a message out of what it came in, such as a carbon copy. Whoever unwraps checks the sender.
     ///
@@ -117,7 +117,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone, and the answer is `internal-server-error`.
     func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer?
 
-    /// Learns what the server offers in a new session, before ``begin(_:of:in:)``. Not called when the server did not show it.
+    /// Learns what the server offers in a new session, before ``start(_:of:in:)``. Not called when the server did not show it.
     ///
     /// - Parameters:
     ///   - features: The namespaces of its stream features (RFC 6120 section 4.3.2).
@@ -143,7 +143,7 @@ public protocol AccountModule: Sendable {
     /// A message was deferred: if the session is lost first, the message must arrive again from its archive or room.
     ///
     /// - Parameters:
-    ///   - message: The message, see ``MessageReceived/deferHandled(in:)``.
+    ///   - message: The message, see ``MessageReceived/deferAcknowledgement(in:)``.
     ///   - step: The step of the handler that deferred it.
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws
@@ -175,7 +175,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; its writes are undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws
 
-    /// The module is removed while the session goes on, by ``Account/remove(_:)``: asks the server to end what ``begin(_:of:in:)``
+    /// The module is removed while the session goes on, by ``Account/remove(_:)``: asks the server to end what ``start(_:of:in:)``
     /// asked for. It is reset after that.
     ///
     /// - Parameters:
@@ -193,7 +193,7 @@ public protocol AccountModule: Sendable {
 /// What has ended, or begins.
 ///
 /// ```swift
-/// func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+/// func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
 ///     guard scope == .session else { return }  // what the server keeps for a session is asked for once
 ///     try account.send(.iq(IQ(type: .set, id: StanzaID.random(), payload: enable)), then: Enabled().durable, in: step)
 /// }
@@ -266,22 +266,22 @@ public struct NeededMarks: Hashable, Sendable {
     }
 }
 
-/// What a module tells the live program once it is committed; see ``Account/events(of:)``.
+/// Event of a module, sent to the program after the commit; see ``Account/events(of:)``.
 ///
 /// ```swift
 /// struct Called: ModuleEvent { let by: JID }
-/// account.tell(Called(by: from), after: step)
+/// account.report(Called(by: from), after: step)
 /// ```
 public protocol ModuleEvent: Sendable {}
 
 extension AccountModule {
     public static var dependencies: [any AccountModule.Type] { [] }
-    public static var beginsBeforePresence: Bool { false }
+    public static var startsBeforePresence: Bool { false }
     public static var schema: Schema? { nil }
     public var features: Set<String> { [] }
     public func features(of account: Account, in step: borrowing Step) throws -> Set<String> { features }
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {}
     public func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage { .untouched }
@@ -323,29 +323,29 @@ extension Account {
         return module
     }
 
-    /// What a module tells, from now on. Every listener has its own sequence; what is told is in the store already.
+    /// Events of a module from now on. Every listener has its own sequence; what an event reports is committed already.
     ///
     /// ```swift
     /// for await change in account.events(of: RosterChange.self) { … }
     /// ```
     ///
-    /// - Parameter type: The type of what is told.
-    /// - Returns: What is told; it ends when the account is closed.
+    /// - Parameter type: The type of the events.
+    /// - Returns: The module's events; the sequence finishes on ``close()``.
     public func events<Event: ModuleEvent>(of type: Event.Type) -> AsyncStream<Event> {
         hub.listen { if case .module(let event) = $0 { event as? Event } else { nil } }
     }
 
-    /// Tells listeners once this step is committed.
+    /// Reports an event to listeners after this step has committed.
     ///
     /// - Parameters:
-    ///   - event: What is told.
+    ///   - event: The event.
     ///   - step: The step; a kill between its commit and the telling leaves it untold, so it may only repeat what is
     ///     stored.
-    public func tell(_ event: any ModuleEvent, after step: borrowing Step) {
+    public func report(_ event: any ModuleEvent, after step: borrowing Step) {
         let hub = hub
         step.afterCommit { hub.send(.module(event)) }
     }
 
-    /// Tells listeners at once, outside of any step: what is on its way and stored nowhere, such as the progress of a transfer.
-    package func tell(_ event: any ModuleEvent) { hub.send(.module(event)) }
+    /// Reports an event to listeners at once, outside of any step, such as the progress of a transfer.
+    package func report(_ event: any ModuleEvent) { hub.send(.module(event)) }
 }

@@ -145,7 +145,7 @@ struct ModuleList: Sendable {
         }
     }
 
-    static func setBegun(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) {
+    static func setStarted(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE module SET session = ? WHERE account = ?", session, account)
     }
 }
@@ -155,20 +155,20 @@ struct ModuleList: Sendable {
 extension Account {
     /// A new session was bound, or one was resumed: what ended with the last one is forgotten, and what is needed now is
     /// asked for, in order of dependency.
-    func beginModules(_ scope: ModuleScope, in step: borrowing Step) throws {
+    func startModules(_ scope: ModuleScope, in step: borrowing Step) throws {
         try resetModules(scope, in: step)
         let session = try sessions.load(in: step).number
-        if scope == .session { try ModuleList.setBegun(account: id, session: session, in: step) }
+        if scope == .session { try ModuleList.setStarted(account: id, session: session, in: step) }
         let late = try ModuleList.late(account: id, session: session, in: step)
         let modules = modules.modules.filter { !late.contains(ModuleList.name($0)) }
-        for module in modules where type(of: module).beginsBeforePresence {
+        for module in modules where type(of: module).startsBeforePresence {
             try beginning(module, scope, in: step)
         }
         if scope == .session, configuration.sendsInitialPresence { try sendInitialPresence(in: step) }
-        for module in modules where !type(of: module).beginsBeforePresence {
+        for module in modules where !type(of: module).startsBeforePresence {
             try beginning(module, scope, in: step)
         }
-        try beginLate(session, in: step)
+        try startLate(session, in: step)
         if scope == .stream { try announceLate(in: step) }
     }
 
@@ -177,7 +177,8 @@ extension Account {
         try ownPresence.set(Presence().element, in: step)
         guard let element = try filtered(unasked: presence.element, in: step) else { return }
         try outbox.append(
-            .presence, id: nil, xml: Serializer().bytes(element), session: sessions.live(in: step), in: step)
+            .presence, id: nil, xml: Serializer().bytes(element), session: sessions.openNumber(in: step),
+            in: step)
     }
 
     func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {
@@ -198,7 +199,7 @@ extension Account {
         _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
     ) throws {
         try guarding(module, in: step) {
-            try usingReserve(in: step) { try module.begin(scope, of: self, in: step) }
+            try usingReserve(in: step) { try module.start(scope, of: self, in: step) }
         }
     }
 
@@ -221,7 +222,7 @@ extension Account {
     ///
     /// - Parameters:
     ///   - stopsAtError: Whether one that throws has had enough, too.
-    ///   - body: Shows it to one. Called again after an error, it must begin anew.
+    ///   - body: Shows it to one. Called again after an error, it must start again.
     /// - Returns: Whether one has had enough.
     @discardableResult
     func showModules(

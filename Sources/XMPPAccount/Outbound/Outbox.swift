@@ -106,7 +106,7 @@ struct Outbox {
     /// Removes and returns presence, requests, replies and fleeting messages of a lost session: they meant a resource that is gone.
     ///
     /// - Parameter last: Behind which row to go on, so that every row is looked at once; 0 at first.
-    func takeVoid(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
+    func claimVoid(after last: Int64, limit: Int, in step: borrowing Step) throws(HandlerError) -> [Removed] {
         let rows = try step.all(
             """
             SELECT seq, stanza_id, handler, key FROM outbox
@@ -148,7 +148,7 @@ struct Outbox {
     }
 
     /// Removes and returns everything up to a row: the account is logged out.
-    func takeAll(upTo newest: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    func claimAll(upTo newest: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
         -> [Removed]
     {
         let rows = try step.all(

@@ -68,7 +68,7 @@ extension Account {
     /// - Throws: ``AccountError`` `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
     public func announceFeatures(in step: borrowing Step) throws {
         guard let presence = try ownPresence.current(in: step) else { return }
-        guard try sessions.live(in: step) != nil else { return try ownPresence.setLate(in: step) }
+        guard try sessions.openNumber(in: step) != nil else { return try ownPresence.setLate(in: step) }
         try send(presence, in: step)
     }
 

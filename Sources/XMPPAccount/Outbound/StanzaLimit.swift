@@ -54,7 +54,7 @@ extension Outbox {
     /// Removes and returns what the server does not take.
     ///
     /// - Parameter limit: What it takes, in bytes; 0 when that is not known.
-    func takeRefused(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Refused] {
+    func claimRefused(limit: Int, in step: borrowing Step) throws(HandlerError) -> [Refused] {
         try step.all(
             """
             DELETE FROM outbox WHERE account = ?1 AND (refusals >= ?2 OR (?3 > 0 AND length(xml) > ?3))
@@ -96,13 +96,13 @@ extension Account {
     /// Takes out what the server does not take, before a stream carries it.
     ///
     /// - Returns: What to tell the program.
-    func takeOutRefused(in step: borrowing Step) throws -> [AccountEvent] {
+    func removeRefused(in step: borrowing Step) throws -> [AccountEvent] {
         var events: [AccountEvent] = []
         let limit = try logins.stanzaLimit(in: step)
-        for refused in try outbox.takeRefused(limit: limit, in: step) {
+        for refused in try outbox.claimRefused(limit: limit, in: step) {
             var handler = refused.handler
             if refused.isRequest, let id = refused.stanza.id {
-                handler = try requests.take(id: id, in: step)?.handler
+                handler = try requests.claim(id: id, in: step)?.handler
             }
             if let handler, try step.waits(handler) {
                 try step.invalidate(handler, reason: .stanzaTooLarge, environment: self)

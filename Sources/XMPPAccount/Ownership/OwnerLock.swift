@@ -21,7 +21,7 @@ final class OwnerLock {
         } catch {
             throw AccountError(.invalidConfiguration, error.message, cause: error)
         }
-        guard ToldMark.isValid(file) else {
+        guard SentProgress.isValid(file) else {
             let error = PrivateFile.foreign(path, "holds what this library has not written")
             throw AccountError(.invalidConfiguration, error.message, cause: error)
         }
@@ -33,19 +33,19 @@ final class OwnerLock {
     }
 
     /// What the server has been told, as the file says.
-    var told: ToldMark? { ToldMark(from: file) }
+    var sent: SentProgress? { SentProgress(from: file) }
 
     /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the
     /// file says too little.
-    func note(_ told: ToldMark) {
-        told.stored.withUnsafeBytes { try? file.write($0, at: 0) }
+    func record(_ sent: SentProgress) {
+        sent.stored.withUnsafeBytes { try? file.write($0, at: 0) }
     }
 
     /// Whether this process holds the lock.
     private(set) var isHeld = false
 
     /// Takes the lock if it is free.
-    func tryToTake() -> Bool {
+    func tryToAcquire() -> Bool {
         // flock, not fcntl: POSIX locks vanish when any descriptor of the file is closed.
         if !isHeld { isHeld = file.tryLock() }
         return isHeld

@@ -1,7 +1,7 @@
 package import Handlers
 package import XMPPTransport
 
-/// The means by which processes agree on the owner of one account: a lock, a note of what the server was told, and questions.
+/// The means by which processes agree on the owner of one account: a lock, a record of what was sent to the server, and questions.
 ///
 /// None of them decides who may write: that is the epoch in ``OwnershipTable``.
 package protocol OwnerPlace: AnyObject {
@@ -14,10 +14,10 @@ package protocol OwnerPlace: AnyObject {
     func tryToLock() -> Bool
     func unlock()
 
-    /// The last note of an owner.
-    var told: ToldMark? { get }
-    /// Notes what the server is told. It survives the process, and nothing is lost where it is missing.
-    func note(_ told: ToldMark)
+    /// The last record of an owner.
+    var sent: SentProgress? { get }
+    /// Records what is sent to the server. The record survives the process; nothing is lost without it.
+    func record(_ sent: SentProgress)
 
     /// Asks the owner.
     ///
@@ -36,8 +36,8 @@ package protocol OwnerPlace: AnyObject {
 package protocol OwnerPlaces: Sendable {
     /// Opens the place of an account for a process that wants to own it.
     func open(account: Int64, _ store: HandlerStore) throws -> any OwnerPlace
-    /// The last note of an owner.
-    func told(account: Int64, _ store: HandlerStore) -> ToldMark?
+    /// The last record of an owner.
+    func sent(account: Int64, _ store: HandlerStore) -> SentProgress?
     /// Whether some process holds the lock.
     func isLocked(account: Int64, _ store: HandlerStore) -> Bool
 }
@@ -56,8 +56,8 @@ package struct OwnerFiles: OwnerPlaces {
             lock: try OwnerLock(path: path, beside: store.filePath), path: path, database: store.filePath)
     }
 
-    package func told(account: Int64, _ store: HandlerStore) -> ToldMark? {
-        ToldMark(file: path(account, store))
+    package func sent(account: Int64, _ store: HandlerStore) -> SentProgress? {
+        SentProgress(file: path(account, store))
     }
 
     package func isLocked(account: Int64, _ store: HandlerStore) -> Bool {
@@ -79,10 +79,10 @@ package struct OwnerFiles: OwnerPlaces {
 
         var narrowedFile: String? { lock.wasNarrowed ? path : nil }
         var holdsLock: Bool { lock.isHeld }
-        func tryToLock() -> Bool { lock.tryToTake() }
+        func tryToLock() -> Bool { lock.tryToAcquire() }
         func unlock() { lock.release() }
-        var told: ToldMark? { lock.told }
-        func note(_ told: ToldMark) { lock.note(told) }
+        var sent: SentProgress? { lock.sent }
+        func record(_ sent: SentProgress) { lock.record(sent) }
 
         private var socketPath: String { path + ".sock" }
 

@@ -18,12 +18,12 @@ final class Ownership: @unchecked Sendable {
     let step: OwnerStep
     private let place: any OwnerPlace
     /// What the server was told.
-    private var told: ToldMark
+    private var sent: SentProgress
 
     private init(step: OwnerStep, place: any OwnerPlace) {
         self.step = step
         self.place = place
-        told = ToldMark(epoch: step.epoch)
+        sent = SentProgress(epoch: step.epoch)
     }
 
     /// The lock file, if others had access to it until now.
@@ -41,7 +41,7 @@ final class Ownership: @unchecked Sendable {
     /// - Throws: ``AccountError`` `ownershipHeld` when the owner is alive and keeps the stream;
     ///   ``/Handlers/HandlerError`` when the store fails, `databaseLocked` when a frozen process sits inside a write
     ///   transaction.
-    static func take(
+    static func acquire(
         _ table: OwnershipTable, store: HandlerStore, places: any OwnerPlaces = OwnerFiles(),
         role: AccountRole, owner: String, silence: Int64, on loop: EventLoop,
         handOver: @escaping @Sendable () -> Void
@@ -52,11 +52,11 @@ final class Ownership: @unchecked Sendable {
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
         let epoch = try store.step { step in
-            let epoch = try table.takeOver(owner: owner, past: place.told, in: step)
+            let epoch = try table.takeOver(owner: owner, past: place.sent, in: step)
             try place.listen()
             return epoch
         }
-        place.note(ToldMark(epoch: epoch))
+        place.record(SentProgress(epoch: epoch))
         try Failpoint.afterTakeover.hit()
         try place.answer(store.system.driver) { question in
             // A worker lets the main program have the stream; a main program keeps it.
@@ -99,23 +99,23 @@ final class Ownership: @unchecked Sendable {
         }
     }
 
-    /// Notes what is about to be written: everything up to a row of the outbox.
+    /// Records that the outbox is about to be written up to a row.
     func willWrite(upTo row: Int64) {
-        told.written = row
-        place.note(told)
+        sent.written = row
+        place.record(sent)
     }
 
-    /// Notes the count that the server is about to be told.
-    func willTell(_ handled: HandledCount, of session: Int64) {
-        (told.session, told.handled) = (session, Int64(handled.rawValue))
-        place.note(told)
+    /// Records the `h` that is about to be sent.
+    func willAcknowledge(_ h: HandledCount, of session: Int64) {
+        (sent.session, sent.h) = (session, Int64(h.rawValue))
+        place.record(sent)
     }
 
     /// Whether this process holds the lock too, as it does unless it passed a frozen owner over.
     var holdsLock: Bool { place.holdsLock }
 
-    /// Takes the lock as soon as the process that was passed over frees it.
-    func takeLockIfFree() { _ = place.tryToLock() }
+    /// Acquires the lock once the process that was passed over has freed it.
+    func acquireLockIfFree() { _ = place.tryToLock() }
 
     /// Gives the account back: the next one finds the lock free.
     ///

@@ -12,16 +12,16 @@ struct OwnershipTable {
     /// - Parameter told: What the owners before have told the server.
     /// - Returns: The new epoch.
     func takeOver(
-        owner: String, past told: ToldMark?, in step: borrowing Step
+        owner: String, past sent: SentProgress?, in step: borrowing Step
     ) throws(HandlerError) -> Int64 {
         let current = try epoch(in: step)
         // A process that was killed left its stream marked as live; what is committed from here on has no stream yet.
-        try step.execute("UPDATE session SET live = NULL WHERE account = ?", account)
+        try step.execute("UPDATE session SET open_number = NULL WHERE account = ?", account)
         return try step.first(
             """
             INSERT INTO ownership(account, epoch, owner) VALUES (?, ?, ?)
             ON CONFLICT(account) DO UPDATE SET epoch = excluded.epoch, owner = excluded.owner RETURNING epoch
-            """, account, max(told?.epoch ?? 0, current) + 1, owner
+            """, account, max(sent?.epoch ?? 0, current) + 1, owner
         ) { (row) throws(HandlerError) in row.integer(0) } ?? 0
     }
 

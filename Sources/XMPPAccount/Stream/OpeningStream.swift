@@ -24,7 +24,7 @@ final class OpeningStream {
     /// Writes a stream header; it leaves with whatever is sent next, or with ``features()``.
     ///
     /// A parser belongs to one stream, so every header begins with a new one.
-    func begin(to domain: String, from: String?) throws {
+    func start(to domain: String, from: String?) throws {
         parser = try StreamParser()
         events = []
         connection.write(Serializer.streamHeader(to: domain, from: from))
@@ -42,7 +42,7 @@ final class OpeningStream {
         return try await furtherFeatures()
     }
 
-    /// The features that the server announces after a login that does not begin the stream anew.
+    /// The features that the server announces after a login that does not begin the stream again.
     func furtherFeatures() async throws -> Element {
         let features = try await element()
         guard features.has(name: "features", namespace: Namespaces.stream) else {

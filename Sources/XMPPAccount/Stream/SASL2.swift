@@ -60,7 +60,7 @@ extension SASL2Request.Bind {
 extension StreamOpener.Resumption {
     var element: Element {
         Element(
-            "resume", namespace: Namespaces.sm, attributes: ["h": handled.description, "previd": id])
+            "resume", namespace: Namespaces.sm, attributes: ["h": h.description, "previd": id])
     }
 }
 

@@ -11,14 +11,14 @@ extension SessionOpening {
     /// - Parameters:
     ///   - isAhead: Whether the offer is the remembered one. The password is never sent on the strength of that.
     ///   - mayUseToken: False when a token has just been refused.
-    mutating func begin(_ offer: ServerOffer, isAhead: Bool = false, mayUseToken: Bool = true) async throws
+    mutating func start(_ offer: ServerOffer, isAhead: Bool = false, mayUseToken: Bool = true) async throws
         -> Attempt
     {
         let bindings = stream.connection.tls?.channelBindings ?? ChannelBindings()
         // That it is not listed here says nothing: ejabberd shows it behind the login only.
         if offer.extensible?.bindFeatures?.contains(Namespaces.csi) == true { learned.hasClientState = true }
         if mayUseToken, configuration.usesExtensibleLogin,
-            let attempt = try await beginWithToken(offer, bindings)
+            let attempt = try await startWithToken(offer, bindings)
         {
             return attempt
         }
@@ -27,7 +27,7 @@ extension SessionOpening {
         {
             do {
                 let exchange = try exchange(extensible.login, bindings, isAhead: isAhead)
-                return try await begin(exchange, extensible, bindings)
+                return try await start(exchange, extensible, bindings)
             } catch let error as SASLError where error.code == .noCommonMechanism {
                 // The older profile may offer more.
                 if offer.classic.mechanisms.isEmpty { throw error }
@@ -42,7 +42,7 @@ extension SessionOpening {
     }
 
     /// One round trip: the token, and everything else with it.
-    private func beginWithToken(_ offer: ServerOffer, _ bindings: ChannelBindings) async throws -> Attempt? {
+    private func startWithToken(_ offer: ServerOffer, _ bindings: ChannelBindings) async throws -> Attempt? {
         guard configuration.usesTokens, configuration.authentication == .password,
             let mechanism = known.tokenMechanism, let extensible = offer.extensible,
             extensible.tokenMechanisms.contains(mechanism.name),
@@ -53,10 +53,10 @@ extension SessionOpening {
                 spent.mechanism, user: configuration.jid.local?.string ?? "", token: spent.secret,
                 bindings: bindings)
         else { return nil }
-        return try await begin(exchange, extensible, bindings, spent: spent)
+        return try await start(exchange, extensible, bindings, spent: spent)
     }
 
-    private func begin(
+    private func start(
         _ exchange: any SASLExchange, _ offer: ServerOffer.Extensible, _ bindings: ChannelBindings,
         spent: SpentToken? = nil
     ) async throws -> Attempt {

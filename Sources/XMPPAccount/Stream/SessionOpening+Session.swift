@@ -1,14 +1,14 @@
 import Handlers
 import XMPPCore
 
-// From a good login to a session: resumed, or bound anew.
+// From a good login to a session: resumed, or bound again.
 extension SessionOpening {
     /// How many stanzas may come between `<enable/>` and its answer.
     private static let uncountedLimit = 1000
 
     // MARK: In the login's own round trip (XEP-0388, XEP-0386, XEP-0198 section 9)
 
-    mutating func beginSession(_ success: SASL2Success, _ attempt: Attempt) async throws
+    mutating func startSession(_ success: SASL2Success, _ attempt: Attempt) async throws
         -> StreamOpener.Outcome
     {
         try check(success.address)
@@ -20,7 +20,7 @@ extension SessionOpening {
             failed = StreamOpener.FailedResumption(answer)
         }
         guard let binding = success.binding else {
-            return try await beginClassicSession(
+            return try await startClassicSession(
                 isNewStream: false, hasAskedToResume: success.resumption != nil, failed: failed)
         }
         guard binding.name == "bound", let address = success.address, address.isFull else {
@@ -50,11 +50,11 @@ extension SessionOpening {
     private func resumed(
         _ answer: Element, _ asked: StreamOpener.Resumption
     ) throws -> StreamOpener.Outcome {
-        guard answer["previd"] == asked.id, let handled = HandledCount(answer["h"]) else {
+        guard answer["previd"] == asked.id, let h = HandledCount(answer["h"]) else {
             throw AccountError(
                 .protocolViolation, "the server resumed another session than the one asked for")
         }
-        return .resumed(handled)
+        return .resumed(h)
     }
 
     // MARK: One after the other (RFC 6120 section 7, XEP-0198)
@@ -64,7 +64,7 @@ extension SessionOpening {
     /// - Parameters:
     ///   - isNewStream: Whether a stream header has just been written and not been sent.
     ///   - hasAskedToResume: Whether the server has already refused to resume.
-    mutating func beginClassicSession(
+    mutating func startClassicSession(
         isNewStream: Bool, hasAskedToResume: Bool, failed: StreamOpener.FailedResumption?
     ) async throws -> StreamOpener.Outcome {
         var asked: StreamOpener.Resumption?

@@ -47,10 +47,10 @@ struct SessionOpening {
 
     mutating func run() async throws -> Result {
         try choose()
-        try stream.begin(to: domain, from: from)
+        try stream.start(to: domain, from: from)
         var attempt: Attempt?
         // What was offered last time is most likely offered again.
-        if let offer = known.offer { attempt = try? await begin(offer, isAhead: true) }
+        if let offer = known.offer { attempt = try? await start(offer, isAhead: true) }
         do {
             let features = try await stream.features()
             learned.offer = ServerOffer.stored(features)
@@ -67,17 +67,17 @@ struct SessionOpening {
         var isAhead = ahead != nil
         var mayUseToken = ahead?.spent == nil
         var attempt: Attempt
-        if let ahead { attempt = ahead } else { attempt = try await begin(offer) }
+        if let ahead { attempt = ahead } else { attempt = try await start(offer) }
         while true {
             switch try await converse(&attempt, offer) {
             case .success(let success):
-                configuration.note(
+                configuration.log(
                     .info, .login,
                     "logged in by \(attempt.exchange.mechanismName)\(attempt.isExtensible ? " (SASL2)" : "")")
                 note(attempt)
-                return try await begin(after: success, attempt)
+                return try await start(after: success, attempt)
             case .failure(let failure):
-                configuration.note(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
+                configuration.log(.verbose, .login, "\(attempt.exchange.mechanismName) was refused")
                 if let spent = attempt.spent {
                     // XEP-0484 section 4.1: discard it and log in otherwise.
                     try opener.login.discard(spent)
@@ -86,7 +86,7 @@ struct SessionOpening {
                     throw refusal(failure)
                 }
                 isAhead = false
-                attempt = try await begin(offer, mayUseToken: mayUseToken)
+                attempt = try await start(offer, mayUseToken: mayUseToken)
             }
         }
     }
@@ -99,18 +99,18 @@ struct SessionOpening {
     }
 
     /// Reads the features of the stream that begins with the login's success, where there is one.
-    private mutating func begin(
+    private mutating func start(
         after success: Element, _ attempt: Attempt
     ) async throws -> StreamOpener.Outcome {
         guard attempt.isExtensible else {
-            try stream.begin(to: domain, from: from)
-            return try await beginClassicSession(isNewStream: true, hasAskedToResume: false, failed: nil)
+            try stream.start(to: domain, from: from)
+            return try await startClassicSession(isNewStream: true, hasAskedToResume: false, failed: nil)
         }
         let success = try SASL2Success(success)
         if let requested = attempt.requested ?? attempt.spent?.mechanism, let token = success.token {
             learned.token = (requested, token)
         }
-        return try await beginSession(success, attempt)
+        return try await startSession(success, attempt)
     }
 
     /// The refusal in words.

@@ -59,7 +59,7 @@ struct StreamConnector {
             } catch let error as AccountError where error.code == .closed || redirection(error) != nil {
                 throw error
             } catch {
-                configuration.note(.verbose, .connection, "\(target.host) port \(target.port): \(error)")
+                configuration.log(.verbose, .connection, "\(target.host) port \(target.port): \(error)")
                 failures.append(error)
             }
             if loop.isPassed(deadline) { break }
@@ -100,7 +100,7 @@ struct StreamConnector {
         let stream = try OpeningStream(connection, deadline: deadline, loop: loop)
         if !target.isDirectTLS { try await startTLS(stream, context) }
         configuration.onMilestone?(.protected)
-        configuration.note(
+        configuration.log(
             .info, .connection,
             "connected to \(connection.peer) by \(connection.tls?.protocolVersion ?? "TLS")")
         // The login may take what the other hosts would have had.
@@ -110,7 +110,7 @@ struct StreamConnector {
 
     private func startTLS(_ stream: OpeningStream, _ context: TLSContext) async throws {
         // No `from` before TLS: the address would travel in clear (RFC 6120 section 4.7.1).
-        try stream.begin(to: domain, from: nil)
+        try stream.start(to: domain, from: nil)
         // Without TLS there is no going on, so there is nothing to wait for (XEP-0305 section 2).
         stream.write(Element("starttls", namespace: Namespaces.tls))
         let features = try await stream.features()

@@ -15,7 +15,7 @@ struct StreamOpener: Sendable {
     /// What a session needs to be resumed.
     struct Resumption: Hashable, Sendable {
         var id: String
-        var handled: HandledCount
+        var h: HandledCount
     }
 
     enum Outcome: Sendable {
@@ -68,7 +68,7 @@ struct StreamOpener: Sendable {
                         learned: opening.learned)
                 case .staleOffer(let error):
                     guard mayBeStale else { throw error }
-                    configuration.note(.verbose, .login, "the server offers something else than last time")
+                    configuration.log(.verbose, .login, "the server offers something else than last time")
                     // What was sent before the features did not suit the server; the next attempt waits for them.
                     mayBeStale = false
                     try login.forgetOffer()
@@ -77,7 +77,7 @@ struct StreamOpener: Sendable {
                 guard let target = connector.redirection(error), visited.count < Self.redirectionLimit,
                     visited.insert(target).inserted
                 else { throw error }
-                configuration.note(.info, .connection, "sent on to \(target.host) port \(target.port)")
+                configuration.log(.info, .connection, "sent on to \(target.host) port \(target.port)")
                 next = target
             }
         }

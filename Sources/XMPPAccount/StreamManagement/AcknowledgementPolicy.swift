@@ -1,4 +1,4 @@
-/// When an account asks its server for the count of XEP-0198, and when it tells its own.
+/// Policy for the ack requests and acks of an account (XEP-0198).
 ///
 /// Of two triggers the one that comes first counts; 0 turns a trigger off. The rules apply to the stream that is open
 /// from the moment they are changed, and times that run already are measured from where they began.
@@ -12,16 +12,15 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     public var requestsAfterStanzas = 1
     /// The server is asked this long after the first stanza that it was not asked about; 0 turns it off.
     public var requestsAfter: Duration = .zero
-    /// The server is told our count without having asked after this many handled stanzas; 0 or more.
+    /// Number of stanzas after which an ack is sent without an ack request; 0 turns it off.
     public var acknowledgesAfterStanzas = 0
-    /// The server is told our count without having asked this long after the first handled stanza that it was not told
-    /// of; 0 turns it off.
+    /// Time from the first stanza without an ack until an ack is sent without an ack request; 0 turns it off.
     public var acknowledgesAfter: Duration = .zero
     /// How long the answer to a question of the server's is held back, 0 or more. More questions
     /// meanwhile get the same answer. XEP-0198 section 4 recommends 0.
     public var responseDelay: Duration = .zero
 
-    /// Makes a policy; by default the server is asked after each batch of stanzas and told when it asks.
+    /// Makes a policy; by default an ack request follows each batch of stanzas, and an ack answers each ack request.
     ///
     /// - Parameters:
     ///   - requestsAfterStanzas: The server is asked after this many stanzas; 0 turns it off.

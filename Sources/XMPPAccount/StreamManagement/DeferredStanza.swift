@@ -1,13 +1,13 @@
 /// A stanza that arrived and counts as handled only when the program says so; see
-/// ``MessageReceived/deferHandled(in:)``, ``PresenceReceived/deferHandled(in:)``, ``IQRequest/deferHandled(in:)`` and
-/// ``IQReply/deferHandled(in:)``.
+/// ``MessageReceived/deferAcknowledgement(in:)``, ``PresenceReceived/deferAcknowledgement(in:)``, ``IQRequest/deferAcknowledgement(in:)`` and
+/// ``IQReply/deferAcknowledgement(in:)``.
 ///
-/// Store it with the work that is still to be done: any process can end it with ``Account/markHandled(_:)``.
+/// Store it with the work that is still to be done: any process can end it with ``Account/acknowledge(_:)``.
 ///
 /// ```swift
-/// let stanza = try call.context.deferHandled(in: call.step)
+/// let stanza = try call.context.deferAcknowledgement(in: call.step)
 /// // … later, in any process:
-/// try await account.markHandled(stanza)
+/// try await account.acknowledge(stanza)
 /// ```
 public struct DeferredStanza: Codable, Hashable, Sendable {
     let session: Int64

@@ -21,7 +21,7 @@ struct SessionTable {
         /// The server's last `h`.
         var acknowledged: HandledCount
         /// Milliseconds this account has been connected, in all processes together.
-        var liveTime: Int64
+        var connectedTime: Int64
         /// Whether the session could be resumed when it began.
         var wasResumable: Bool
         /// How long the server said it keeps the session after its connection broke, in seconds.
@@ -49,7 +49,7 @@ struct SessionTable {
     func load(in source: borrowing some Readable) throws(HandlerError) -> State {
         let state = try source.first(
             """
-            SELECT number, managed, resumption_id, full_jid, handled, acknowledged, live_time, resumable, max, alive_at
+            SELECT number, managed, resumption_id, full_jid, received, acknowledged, connected_time, resumable, max, alive_at
             FROM session WHERE account = ?
             """, account
         ) { (row) throws(HandlerError) in
@@ -58,7 +58,7 @@ struct SessionTable {
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
-                liveTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
+                connectedTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
                 window: row.optionalQuantity(8),
                 aliveAt: row.optionalQuantity(9))
         }
@@ -72,11 +72,11 @@ struct SessionTable {
     }
 
     /// A new session was bound. Counting starts at zero on both sides.
-    func begin(_ bound: BoundSession, in step: borrowing Step) throws(HandlerError) {
+    func start(_ bound: BoundSession, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE session SET number = number + 1, live = number + 1, managed = ?, resumption_id = ?, location = ?,
-                full_jid = ?, handled = 0, acknowledged = 0, bound_count = bound_count + 1, resumable = ?, max = ?,
+            UPDATE session SET number = number + 1, open_number = number + 1, managed = ?, resumption_id = ?, location = ?,
+                full_jid = ?, received = 0, acknowledged = 0, bound_count = bound_count + 1, resumable = ?, max = ?,
                 alive_at = ?, damage = NULL, damage_at = NULL
             WHERE account = ?
             """, bound.isManaged, bound.resumptionID, bound.location, bound.fullJID.description,
@@ -86,13 +86,15 @@ struct SessionTable {
     /// The session goes on over a new connection.
     func resume(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET live = number, resumed_count = resumed_count + 1 WHERE account = ?", account)
+            "UPDATE session SET open_number = number, resumed_count = resumed_count + 1 WHERE account = ?",
+            account)
     }
 
     /// The connection is gone; the session may be resumed.
-    func suspend(liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func suspend(connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET live = NULL, live_time = ?, alive_at = ? WHERE account = ?", liveTime,
+            "UPDATE session SET open_number = NULL, connected_time = ?, alive_at = ? WHERE account = ?",
+            connectedTime,
             step.now,
             account)
     }
@@ -100,15 +102,15 @@ struct SessionTable {
     /// The session cannot be resumed any more.
     func lose(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET live = NULL, managed = 0, resumption_id = NULL, location = NULL WHERE account = ?",
+            "UPDATE session SET open_number = NULL, managed = 0, resumption_id = NULL, location = NULL WHERE account = ?",
             account)
     }
 
-    func advance(received: HandledCount, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func advance(received: HandledCount, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE session SET handled = ?, live_time = ?, alive_at = ? WHERE account = ?",
+            "UPDATE session SET received = ?, connected_time = ?, alive_at = ? WHERE account = ?",
             received.rawValue,
-            liveTime, step.now, account)
+            connectedTime, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
@@ -193,14 +195,15 @@ struct SessionTable {
     }
 
     /// The session that may carry a stanza committed now; nil while there is no stream.
-    func live(in step: borrowing Step) throws(HandlerError) -> Int64? {
-        try step.first("SELECT live FROM session WHERE account = ?", account) { (row) throws(HandlerError) in
+    func openNumber(in step: borrowing Step) throws(HandlerError) -> Int64? {
+        try step.first("SELECT open_number FROM session WHERE account = ?", account) {
+            (row) throws(HandlerError) in
             row.optionalInteger(0)
         } ?? nil
     }
 
-    func liveTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        try step.first("SELECT live_time FROM session WHERE account = ?", account) {
+    func connectedTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
+        try step.first("SELECT connected_time FROM session WHERE account = ?", account) {
             (row) throws(HandlerError) in
             row.integer(0)
         } ?? 0

@@ -11,29 +11,29 @@ package struct StreamManagement: Sendable {
     /// How many stanzas arrived in this session; those that came again after a resumption count once.
     package private(set) var received: HandledCount
     /// How many of them, from the first on, are handled: the `h` of an ack.
-    package private(set) var handled: HandledCount
+    package private(set) var h: HandledCount
     /// The server's last `h`.
     package private(set) var acknowledged: HandledCount
-    /// When to ask and when to tell.
+    /// Policy for ack requests and acks.
     package var policy: AcknowledgementPolicy
 
-    /// The stanzas that arrived and are not handled yet, in the order of arrival.
+    /// Deferred stanzas, in the order of arrival.
     private var deferred: [HandledCount]
     /// The number of the stanza that arrived last on this stream.
     package private(set) var position: HandledCount
 
-    /// How many stanzas were written to this stream and are not acknowledged.
+    /// Number of stanzas that were written to this stream and are not acknowledged.
     private var outstanding = 0
-    /// How many of them were written since the server was asked last, and when the first of those was.
+    /// Number of them written since the last ack request, and the time of the first.
     private var unasked = 0
     private var unaskedSince: Int64?
-    /// When the oldest ack request that is not answered was sent.
+    /// Time of the oldest pending ack request.
     package private(set) var requestedAt: Int64?
 
-    /// What the server was told last, and since when there is more to tell.
-    private var told: HandledCount
-    private var untoldSince: Int64?
-    /// Since when the server has waited for an answer.
+    /// The `h` that was sent last, and since when it is behind.
+    private var sentH: HandledCount
+    private var unsentSince: Int64?
+    /// Time of the oldest ack request of the server without an ack.
     private var owedSince: Int64?
 
     /// - Parameters:
@@ -48,22 +48,22 @@ package struct StreamManagement: Sendable {
         self.acknowledged = acknowledged
         self.policy = policy
         self.deferred = Self.ordered(deferred, before: received)
-        handled = Self.prefix(of: received, without: self.deferred)
+        h = Self.prefix(of: received, without: self.deferred)
         // The server sends again whatever lies behind the count it was told (section 5).
-        position = handled
-        told = handled
+        position = h
+        sentH = h
     }
 
     // MARK: Stanzas that arrive
 
-    /// What an arriving stanza is.
+    /// Kind of an arriving stanza.
     package enum Arrival: Hashable, Sendable {
-        /// One that was never here.
+        /// A new stanza.
         case new(HandledCount)
-        /// One that was here before the stream was resumed, and is not handled yet: it is to be handled now.
+        /// A deferred stanza that arrived before the stream was resumed, and is delivered again.
         case again(HandledCount)
-        /// One that was here before the stream was resumed and is handled: it is passed over.
-        case copy
+        /// A duplicate: it was received before the stream was resumed, and is skipped.
+        case duplicate
     }
 
     /// Counts an arriving stanza. It counts as handled unless ``postpone(_:)`` follows.
@@ -78,32 +78,32 @@ package struct StreamManagement: Sendable {
             advance(now: now)
             return .new(position)
         }
-        guard deferred.contains(position) else { return .copy }
+        guard deferred.contains(position) else { return .duplicate }
         deferred.removeAll { $0 == position }
         advance(now: now)
         return .again(position)
     }
 
-    /// Takes the stanza with that number back into those that are not handled yet.
+    /// Defers the stanza with that number.
     package mutating func postpone(_ number: HandledCount) {
-        setDeferred(deferred.filter { $0 != number } + [number], now: untoldSince ?? 0)
+        setDeferred(deferred.filter { $0 != number } + [number], now: unsentSince ?? 0)
     }
 
-    /// Replaces the numbers of the stanzas that are not handled yet; some of them may have been handled elsewhere.
+    /// Replaces the numbers of the deferred stanzas; other processes may have acknowledged some.
     package mutating func setDeferred(_ numbers: [HandledCount], now: Int64) {
         deferred = Self.ordered(numbers, before: received)
         advance(now: now)
     }
 
-    /// Whether any stanza that arrived is not handled yet.
+    /// Whether any stanza is deferred.
     package var hasDeferred: Bool { !deferred.isEmpty }
 
     private mutating func advance(now: Int64) {
-        handled = Self.prefix(of: received, without: deferred)
-        untoldSince = handled == told ? nil : untoldSince ?? now
+        h = Self.prefix(of: received, without: deferred)
+        unsentSince = h == sentH ? nil : unsentSince ?? now
     }
 
-    /// The count may only cover a prefix: a stanza that is not handled holds back all behind it (section 4).
+    /// `h` covers a prefix only: a deferred stanza holds back all after it (section 4).
     private static func prefix(of received: HandledCount, without deferred: [HandledCount]) -> HandledCount {
         deferred.first.map { HandledCount(rawValue: $0.rawValue &- 1) } ?? received
     }
@@ -112,39 +112,39 @@ package struct StreamManagement: Sendable {
         numbers.sorted { received.distance(from: $0) > received.distance(from: $1) }
     }
 
-    // MARK: Telling our count
+    // MARK: Acks
 
-    /// The server asked for our count.
+    /// The server sent an ack request.
     package mutating func receiveRequest(now: Int64) { owedSince = owedSince ?? now }
 
-    /// Whether our count is to be told now.
+    /// Whether an ack is due now.
     package func isAcknowledgementDue(now: Int64) -> Bool {
         acknowledgementDue.map { $0 <= now } ?? false
     }
 
-    /// Our count was told.
+    /// An ack was sent.
     package mutating func didAcknowledge() {
-        (told, untoldSince, owedSince) = (handled, nil, nil)
+        (sentH, unsentSince, owedSince) = (h, nil, nil)
     }
 
     private var acknowledgementDue: Int64? {
         var due: [Int64] = []
         if let owedSince { due.append(TimeSource.sum(owedSince, policy.responseDelay.milliseconds)) }
-        if let untoldSince {
-            let untold = handled.distance(from: told)
+        if let unsentSince {
+            let unsent = h.distance(from: sentH)
             if policy.acknowledgesAfterStanzas > 0,
-                untold >= UInt32(clamping: policy.acknowledgesAfterStanzas)
+                unsent >= UInt32(clamping: policy.acknowledgesAfterStanzas)
             {
-                due.append(untoldSince)
+                due.append(unsentSince)
             }
             if policy.acknowledgesAfter > .zero {
-                due.append(TimeSource.sum(untoldSince, policy.acknowledgesAfter.milliseconds))
+                due.append(TimeSource.sum(unsentSince, policy.acknowledgesAfter.milliseconds))
             }
         }
         return due.min()
     }
 
-    // MARK: Asking for the server's count
+    // MARK: Ack requests
 
     /// Stanzas were written to the stream.
     package mutating func didWrite(_ stanzas: Int, now: Int64) {
@@ -154,16 +154,16 @@ package struct StreamManagement: Sendable {
         unaskedSince = unaskedSince ?? now
     }
 
-    /// Whether the server is to be asked now. One question at a time: its answer tells about everything written before.
+    /// Whether an ack request is due now. One is pending at a time: its ack covers everything written before.
     package func isRequestDue(now: Int64) -> Bool { requestDue.map { $0 <= now } ?? false }
 
-    /// The server was asked.
+    /// An ack request was sent.
     package mutating func didRequest(now: Int64) {
         requestedAt = requestedAt ?? now
         (unasked, unaskedSince) = (0, nil)
     }
 
-    /// The server told its count.
+    /// The server sent an ack.
     ///
     /// - Parameters:
     ///   - claimed: The count.
@@ -181,11 +181,11 @@ package struct StreamManagement: Sendable {
         return covered
     }
 
-    /// The question that was asked last is answered.
+    /// The last ack request was answered.
     package mutating func didReceiveAnswer() { requestedAt = nil }
 
-    /// How many waiting stanzas a count covers. A count below the last one looks like a huge distance modulo 2^32 and is
-    /// refused by the same comparison.
+    /// Number of waiting stanzas that a count covers. A count below the last one is a huge distance modulo 2^32, so the
+    /// same comparison refuses it.
     private static func covered(
         by claimed: HandledCount, after acknowledged: HandledCount, waiting: Int
     ) throws(HandledCountError) -> Int {

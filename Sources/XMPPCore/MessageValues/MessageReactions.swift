@@ -1,4 +1,4 @@
-/// What somebody feels about a message, as emoji: all of them, in place of all that the same author sent before.
+/// Reactions to a message as emoji. They replace all earlier reactions of the same author.
 ///
 /// ```swift
 /// guard let reactions = MessageReactions(["👋"], to: received) else { return }

@@ -155,7 +155,7 @@ public struct Archive: Sendable {
 /// }
 /// ```
 public struct ArchivePage: Sendable {
-    /// How it ended.
+    /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
         /// The messages came; whether there are more in the direction that was asked for, and the page's ends.
         case page(isLast: Bool, ResultPage)
@@ -169,6 +169,6 @@ public struct ArchivePage: Sendable {
     public let account: Account
     /// Whose archive it is.
     public let archive: JID
-    /// How it ended.
+    /// Outcome of the handler.
     public let outcome: Outcome
 }

@@ -27,7 +27,7 @@ struct ArchivePageFetched: Handler {
             try account.archive.askNext(in: call.step)
         }
         for progress in try table.progress(of: archive, in: call.step) {
-            account.tell(progress, after: call.step)
+            account.report(progress, after: call.step)
         }
     }
 
@@ -55,7 +55,7 @@ struct ArchivePageFetched: Handler {
         if error.condition == .itemNotFound, try table.place(in: archive, in: step).lastID != nil,
             try table.progress(of: archive, in: step).first?.received == 0
         {
-            account.note(
+            account.log(
                 .warning, .archive,
                 "the archive of \(archive) does not know the last message any more; begins by time",
                 after: step)
@@ -72,7 +72,7 @@ struct ArchivePageFetched: Handler {
     private func retry(_ account: Account, _ table: ArchiveTable, in step: borrowing Step) throws {
         let failures = try table.countFailure(archive, in: step)
         let wait = min(Self.firstRetry * (1 << min(failures - 1, 16)), Self.longestRetry)
-        account.note(
+        account.log(
             .warning, .archive, "the archive of \(archive) cannot answer now; asked again in \(wait)",
             after: step)
         try step.schedule(ArchiveRetry(archive: archive).durable, after: wait, in: account.scope)

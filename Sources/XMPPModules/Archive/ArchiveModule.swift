@@ -49,7 +49,7 @@ public struct ArchiveModule: AccountModule {
         try ArchiveTable(account: account.id).forgetQueries(in: step)
     }
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try account.archive.catchUp(account.configuration.jid.bare, in: step)
     }

@@ -11,7 +11,7 @@ public import XMPPCore
 /// try await account.request(.blocking.block([iago]))
 /// ```
 public struct Blocking: Sendable {
-    /// The account in whose name it asks.
+    /// Account that sends the requests.
     package let account: Account
 
     init(_ account: Account) { self.account = account }
@@ -25,7 +25,7 @@ public struct Blocking: Sendable {
 
     // MARK: Reading
 
-    /// The blocked addresses as the server last told them, in order.
+    /// Blocked addresses as the server last sent them, in order.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Bare addresses, full ones and domains.

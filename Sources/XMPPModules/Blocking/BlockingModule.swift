@@ -7,7 +7,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// Keeps the list of those whom the account has blocked.
+/// Module for the list of blocked addresses.
 ///
 /// It is asked for when a session begins, and never after a resumption: then the server goes on pushing what changes. A
 /// server without blocking has an empty list. `Account.blocking` reads and changes it; ``BlockingChange`` tells.
@@ -23,7 +23,7 @@ public struct BlockingModule: AccountModule {
     /// Makes the module, which has no options.
     public init() {}
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let session = try account.sessionNumber(in: step)
         try account.send(
@@ -41,7 +41,7 @@ public struct BlockingModule: AccountModule {
             payload.namespace == Namespaces.blocking, ["block", "unblock"].contains(payload.name)
         else { return nil }
         guard try account.isFromOwnAccount(request.from, in: step) else {
-            if let from = request.from { account.tell(BlockingChange.refused(from), after: step) }
+            if let from = request.from { account.report(BlockingChange.refused(from), after: step) }
             return .error(StanzaError(.serviceUnavailable))
         }
         return try pushed(payload, account, in: step)
@@ -57,13 +57,13 @@ public struct BlockingModule: AccountModule {
         case ("block", true): return .error(StanzaError(.badRequest))
         case ("block", false):
             try table.add(jids, in: step)
-            account.tell(BlockingChange.blocked(jids), after: step)
+            account.report(BlockingChange.blocked(jids), after: step)
         case (_, true):
             try table.removeAll(in: step)
-            account.tell(BlockingChange.unblockedAll, after: step)
+            account.report(BlockingChange.unblockedAll, after: step)
         case (_, false):
             try table.remove(jids, in: step)
-            account.tell(BlockingChange.unblocked(jids), after: step)
+            account.report(BlockingChange.unblocked(jids), after: step)
         }
         return .result(nil)
     }
@@ -77,11 +77,11 @@ public struct BlockingModule: AccountModule {
 /// }
 /// ```
 public enum BlockingChange: ModuleEvent, Hashable {
-    /// The server told the list; the stored one is the same.
+    /// The server sent the list, and it was stored.
     case loaded
     /// The server has no blocking: nobody is blocked.
     case unsupported
-    /// The server did not tell the list; what was stored before stays. The error is nil when it did not answer in time.
+    /// The server did not send the list; the stored list stays. The error is nil for a timeout.
     case notLoaded(StanzaError?)
     /// These are blocked now.
     case blocked([JID])
@@ -104,7 +104,7 @@ struct BlocklistFetched: Handler {
     func run(_ call: borrowing Call<IQReply>) throws {
         let account = call.account
         guard try account.sessionNumber(in: call.step) == session else { return }
-        account.tell(
+        account.report(
             try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
     }
 

@@ -14,14 +14,14 @@ public import XMPPCore
 /// Source: XEP-0280.
 public struct CarbonsModule: AccountModule {
     public static let name = "carbons"
-    public static let beginsBeforePresence = true
+    public static let startsBeforePresence = true
     public static let schema: Schema? = Schema(
         module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         // The server keeps it on as long as the session lasts.
         guard scope == .session else { return }
         let enable = Element("enable", namespace: Namespaces.carbons)
@@ -89,6 +89,6 @@ struct CarbonsAnswered: Handler {
             case .error(let error): .refused(error)
             case .timeout: .refused(nil)
             }
-        call.account.tell(event, after: call.step)
+        call.account.report(event, after: call.step)
     }
 }

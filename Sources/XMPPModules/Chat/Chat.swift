@@ -90,9 +90,8 @@ public struct Chat: Sendable {
         return element
     }
 
-    /// Tells somebody what one does in a conversation (XEP-0085). It is of no use later: it is not sent again after a
-    /// lost
-    /// session, and not at all while there is no stream.
+    /// Sends a chat state (XEP-0085). It is not sent again after a lost session, and not sent at all while there is no
+    /// stream.
     ///
     /// - Parameters:
     ///   - state: What one does.
@@ -122,7 +121,7 @@ public struct Chat: Sendable {
         try table.row(id.foreignText, in: source)?.delivery
     }
 
-    /// The last messages to somebody whose delivery was watched, the newest first.
+    /// Last watched deliveries to a peer, newest first.
     ///
     /// - Parameters:
     ///   - peer: The address to which they were sent.
@@ -155,7 +154,7 @@ public struct Chat: Sendable {
         guard var row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         row.delivery.acknowledgedAt = step.now
         try table.update(row, in: step)
-        account.tell(DeliveryChange(delivery: row.delivery), after: step)
+        account.report(DeliveryChange(delivery: row.delivery), after: step)
     }
 
     /// An archive or another client's copy gave it back: the server has it.
@@ -182,8 +181,8 @@ public struct Chat: Sendable {
         try end(row, .refused(error.condition), in: step)
     }
 
-    /// Whether somebody is whom a message was for. Everybody in a room writes under its address: what was said to one of
-    /// them in private only that one has got.
+    /// Whether `sender` was the recipient. Occupants share the room's bare JID, so private messages are matched by full
+    /// JID.
     private func isRecipient(_ sender: JID?, of delivery: Delivery, in step: borrowing Step) throws -> Bool {
         if sender == delivery.peer { return true }
         guard sender?.bare == delivery.peer.bare else { return false }
@@ -238,7 +237,7 @@ public struct Chat: Sendable {
         if let handler, try step.waits(handler) {
             try step.end(handler, .result, with: DeliveryEnded(account: account, delivery: row.delivery))
         }
-        account.tell(DeliveryChange(delivery: row.delivery), after: step)
+        account.report(DeliveryChange(delivery: row.delivery), after: step)
     }
 
     // MARK: Receipts for others

@@ -69,7 +69,7 @@ struct CapabilityTable {
     }
 
     /// - Returns: False when it is being asked for already, or too much is.
-    func beginQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
+    func startQuery(_ verification: ForeignText, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.execute(
             """
             INSERT INTO capability_query(account, verification)

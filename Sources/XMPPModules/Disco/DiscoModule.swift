@@ -13,7 +13,7 @@ public import XMPPCore
 /// Source: XEP-0030, XEP-0115, XEP-0092.
 public struct DiscoModule: AccountModule {
     public static let name = "disco"
-    public static let beginsBeforePresence = true
+    public static let startsBeforePresence = true
     public static var schema: Schema? { CapabilityTable.schema }
 
     /// What this account's client is.
@@ -106,10 +106,10 @@ public struct DiscoModule: AccountModule {
         if try table.isKnown(verification, in: step) { return }
         let own = try info(of: account, in: step)
         if verification == own.verification { return try table.learn(verification, own, in: step) }
-        guard try table.beginQuery(verification, in: step) else { return }
+        guard try table.startQuery(verification, in: step) else { return }
         let query = Element(
             "query", namespace: Namespaces.discoInfo, attributes: ["node": "\(node)#\(verification)"])
-        account.note(.verbose, .disco, "asks \(from) what it understands", after: step)
+        account.log(.verbose, .disco, "asks \(from) what it understands", after: step)
         try account.send(
             .iq(IQ(type: .get, to: from, id: StanzaID.random(), payload: query)),
             then: CapabilitiesFetched(verification: verification.string).durable, in: step)

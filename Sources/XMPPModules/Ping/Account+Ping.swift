@@ -2,7 +2,7 @@ public import XMPPAccount
 public import XMPPCore
 
 extension Account {
-    /// Asks somebody for a sign of life.
+    /// Pings an address (XEP-0199).
     ///
     /// - Parameters:
     ///   - jid: Whom to ask: a client's full address, a server or service; nil for the own server.

@@ -12,7 +12,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct PushAnswer: Sendable {
-    /// How it ended.
+    /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable, Codable {
         /// The server did it, or had done it in this session.
         case done
@@ -74,11 +74,11 @@ struct PushEnabled: Handler {
             switch call.outcome {
             case .result:
                 try table.setState(.enabled, asked: call.iq.id, in: call.step)
-                call.account.tell(PushChange.enabled(registration), after: call.step)
+                call.account.report(PushChange.enabled(registration), after: call.step)
             case .error(let error):
                 try table.setState(.refused(error), asked: call.iq.id, in: call.step)
-                call.account.tell(PushChange.notEnabled(registration, error), after: call.step)
-            case .timeout: call.account.tell(PushChange.notEnabled(registration, nil), after: call.step)
+                call.account.report(PushChange.notEnabled(registration, error), after: call.step)
+            case .timeout: call.account.report(PushChange.notEnabled(registration, nil), after: call.step)
             }
         }
         if let then {

@@ -8,7 +8,7 @@ public import Handlers
 public import XMPPAccount
 import XMPPCore
 
-/// Keeps registrations with push services, and tells the server about them.
+/// Module for registrations with push services (XEP-0357).
 ///
 /// A server may forget a registration with the session, so each new session tells it again; a resumed one does not.
 /// `Account.push` registers; ``PushChange`` tells.
@@ -29,7 +29,7 @@ public struct PushModule: AccountModule {
         try PushTable(account: account.id).forgetStates(in: step)
     }
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let push = PushNotifications(account)
         let table = PushTable(account: account.id)
@@ -55,7 +55,7 @@ public struct PushModule: AccountModule {
         guard isRevoked, let stored = try table.find(from, pubsub["node"], in: step) else { return false }
         try PushNotifications(message.account).remove(
             from, node: stored.registration.node, then: nil, in: step)
-        message.account.tell(PushChange.revoked(stored.registration), after: step)
+        message.account.report(PushChange.revoked(stored.registration), after: step)
         return true
     }
 }

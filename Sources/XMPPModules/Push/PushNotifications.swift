@@ -11,7 +11,7 @@ public import XMPPCore
 /// try await account.perform { try account.push.enable(PushRegistration(service: service, node: token), in: $0) }
 /// ```
 public struct PushNotifications: Sendable {
-    /// The account in whose name it asks.
+    /// Account that sends the requests.
     package let account: Account
 
     init(_ account: Account) { self.account = account }

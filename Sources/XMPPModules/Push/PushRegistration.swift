@@ -1,7 +1,7 @@
 public import XMPPAccount
 public import XMPPCore
 
-/// Where the server tells that something has arrived while no client of the account listens (XEP-0357).
+/// Push service and node that the server notifies while no client is connected (XEP-0357).
 ///
 /// ```swift
 /// PushRegistration(service: service, node: token, options: [.init("secret", secret)])

@@ -11,7 +11,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0045.
 public struct Room: Hashable, Sendable {
-    /// How it stands between the account and the room.
+    /// State of the account in the room.
     public enum State: String, Hashable, Sendable, Codable {
         /// The account wants to be in it, and has not asked yet in this session, or will ask again.
         case wanted
@@ -27,9 +27,9 @@ public struct Room: Hashable, Sendable {
     public let jid: JID
     /// The account's nickname in it: the one that was asked for, and once joined the one that it has.
     public internal(set) var nick: ForeignText
-    /// How it stands between the account and the room.
+    /// State of the account in the room.
     public internal(set) var state: State
-    /// What the room is about; nil when nobody said so.
+    /// Subject of the room; nil if it has none.
     public let subject: ForeignText?
     /// The occupant that set the subject, or the room.
     public let subjectBy: JID?
@@ -151,7 +151,7 @@ public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
     case none
 }
 
-/// How somebody came out of a room.
+/// Departure of an occupant from a room.
 ///
 /// ```swift
 /// if case .left(let departure) = event.change, departure.reason == .banned { print(departure.text ?? "") }
@@ -159,7 +159,7 @@ public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
 ///
 /// Source: XEP-0045 sections 7.14, 8.2, 9.1, 10.9 and 17.
 public struct RoomDeparture: Hashable, Sendable {
-    /// Why somebody is in the room no more.
+    /// Reason of a departure.
     public enum Reason: Hashable, Sendable {
         /// By leaving.
         case left

@@ -13,7 +13,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct RoomJoined: Sendable {
-    /// How it ended.
+    /// Outcome of the handler.
     public enum Outcome: Hashable, Sendable {
         /// The account is in the room.
         case joined
@@ -30,7 +30,7 @@ public struct RoomJoined: Sendable {
         /// | `notAllowed` | nobody may make rooms here |
         /// | `notAcceptable` | the nickname is not the registered one |
         case refused(StanzaError)
-        /// The room has not answered in time, and was told that the account is not coming any more.
+        /// The room did not answer in time; the account sent it unavailable presence.
         case timedOut
         /// The program left the room, or asked again to be let in, before the room answered.
         case abandoned
@@ -99,7 +99,7 @@ extension RoomJoined: RestorableContext {
     }
 }
 
-/// What rooms tell the live program; see ``/XMPPAccount/Account/events(of:)``.
+/// Event of a room, for the running program; see ``/XMPPAccount/Account/events(of:)``.
 ///
 /// ```swift
 /// for await event in account.events(of: RoomEvent.self) {
@@ -115,7 +115,7 @@ public struct RoomEvent: ModuleEvent {
         case refused(StanzaError)
         /// The room has not answered in time. It is tried again when ``Room/state`` is `wanted`.
         case timedOut
-        /// The program left the room, or asked anew, before it was let in.
+        /// The program left the room, or joined again, before the room let it in.
         case abandoned
         /// The account is not in the room any more. It tries to come back when ``Room/state`` is `wanted`.
         case left(RoomDeparture)
@@ -143,7 +143,7 @@ public struct RoomEvent: ModuleEvent {
         case checked(RoomCheck)
         /// The room did not take a message.
         case messageRefused(id: ForeignText, StanzaError)
-        /// The room has never sent a message back, so nobody knows whether it was taken.
+        /// The room did not reflect a message, so it is unknown whether the message was accepted.
         case messageUnconfirmed(id: ForeignText)
     }
 

@@ -29,7 +29,7 @@ struct RoomJoinUnanswered: Handler {
         if isTimeout {
             try rooms.timedOut(room, ticket, in: call.step)
         } else {
-            rooms.tell(room, .abandoned, ticket: ticket, after: call.step)
+            rooms.report(room, .abandoned, ticket: ticket, after: call.step)
         }
         guard let then else { return }
         let context = RoomJoined(
@@ -88,7 +88,7 @@ struct RoomCheckAbandoned: Handler {
     var check: String
 
     func run(_ call: borrowing Call<Invalidation>) throws {
-        try call.context.account.rooms.tell(room, .checked(.unanswered), ticket: check, after: call.step)
+        try call.context.account.rooms.report(room, .checked(.unanswered), ticket: check, after: call.step)
     }
 }
 
@@ -104,6 +104,6 @@ struct RoomSetUp: Handler {
         case .error(let error): failure = error
         case .timeout: failure = nil
         }
-        call.account.rooms.tell(room, .setupFailed(failure), after: call.step)
+        call.account.rooms.report(room, .setupFailed(failure), after: call.step)
     }
 }

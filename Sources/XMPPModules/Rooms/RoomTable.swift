@@ -132,17 +132,17 @@ struct RoomTable {
 
     /// The rooms that are to be looked after by now: silent ones, and those that are to be tried again.
     func due(
-        silence: Int64, retry: Int64, liveTime: Int64, in step: borrowing Step
+        silence: Int64, retry: Int64, connectedTime: Int64, in step: borrowing Step
     ) throws -> [Room] {
         let condition = """
             ((state = 'joined' AND heard_at + ? <= ?) OR (state = 'wanted' AND tried_at + ? <= ?))
             """
         return try step.all(
-            Self.select(condition), account, silence, liveTime, retry, liveTime, read: Stored.init
+            Self.select(condition), account, silence, connectedTime, retry, connectedTime, read: Stored.init
         ).map { try $0.room }
     }
 
-    /// When the next room is to be looked after, in live time; nil when none is.
+    /// When the next room is to be looked after, in connected time; nil when none is.
     func nextDue(silence: Int64, retry: Int64, in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first(
             """
@@ -217,7 +217,7 @@ struct RoomTable {
             "UPDATE room SET ticket = ? WHERE account = ? AND jid = ?", ticket, account, room.description)
     }
 
-    func setJoined(_ room: JID, nick: ForeignText, liveTime: Int64, in step: borrowing Step)
+    func setJoined(_ room: JID, nick: ForeignText, connectedTime: Int64, in step: borrowing Step)
         throws(HandlerError)
     {
         try step.execute(
@@ -225,7 +225,7 @@ struct RoomTable {
             UPDATE room SET state = 'joined', nick = ?, was_joined = 1, joined_at = ?, heard_at = ?, tried_at = NULL,
                 asked_nick = NULL
             WHERE account = ? AND jid = ?
-            """, nick, step.now, liveTime, account, room.description)
+            """, nick, step.now, connectedTime, account, room.description)
     }
 
     func set(nick: ForeignText, _ room: JID, in step: borrowing Step) throws(HandlerError) {
@@ -256,7 +256,7 @@ struct RoomTable {
     }
 
     /// Removes and returns who waits, unless that has ended.
-    func takeWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID? {
+    func claimWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID? {
         let waiter = try step.first(
             "SELECT waiter FROM room WHERE account = ? AND jid = ?", account, room.description
         ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID.init(rawValue:)) }
@@ -269,19 +269,20 @@ struct RoomTable {
 
     /// A message has come. The cursor never goes back.
     func advance(
-        _ room: JID, archiveID: ForeignText?, time: Int64, liveTime: Int64, in step: borrowing Step
+        _ room: JID, archiveID: ForeignText?, time: Int64, connectedTime: Int64, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
             UPDATE room SET archive_id = coalesce(?1, archive_id), heard_at = ?3,
                 last_time = CASE WHEN last_time > ?2 THEN last_time ELSE ?2 END
             WHERE account = ?4 AND jid = ?5
-            """, archiveID, time, liveTime, account, room.description)
+            """, archiveID, time, connectedTime, account, room.description)
     }
 
-    func heard(_ room: JID, liveTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func heard(_ room: JID, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE room SET heard_at = ? WHERE account = ? AND jid = ?", liveTime, account, room.description)
+            "UPDATE room SET heard_at = ? WHERE account = ? AND jid = ?", connectedTime, account,
+            room.description)
     }
 
     func set(subject: ForeignText?, by: JID, _ room: JID, in step: borrowing Step) throws(HandlerError) {

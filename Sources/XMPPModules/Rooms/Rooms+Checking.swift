@@ -67,18 +67,18 @@ extension Rooms {
         if let known = try table.room(room, in: step), known.state == .joined, known.ticket == ticket {
             switch outcome {
             case .joined:
-                try table.heard(room, liveTime: liveTime(in: step), in: step)
+                try table.heard(room, connectedTime: connectedTime(in: step), in: step)
                 try flush(known, again: true, in: step)
             case .rejoining: try rejoin(known, in: step)
             case .unanswered: break
             }
         }
-        tell(room, .checked(outcome), ticket: check, after: step)
+        report(room, .checked(outcome), ticket: check, after: step)
     }
 
     /// The account turned out to be outside: joins again, with all that came meanwhile.
     func rejoin(_ room: Room, in step: borrowing Step) throws {
-        account.note(
+        account.log(
             .warning, .rooms, "\(room.jid): the account is not in the room; joins again", after: step)
         try table.set(.wanted, room.jid, in: step)
         try ask(room, in: step)
@@ -100,7 +100,7 @@ extension Rooms {
         guard let next else { return }
         let silence = try Durable(RoomSilence())
         let watch = try step.bind(
-            silence.orElse(silence), timeout: .milliseconds(max(1000, next - liveTime(in: step))),
+            silence.orElse(silence), timeout: .milliseconds(max(1000, next - connectedTime(in: step))),
             in: account.scope)
         try table.set(watch: watch, due: next, in: step)
     }
@@ -109,10 +109,11 @@ extension Rooms {
     func lookAfterRooms(in step: borrowing Step) throws {
         try table.removeWatch(in: step)
         let module = try module
-        let now = try liveTime(in: step)
+        let now = try connectedTime(in: step)
         if try account.hasOpenStream(in: step) {
             let due = try table.due(
-                silence: module.silence.milliseconds, retry: module.retryDelay.milliseconds, liveTime: now,
+                silence: module.silence.milliseconds, retry: module.retryDelay.milliseconds,
+                connectedTime: now,
                 in: step)
             for room in due {
                 guard room.state == .joined else {
@@ -120,7 +121,7 @@ extension Rooms {
                     continue
                 }
                 // Asked again after as long again, whatever comes of it.
-                try table.heard(room.jid, liveTime: now, in: step)
+                try table.heard(room.jid, connectedTime: now, in: step)
                 try ping(room, in: step)
             }
         }

@@ -4,7 +4,7 @@ public import XMPPCore
 
 // Invitations, through the room (XEP-0045 section 7.8.2) and from user to user (XEP-0249).
 extension Rooms {
-    /// Invites somebody into a room that the account is in.
+    /// Invites a user to a room that the account is in.
     ///
     /// - Parameters:
     ///   - user: Whom.
@@ -28,7 +28,8 @@ extension Rooms {
         try account.send(Message(to: user, type: .normal, children: [x]), in: step)
     }
 
-    /// Declines an invitation and forgets it. Who sent it is told, unless it came directly (XEP-0249 section 2).
+    /// Declines an invitation and forgets it. The sender is notified, unless the invitation was direct (XEP-0249
+    /// section 2).
     ///
     /// - Parameters:
     ///   - room: The room's bare address.
@@ -121,7 +122,7 @@ extension Rooms {
         let known = try table.invitation(into: invitation.room, in: step)
         try table.add(invitation, in: step)
         if known?.by != invitation.by || known == nil {
-            tell(invitation.room, .invited(invitation), after: step)
+            report(invitation.room, .invited(invitation), after: step)
         }
     }
 
@@ -135,7 +136,7 @@ extension Rooms {
         let change = RoomEvent.Change.declined(
             by: decline["from"].flatMap { try? JID($0) },
             reason: decline.child("reason", Namespaces.mucUser)?.text)
-        tell(room.jid, change, after: step)
+        report(room.jid, change, after: step)
         return true
     }
 }

@@ -10,7 +10,7 @@ extension Rooms {
     ///
     /// Who waits from before, through a lost session, goes on to wait.
     func ask(_ room: Room, in step: borrowing Step) throws {
-        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        let waiter = try table.claimWaiter(of: room.jid, in: step)
         var room = room
         if waiter == nil {
             room = try renewed(room, in: step)
@@ -22,7 +22,7 @@ extension Rooms {
         if let password = room.password {
             x.append(Element("password", namespace: Namespaces.muc, text: password))
         }
-        account.note(
+        account.log(
             .info, .rooms,
             "\(room.jid): asks to be let in as \(room.nick)\(room.cursor == nil ? "" : ", with what came since the last time")",
             after: step)
@@ -66,7 +66,7 @@ extension Rooms {
 
     /// Nobody needs to know any more how the attempt ends.
     func abandon(_ room: Room, in step: borrowing Step) throws {
-        guard let waiter = try table.takeWaiter(of: room.jid, in: step) else { return }
+        guard let waiter = try table.claimWaiter(of: room.jid, in: step) else { return }
         try step.invalidate(waiter, reason: .cancelled, environment: account)
     }
 
@@ -83,10 +83,10 @@ extension Rooms {
     func joined(_ room: Room, _ presence: RoomPresence, in step: borrowing Step) throws {
         var room = room
         room.nick = presence.nick
-        try table.setJoined(room.jid, nick: room.nick, liveTime: liveTime(in: step), in: step)
-        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        try table.setJoined(room.jid, nick: room.nick, connectedTime: connectedTime(in: step), in: step)
+        let waiter = try table.claimWaiter(of: room.jid, in: step)
         try end(waiter, room, .joined, isNew: presence.isNewRoom, in: step)
-        tell(
+        report(
             room.jid, .joined(nick: room.nick, isNew: presence.isNewRoom), ticket: room.ticket, after: step)
         // Who was told may have left again.
         guard try table.room(room.jid, in: step)?.state == .joined else { return }
@@ -131,10 +131,10 @@ extension Rooms {
     /// The first time, that ends the wish. Later it ends only what somebody decided: an own session that the room has not
     /// seen end may hold the nickname, the room may be full, its server away.
     func refused(_ room: Room, _ error: StanzaError, in step: borrowing Step) throws {
-        let waiter = try table.takeWaiter(of: room.jid, in: step)
+        let waiter = try table.claimWaiter(of: room.jid, in: step)
         try giveUp(room, isFinal: !error.mayPass, in: step)
         try end(waiter, room, .refused(error), in: step)
-        tell(room.jid, .refused(error), ticket: room.ticket, after: step)
+        report(room.jid, .refused(error), ticket: room.ticket, after: step)
     }
 
     /// The room has not answered.
@@ -145,7 +145,7 @@ extension Rooms {
         // It may let us in yet.
         if known.state == .joining { try sendUnavailable(known, in: step) }
         try giveUp(known, isFinal: false, in: step)
-        tell(room, .timedOut, ticket: ticket, after: step)
+        report(room, .timedOut, ticket: ticket, after: step)
     }
 
     private func giveUp(_ room: Room, isFinal: Bool, in step: borrowing Step) throws {
@@ -153,7 +153,7 @@ extension Rooms {
             try table.set(.left, room.jid, in: step)
             try giveUpMessages(to: room, in: step)
         } else {
-            try table.set(.wanted, room.jid, triedAt: liveTime(in: step), in: step)
+            try table.set(.wanted, room.jid, triedAt: connectedTime(in: step), in: step)
         }
         try table.removeOccupants(of: room.jid, in: step)
         try watch(in: step)
@@ -169,14 +169,14 @@ extension Rooms {
             try table.set(.left, room.jid, in: step)
             try giveUpMessages(to: room, in: step)
         } else {
-            try table.set(.wanted, room.jid, triedAt: liveTime(in: step), in: step)
+            try table.set(.wanted, room.jid, triedAt: connectedTime(in: step), in: step)
         }
         try table.removeOccupants(of: room.jid, in: step)
-        tell(room.jid, .left(departure), after: step)
+        report(room.jid, .left(departure), after: step)
         try watch(in: step)
     }
 
-    func liveTime(in step: borrowing Step) throws -> Int64 { try step.liveTime(of: account.scope) }
+    func connectedTime(in step: borrowing Step) throws -> Int64 { try step.connectedTime(of: account.scope) }
 }
 
 extension StanzaError {

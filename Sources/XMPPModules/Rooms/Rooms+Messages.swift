@@ -62,7 +62,7 @@ extension Rooms {
         try send(Message(to: room, type: .groupchat, body: body), to: room, in: step)
     }
 
-    /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` tells it to everybody, to this account too.
+    /// Sets a room's subject; ``RoomEvent/Change/subject(_:by:)`` reports it to all occupants, with this account.
     ///
     /// - Parameters:
     ///   - subject: Nil or nothing removes it.
@@ -94,7 +94,7 @@ extension Rooms {
         for message in try table.unsent(in: room.ticket, to: room.jid, limit: Self.batch, in: step) {
             guard message.tries < Self.tryLimit else {
                 try table.confirm(message.id, to: room.jid, in: step)
-                tell(room.jid, .messageUnconfirmed(id: message.id), after: step)
+                report(room.jid, .messageUnconfirmed(id: message.id), after: step)
                 continue
             }
             guard try account.hasRoom(mayUseReserve: false, in: step) else { break }
@@ -120,7 +120,7 @@ extension Rooms {
 
     func giveUpMessages(to room: Room, in step: borrowing Step) throws {
         for message in try table.unsent(in: "", to: room.jid, in: step) {
-            tell(room.jid, .messageUnconfirmed(id: message.id), after: step)
+            report(room.jid, .messageUnconfirmed(id: message.id), after: step)
         }
         try table.removeMessages(to: room.jid, in: step)
     }
@@ -154,12 +154,12 @@ extension Rooms {
         // Nobody's word is taken for a time that has not come.
         try table.advance(
             room.jid, archiveID: received.archiveID, time: min(message.delay ?? step.now, step.now),
-            liveTime: liveTime(in: step), in: step)
+            connectedTime: connectedTime(in: step), in: step)
         if received.isEcho, let id = message.originID { try table.confirm(id, to: room.jid, in: step) }
         return try takeNews(message, from: from, room, in: step)
     }
 
-    /// Whether a message without any id was seen before: of those the room sends some again after it was joined anew.
+    /// Whether a message without any id was seen before: of those the room sends some again after it was joined again.
     private func isRepeated(_ received: MessageReceived, _ room: Room) -> Bool {
         guard received.message.id == nil, received.archiveID == nil, let stamp = received.message.delay,
             let seen = room.cursor?.time
@@ -178,13 +178,13 @@ extension Rooms {
             let text = subject.text.isEmpty ? nil : subject.text.prefix(bytes: ForeignBounds.subject)
             guard text != room.subject else { return true }
             try table.set(subject: text, by: from, room.jid, in: step)
-            tell(room.jid, .subject(text, by: from), after: step)
+            report(room.jid, .subject(text, by: from), after: step)
             return true
         }
         guard from.isBare, let x = message.element.child("x", Namespaces.mucUser) else { return false }
         let codes = x.statusCodes
         guard !codes.isEmpty else { return false }
-        tell(room.jid, .configurationChanged(codes), after: step)
+        report(room.jid, .configurationChanged(codes), after: step)
         return true
     }
 
@@ -205,7 +205,7 @@ extension Rooms {
             return true
         }
         try table.confirm(id, to: room.jid, in: step)
-        tell(room.jid, .messageRefused(id: id, error), after: step)
+        report(room.jid, .messageRefused(id: id, error), after: step)
         return false
     }
 }

@@ -29,7 +29,7 @@ extension Rooms {
         case .joined:
             guard let asked = room.askedNick else { return }
             try table.set(askedNick: nil, room.jid, in: step)
-            tell(room.jid, .nickRefused(asked, error), after: step)
+            report(room.jid, .nickRefused(asked, error), after: step)
         default: break
         }
     }
@@ -50,9 +50,9 @@ extension Rooms {
             }
             if room.nick != said.nick { try renamed(room, to: said.nick, in: step) }
         } else if room.state == .joined {
-            try table.heard(room.jid, liveTime: liveTime(in: step), in: step)
+            try table.heard(room.jid, connectedTime: connectedTime(in: step), in: step)
         }
-        if known != said.occupant { tell(room.jid, .occupant(said.occupant), after: step) }
+        if known != said.occupant { report(room.jid, .occupant(said.occupant), after: step) }
     }
 
     private func take(gone said: RoomPresence, _ room: Room, in step: borrowing Step) throws {
@@ -61,18 +61,18 @@ extension Rooms {
         if let nick = said.newNick {
             try table.rename(said.nick, to: nick, of: room.jid, in: step)
             guard isOwn else {
-                return tell(room.jid, .occupantRenamed(from: said.nick, to: nick), after: step)
+                return report(room.jid, .occupantRenamed(from: said.nick, to: nick), after: step)
             }
             return try renamed(room, to: nick, in: step)
         }
         if isOwn { return try depart(room, said.departure, isOwnWish: false, in: step) }
         guard try table.remove(said.nick, of: room.jid, in: step), room.state == .joined else { return }
-        tell(room.jid, .occupantLeft(nick: said.nick, said.departure), after: step)
+        report(room.jid, .occupantLeft(nick: said.nick, said.departure), after: step)
     }
 
     private func renamed(_ room: Room, to nick: ForeignText, in step: borrowing Step) throws {
         try table.set(nick: nick, room.jid, in: step)
-        tell(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
+        report(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
     }
 
     /// Tells that something came which nobody may send; nothing was changed.

@@ -63,7 +63,7 @@ public struct Rooms: Sendable {
         try table.occupant(nick, of: room.bare, in: step)
     }
 
-    /// The invitations that nobody has answered, oldest first; one for each room, and of many only the newest 100.
+    /// Pending invitations, oldest first: one for each room, and only the newest 100.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
@@ -114,7 +114,7 @@ public struct Rooms: Sendable {
         let known = try table.room(room, in: step)
         if let known, known.state == .joined {
             try end(bind(known, ticket, then, timeout, in: step), known, .joined, in: step)
-            tell(room, .joined(nick: known.nick, isNew: false), ticket: ticket, after: step)
+            report(room, .joined(nick: known.nick, isNew: false), ticket: ticket, after: step)
             return ticket
         }
         if let known, known.state != .left { try abandon(known, in: step) }
@@ -199,7 +199,7 @@ public struct Rooms: Sendable {
         return count
     }
 
-    /// Asks for another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` tells the end.
+    /// Requests another nickname; ``RoomEvent/Change/nickChanged(from:to:)`` or `nickRefused` reports the result.
     ///
     /// - Parameters:
     ///   - room: The room's bare address.
@@ -236,7 +236,7 @@ public struct Rooms: Sendable {
         throw AccountError(.closed, "the account was closed before the room answered")
     }
 
-    func tell(_ room: JID, _ change: RoomEvent.Change, ticket: String? = nil, after step: borrowing Step) {
-        account.tell(RoomEvent(room, change, ticket: ticket), after: step)
+    func report(_ room: JID, _ change: RoomEvent.Change, ticket: String? = nil, after step: borrowing Step) {
+        account.report(RoomEvent(room, change, ticket: ticket), after: step)
     }
 }

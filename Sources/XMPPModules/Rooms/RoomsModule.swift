@@ -51,13 +51,13 @@ public struct RoomsModule: AccountModule {
         try account.rooms.table.forgetSession(in: step)
     }
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         for room in try account.rooms.table.untried(in: step) {
             try account.rooms.ask(room, in: step)
         }
     }
 
-    /// Leaves the rooms: without the module nobody would know who is in them.
+    /// Leaves all rooms, because their occupants are not tracked without the module.
     public func end(of account: Account, in step: borrowing Step) throws {
         try account.rooms.leaveAll(in: step)
     }

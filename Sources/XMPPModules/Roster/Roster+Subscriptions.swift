@@ -51,7 +51,7 @@ extension Roster {
 
     // MARK: Showing the own presence
 
-    /// Lets somebody who has asked see the account's presence.
+    /// Approves a pending subscription request.
     ///
     /// Somebody who has not asked is approved in advance, if the server can do that (it then says so with
     /// ``RosterItem/isApproved``); otherwise nothing happens.
@@ -66,8 +66,7 @@ extension Roster {
         try answer(.subscribed, jid, in: step)
     }
 
-    /// Refuses somebody who has asked to see the account's presence, lets somebody who sees it do so no more, or takes an
-    /// approval in advance back.
+    /// Denies a subscription request, cancels a subscription to the account's presence, or withdraws a pre-approval.
     ///
     /// - Parameters:
     ///   - jid: Who may not see it.

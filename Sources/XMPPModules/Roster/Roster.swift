@@ -28,7 +28,7 @@ public struct Roster: Sendable {
 
     // MARK: Reading
 
-    /// All contacts as the server last told them, in the order of their addresses.
+    /// All contacts as the server last sent them, in the order of their addresses.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The contacts.

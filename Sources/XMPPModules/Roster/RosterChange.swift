@@ -9,9 +9,9 @@ public import XMPPCore
 /// }
 /// ```
 public enum RosterChange: ModuleEvent, Hashable {
-    /// The server has told what changed since the last session; the stored roster is that of the server.
+    /// The server sent the changes since the last session; the stored roster is complete.
     case loaded
-    /// The server did not tell the roster; what was stored before stays. The error is nil when it did not answer in time.
+    /// The server did not send the roster; the stored roster stays. The error is nil for a timeout.
     case notLoaded(StanzaError?)
     /// An item was added or changed.
     case changed(RosterItem)

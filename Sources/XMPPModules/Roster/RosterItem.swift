@@ -10,7 +10,7 @@ public import XMPPCore
 ///
 /// Source: RFC 6121 section 2.1.2.
 public struct RosterItem: Hashable, Sendable {
-    /// Who sees whose presence (RFC 6121 section 2.1.2.5).
+    /// Subscription state (RFC 6121 section 2.1.2.5).
     public enum Subscription: String, Hashable, Sendable, CaseIterable {
         /// Nobody sees anybody's.
         case none
@@ -26,7 +26,7 @@ public struct RosterItem: Hashable, Sendable {
     public let jid: JID
     /// What the user calls the contact.
     public var name: ForeignText?
-    /// Who sees whose presence.
+    /// Subscription state of the contact.
     public var subscription: Subscription
     /// Whether the account has asked to see the contact's presence and is not answered yet.
     public var isAsking: Bool

@@ -21,7 +21,7 @@ public import XMPPCore
 public struct RosterModule: AccountModule {
     public static let name = "roster"
     /// So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).
-    public static let beginsBeforePresence = true
+    public static let startsBeforePresence = true
     public static let schema: Schema? = Schema(
         module: "xmpp-roster",
         migrations: [
@@ -30,7 +30,7 @@ public struct RosterModule: AccountModule {
         ],
         handlers: [RosterFetched.self, SubscriptionSent.self, SubscriptionUnsent.self])
 
-    /// Whether somebody in the roster who asks to see the account's presence may do so without the user being asked.
+    /// Whether subscription requests of contacts in the roster are approved without asking the user.
     public let approvesKnownContacts: Bool
 
     /// Makes the module.
@@ -46,7 +46,7 @@ public struct RosterModule: AccountModule {
         try update.presences.removeAll(in: step)
     }
 
-    public func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let update = RosterUpdate(account)
         let state = try update.roster.state(in: step)
@@ -57,11 +57,11 @@ public struct RosterModule: AccountModule {
         try account.send(
             .iq(IQ(type: .get, id: StanzaID.random(), payload: query)),
             then: Durable(RosterFetched(session: session)), in: step)
-        account.note(
+        account.log(
             .info, .roster,
             "asks for the roster\(state.version.map { ", of which it has version \($0)" } ?? "")",
             after: step)
-        for stanza in try update.subscriptions.takeLost(in: step) {
+        for stanza in try update.subscriptions.claimLost(in: step) {
             try update.send(stanza.type, to: stanza.jid, status: stanza.status, in: step)
         }
     }
@@ -82,7 +82,7 @@ public struct RosterModule: AccountModule {
         else { return nil }
         // RFC 6121 section 2.1.6: only the own server may push.
         guard try account.isFromOwnAccount(request.from, in: step) else {
-            if let from = request.from { account.tell(RosterChange.refused(from), after: step) }
+            if let from = request.from { account.report(RosterChange.refused(from), after: step) }
             return .error(StanzaError(.serviceUnavailable))
         }
         return try RosterUpdate(account).push(query, in: step)

@@ -16,8 +16,8 @@ struct RosterUpdate {
         subscriptions = SubscriptionTable(account: account.id)
     }
 
-    private func tell(_ change: RosterChange, after step: borrowing Step) {
-        account.tell(change, after: step)
+    private func report(_ change: RosterChange, after step: borrowing Step) {
+        account.report(change, after: step)
     }
 
     // MARK: The roster
@@ -58,13 +58,13 @@ struct RosterUpdate {
             for request in try subscriptions.requests(in: step) { _ = try approve(request, in: step) }
         }
         for jid in try subscriptions.awaited(in: step) { try decide(jid, isWhole: isWhole, in: step) }
-        tell(.loaded, after: step)
+        report(.loaded, after: step)
     }
 
     private func notLoaded(_ error: StanzaError?, in step: borrowing Step) throws {
         try roster.setLoaded(true, in: step)
         try presences.removeStrangers(own: account.ownAddress(in: step), in: step)
-        tell(.notLoaded(error), after: step)
+        report(.notLoaded(error), after: step)
     }
 
     /// A change that the own server pushes (RFC 6121 section 2.1.6).
@@ -75,12 +75,12 @@ struct RosterUpdate {
         guard let item = RosterItem(elements[0]) else { return .result(nil) }
         if elements[0]["subscription"] == "remove" {
             try roster.remove(item.jid, in: step)
-            tell(.removed(item.jid), after: step)
+            report(.removed(item.jid), after: step)
         } else if try !roster.set(item, in: step) {
             ignore(query, after: step)
         } else {
             if item.isSubscriber { try subscriptions.removeRequest(of: item.jid.bare, in: step) }
-            tell(.changed(item), after: step)
+            report(.changed(item), after: step)
         }
         if try !maySee(item.jid.bare, in: step) { _ = try presences.remove(item.jid.bare, in: step) }
         try decide(item.jid, isWhole: false, in: step)
@@ -104,7 +104,7 @@ struct RosterUpdate {
     private func end(
         _ jid: JID, _ outcome: SubscriptionDecision.Outcome, askedOnly: Bool = false, in step: borrowing Step
     ) throws {
-        for handler in try subscriptions.takeWaiting(for: jid, askedOnly: askedOnly, in: step)
+        for handler in try subscriptions.claimWaiting(for: jid, askedOnly: askedOnly, in: step)
         where try step.waits(handler) {
             let decision = SubscriptionDecision(account: account, jid: jid, outcome: outcome)
             let isError = outcome != .approved
@@ -114,7 +114,7 @@ struct RosterUpdate {
 
     /// Those who wait for a contact's decision will never learn it.
     func abandon(_ jid: JID, _ reason: InvalidationReason, in step: borrowing Step) throws {
-        for handler in try subscriptions.takeWaiting(for: jid, in: step) where try step.waits(handler) {
+        for handler in try subscriptions.claimWaiting(for: jid, in: step) where try step.waits(handler) {
             try step.invalidate(handler, reason: reason, environment: account)
         }
     }
@@ -151,11 +151,11 @@ struct RosterUpdate {
             return account.ignore(
                 presence.element, "too many resources are available to keep \(from) as well", after: step)
         }
-        tell(.available(available), after: step)
+        report(.available(available), after: step)
     }
 
     func unavailable(_ from: JID, in step: borrowing Step) throws {
-        if try presences.remove(from, in: step) { tell(.unavailable(from), after: step) }
+        if try presences.remove(from, in: step) { report(.unavailable(from), after: step) }
     }
 
     /// The contact's server, or the way there, answered our presence with an error.
@@ -170,7 +170,7 @@ struct RosterUpdate {
             try roster.item(for: from, in: step)?.isSubscriber != true,
             let request = try subscriptions.note(presence, from: from, in: step)
         else { return }
-        if try !approve(request, in: step) { tell(.requested(request), after: step) }
+        if try !approve(request, in: step) { report(.requested(request), after: step) }
     }
 
     /// Approves somebody who is in the roster, where the module may do that by itself.
@@ -182,13 +182,13 @@ struct RosterUpdate {
         else { return false }
         try subscriptions.removeRequest(of: request.jid, in: step)
         try account.usingReserve(in: step) { try send(.subscribed, to: request.jid, status: nil, in: step) }
-        tell(.approved(request), after: step)
+        report(.approved(request), after: step)
         return true
     }
 
     func unsubscribed(_ from: JID, in step: borrowing Step) throws {
         let hadAsked = try subscriptions.removeRequest(of: from, in: step)
         let wasSubscriber = try roster.item(for: from, in: step)?.isSubscriber == true
-        if hadAsked || wasSubscriber { tell(.unsubscribed(from), after: step) }
+        if hadAsked || wasSubscriber { report(.unsubscribed(from), after: step) }
     }
 }

@@ -156,7 +156,7 @@ struct SubscriptionTable {
 
     /// Takes those that were lost with their session, oldest first; of several to one contact about the same side only the
     /// last counts.
-    func takeLost(in step: borrowing Step) throws(HandlerError) -> [Stanza] {
+    func claimLost(in step: borrowing Step) throws(HandlerError) -> [Stanza] {
         let lost = try step.all(
             """
             SELECT id, jid, type, status FROM subscription_stanza WHERE id IN
@@ -199,7 +199,7 @@ struct SubscriptionTable {
     /// Takes the handlers that wait for a contact, oldest first.
     ///
     /// - Parameter askedOnly: Leaves those of whose question the roster has not told yet.
-    func takeWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
+    func claimWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
         -> [HandlerID]
     {
         let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked <> 0" : "")

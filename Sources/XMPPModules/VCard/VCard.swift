@@ -2,7 +2,7 @@ import XMPPAccount
 public import XMPPCore
 import XMPPTransport
 
-/// What somebody tells about themselves, as far as this library reads it.
+/// Contact card (XEP-0054), with the fields that this library reads.
 ///
 /// All of it comes from whoever it is about, so none of it proves anything.
 ///

@@ -3,7 +3,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// The context of a handler that waits for somebody's card.
+/// Context of a handler that waits for a contact card.
 ///
 /// ```swift
 /// @Handler("contacts.card-fetched")

@@ -24,7 +24,7 @@ public final class ArchiveService: Sendable {
     /// #expect(archive.queries.map(\.after) == [nil, 249, 499])
     /// ```
     public struct Query: Hashable, Sendable {
-        /// The id behind which was asked; nil for the beginning.
+        /// Id after which messages were requested; nil for the start.
         public var after: Int?
         /// How many messages were sent.
         public var count: Int
@@ -57,7 +57,7 @@ public final class ArchiveService: Sendable {
     /// What was asked so far.
     public var queries: [Query] { state.withLock { $0.queries } }
 
-    /// Adds messages behind the others.
+    /// Adds messages at the end.
     ///
     /// - Parameter count: How many, 0 or more.
     public func grow(by count: Int) { state.withLock { $0.count += count } }

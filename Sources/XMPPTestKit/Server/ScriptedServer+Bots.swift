@@ -69,7 +69,7 @@ extension ScriptedServer {
         return Bot(jid: jid, server: core)
     }
 
-    /// Lets the test answer for an address that is nobody's client: a room, a service, or an account's own archive.
+    /// Adds a service at an address that no client uses: a room, a service, or an account's archive.
     ///
     /// ```swift
     /// server.addService(at: try JID("alice@localhost"), for: [Namespaces.mam]) { request, service in … }

@@ -29,7 +29,7 @@ public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
         public static let running = Code(description: "running")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// A sentence that says what to do.
     public let message: String

@@ -55,12 +55,12 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersResumption = true
     /// How long a broken session can be resumed, in whole seconds. A client may ask for less.
     public var resumptionWindow: Duration = .seconds(600)
-    /// Where clients are told to resume their sessions, as host and port; nil: nowhere in particular.
+    /// Host and port at which clients should resume; nil for none.
     public var resumptionLocation: String?
     /// Whether `<failed/>` carries the count of a session that is over, when it is known.
     public var reportsLostCount = true
     /// Whether the server sends `<r/>` after stanzas, as servers do.
-    public var asksForAcknowledgements = true
+    public var requestsAcks = true
     /// How it answers `<r/>`.
     public var acknowledgements: Acknowledgements = .prompt
     /// The count of stanzas received from the client with which a session begins; 0 by the specification. Only of use

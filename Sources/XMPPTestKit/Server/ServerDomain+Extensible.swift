@@ -24,7 +24,7 @@ extension ServerDomain {
         guard let account = streams[connection]?.negotiation.account else { return }
         let tag = wanted.child("tag", Namespaces.bind2)?.text ?? "client"
         guard let jid = try? JID(local: account, domain: name, resource: "\(tag)/\(makeID())"),
-            let number = begin(jid, on: connection)
+            let number = start(jid, on: connection)
         else { return refuse(connection, StreamError(.badFormat)) }
         addAddress(jid, on: connection)
         streams[connection]?.isBindingInline = true

@@ -11,7 +11,7 @@ extension ServerDomain {
         let wanted = request.payload?.child("resource", Namespaces.bind)?.text ?? ""
         guard let jid = try? JID(local: account, domain: name, resource: wanted.isEmpty ? makeID() : wanted)
         else { return answer(request, .badRequest, on: connection) }
-        guard begin(jid, on: connection) != nil else { return answer(request, .conflict, on: connection) }
+        guard start(jid, on: connection) != nil else { return answer(request, .conflict, on: connection) }
         let bound = Element(
             "bind", namespace: Namespaces.bind,
             children: [Element("jid", namespace: Namespaces.bind, text: jid.description)])
@@ -19,7 +19,7 @@ extension ServerDomain {
     }
 
     /// Begins a session with that address; nil when a bot has it.
-    mutating func begin(_ jid: JID, on connection: Int) -> Int? {
+    mutating func start(_ jid: JID, on connection: Int) -> Int? {
         guard let local = jid.local, let resource = jid.resource else { return nil }
         switch endpoint(local, resource) {
         case .bot: return nil
@@ -54,7 +54,7 @@ extension ServerDomain {
 
     mutating func resume(_ element: Element, on connection: Int) {
         guard let account = streams[connection]?.negotiation.account, let previous = element["previd"],
-            let handled = element["h"].flatMap({ UInt32($0) })
+            let h = element["h"].flatMap({ UInt32($0) })
         else { return sendPlain(ServerSession.failed("bad-request"), on: connection) }
         // An id belongs to one account; another one learns nothing from asking.
         let number = resumable[previous].flatMap { sessions[$0]?.jid.local == account ? $0 : nil }
@@ -73,11 +73,11 @@ extension ServerDomain {
             streams[old]?.session = nil
             refuse(old, StreamError(.conflict))
         }
-        attach(number, to: connection, handled: handled)
+        attach(number, to: connection, h: h)
     }
 
-    private mutating func attach(_ number: Int, to connection: Int, handled: UInt32) {
-        guard let actions = sessions[number]?.resume(handled: handled, on: connection) else { return }
+    private mutating func attach(_ number: Int, to connection: Int, h: UInt32) {
+        guard let actions = sessions[number]?.resume(h: h, on: connection) else { return }
         if case .end(let error) = actions.first {
             end(number, .expired)
             return refuse(connection, error)
@@ -93,7 +93,7 @@ extension ServerDomain {
     private mutating func refuseResumption(_ id: ForeignText, on connection: Int, withCount: Bool) {
         log(.resumeFailed, connection: connection, id: id)
         let count = withCount ? lostCounts[id] : nil
-        sendPlain(ServerSession.failed("item-not-found", handled: count), on: connection)
+        sendPlain(ServerSession.failed("item-not-found", h: count), on: connection)
     }
 
     // MARK: Detaching and ending

@@ -155,8 +155,8 @@ package struct ServerDomain: Sendable {
             case "type": row.type = attribute.value
             case "id": row.id = attribute.value
             case "h" where element.namespace == Namespaces.sm:
-                row.hasHandled = true
-                row.handled = UInt32(attribute.value) ?? 0
+                row.hasH = true
+                row.h = UInt32(attribute.value) ?? 0
             default: break
             }
         }

@@ -103,8 +103,8 @@ package struct ServerLogRow: Sendable {
     package var event: ServerLogEntry.Event
     var isCounted = false
     var isResent = false
-    var hasHandled = false
-    var handled: UInt32 = 0
+    var hasH = false
+    var h: UInt32 = 0
     var connection: Int32
     var session: Int32
     var name: ForeignText?
@@ -118,7 +118,7 @@ package struct ServerLogRow: Sendable {
             time: time, event: event, connection: Int(connection), session: Int(session),
             jid: addresses[session], name: name, type: type, id: id, peer: peer, isCounted: isCounted,
             isResent: isResent,
-            handled: hasHandled ? handled : nil, xml: xml.map { String(decoding: $0, as: UTF8.self) })
+            h: hasH ? h : nil, xml: xml.map { String(decoding: $0, as: UTF8.self) })
     }
 }
 

@@ -10,7 +10,7 @@ public struct ServerLogEntry: Hashable, Sendable {
     public enum Event: String, Hashable, Sendable {
         /// A connection was accepted.
         case connected
-        /// A connection is gone, whoever ended it.
+        /// A connection ended, from either side.
         case disconnected
         /// A resource was bound: a new session.
         case bound
@@ -30,7 +30,7 @@ public struct ServerLogEntry: Hashable, Sendable {
         case closedCleanly = "closed-cleanly"
         /// The client sent an element.
         case received
-        /// An element was handed to the client's connection. Whether it arrived, only its acknowledgement tells.
+        /// An element was written to the client's connection. Only an ack shows that it arrived.
         case delivered
     }
 
@@ -57,7 +57,7 @@ public struct ServerLogEntry: Hashable, Sendable {
     /// Whether it had been handed to an earlier connection of its session.
     public var isResent = false
     /// The `h` that it carried: of an `<a/>`, `<resume/>`, `<resumed/>` or `<failed/>`.
-    public var handled: UInt32?
+    public var h: UInt32?
     /// The element itself, if the server keeps it.
     public var xml: String?
 }
@@ -72,7 +72,7 @@ extension ServerLogEntry {
         for (key, number) in [("connection", connection), ("session", session)] where number != 0 {
             line += ",\"\(key)\":\(number)"
         }
-        if let handled { line += ",\"handled\":\(handled)" }
+        if let h { line += ",\"h\":\(h)" }
         for (key, flag) in [("counted", isCounted), ("resent", isResent)] where flag {
             line += ",\"\(key)\":true"
         }

@@ -48,14 +48,14 @@ extension ServerNegotiation {
             else {
                 return refuseExtensible("invalid-mechanism")
             }
-            return begin(mechanism, message, element, credentials, behavior)
+            return start(mechanism, message, element, credentials, behavior)
         case ("response", .exchanging(let server, .some(let request))):
             return finish(server, message, request, behavior, &tokens)
         default: return refuseExtensible("malformed-request")
         }
     }
 
-    private mutating func begin(
+    private mutating func start(
         _ mechanism: SCRAMMechanism, _ message: [UInt8], _ request: Element,
         _ credentials: ServerCredentials, _ behavior: ServerBehavior
     ) -> [Action] {

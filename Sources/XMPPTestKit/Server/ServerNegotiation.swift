@@ -174,14 +174,14 @@ package struct ServerNegotiation: Sendable {
                 return refuse("invalid-mechanism")
             }
             let server = SCRAMServer(mechanism, bindings: bindings, offersPlus: Self.offersPlus(behavior))
-            return begin(server, message, credentials)
+            return start(server, message, credentials)
         case ("response", .exchanging(let server, nil)): return finish(server, message, behavior)
         case ("abort", _): return refuse("aborted")
         default: return refuse("malformed-request")
         }
     }
 
-    private mutating func begin(
+    private mutating func start(
         _ server: SCRAMServer, _ message: [UInt8], _ credentials: ServerCredentials
     ) -> [Action] {
         var server = server

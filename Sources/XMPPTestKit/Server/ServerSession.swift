@@ -109,9 +109,9 @@ package struct ServerSession: Sendable {
     }
 
     /// `<failed/>` with a condition of RFC 6120 section 8.3.3.
-    package static func failed(_ condition: String, handled: UInt32? = nil) -> Element {
+    package static func failed(_ condition: String, h: UInt32? = nil) -> Element {
         Element(
-            "failed", namespace: Namespaces.sm, attributes: ["h": handled.map { String($0) }],
+            "failed", namespace: Namespaces.sm, attributes: ["h": h.map { String($0) }],
             children: [Element(condition, namespace: Namespaces.stanzas)])
     }
 
@@ -157,26 +157,26 @@ package struct ServerSession: Sendable {
 
     private mutating func acknowledge(_ text: ForeignText?) -> [Action] {
         guard isEnabled else { return [.send(Self.failed("unexpected-request"))] }
-        guard let handled = text.flatMap({ UInt32($0) }) else {
+        guard let h = text.flatMap({ UInt32($0) }) else {
             return [.end(StreamError(.badFormat, text: "<a/> needs 'h', a number below 2^32."))]
         }
-        return removeAcknowledged(handled).map { [.end($0)] } ?? []
+        return removeAcknowledged(h).map { [.end($0)] } ?? []
     }
 
     /// Removes what the client has handled; the error to send when it claims more than was sent (XEP-0198 section 4).
     ///
     /// A count below the last one is a huge distance modulo 2^32 and fails the same comparison.
-    private mutating func removeAcknowledged(_ handled: UInt32) -> StreamError? {
-        let distance = Int(handled &- acknowledged)
+    private mutating func removeAcknowledged(_ h: UInt32) -> StreamError? {
+        let distance = Int(h &- acknowledged)
         guard distance <= queue.count else {
             return StreamError(
                 .undefinedCondition,
                 applicationCondition: Element(
                     "handled-count-too-high", namespace: Namespaces.sm,
-                    attributes: ["h": String(handled), "send-count": String(sent)]))
+                    attributes: ["h": String(h), "send-count": String(sent)]))
         }
         queue.removeFirst(distance)
-        acknowledged = handled
+        acknowledged = h
         return nil
     }
 
@@ -198,7 +198,7 @@ package struct ServerSession: Sendable {
     package mutating func requestAcknowledgement() -> Action? {
         guard owesRequest else { return nil }
         owesRequest = false
-        guard behavior.asksForAcknowledgements, connection != nil else { return nil }
+        guard behavior.requestsAcks, connection != nil else { return nil }
         return .send(Element("r", namespace: Namespaces.sm))
     }
 
@@ -213,8 +213,8 @@ package struct ServerSession: Sendable {
     /// Goes on over a new connection (XEP-0198 section 5): what the client handled is dropped, the rest sent again.
     ///
     /// - Returns: What to send, beginning with `<resumed/>`; or `.end` alone when the client's count cannot be true.
-    package mutating func resume(handled: UInt32, on connection: Int) -> [Action] {
-        if let error = removeAcknowledged(handled) { return [.end(error)] }
+    package mutating func resume(h: UInt32, on connection: Int) -> [Action] {
+        if let error = removeAcknowledged(h) { return [.end(error)] }
         self.connection = connection
         let resumed = Element(
             "resumed", namespace: Namespaces.sm,

@@ -29,7 +29,7 @@ struct XMLMask {
     private var state = State.text
     private var covers: [Cover] = []
     private var line: [UInt8] = []
-    /// Whether what is read now is shown; decided anew between stanzas.
+    /// Whether what is read now is shown; decided again between stanzas.
     private var isShown = false
     private var hasHidden = false
 
@@ -114,7 +114,7 @@ struct XMLMask {
             return keep(byte)
         }
         element = localName()
-        // A header begins a stream anew, as after TLS and after the login.
+        // A header begins a stream again, as after TLS and after the login.
         if element == "stream", covers.count <= 1 { covers = [] }
         cover = covers.last == .everything ? .everything : Self.cover(element)
         state = .tag
@@ -128,7 +128,7 @@ struct XMLMask {
             state = .text
         case UInt8(ascii: "/"): isEmptyTag = true
         case UInt8(ascii: "="): (state, attribute) = (.equals, localName())
-        case UInt8(ascii: "\""), UInt8(ascii: "'"): beginValue(byte)
+        case UInt8(ascii: "\""), UInt8(ascii: "'"): startValue(byte)
         case 0...0x20: break
         default:
             if state != .attribute { (state, word) = (.attribute, []) }
@@ -158,7 +158,7 @@ struct XMLMask {
 
     // MARK: Attributes
 
-    private mutating func beginValue(_ byte: UInt8) {
+    private mutating func startValue(_ byte: UInt8) {
         state = .value
         quote = byte
         word = []

@@ -21,7 +21,7 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
 
         /// The server offers no mechanism that this library uses.
         public static let noCommonMechanism = Code("noCommonMechanism")
-        /// What the server offers contradicts itself, as if somebody had removed the stronger mechanisms.
+        /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
         public static let downgradeSuspected = Code("downgradeSuspected")
         /// User name or password holds a character that SASL forbids, or is empty.
         public static let forbiddenCredentials = Code("forbiddenCredentials")
@@ -39,13 +39,13 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
         public static let serverNotAuthenticated = Code("serverNotAuthenticated")
         /// User name or password is wrong.
         public static let notAuthorized = Code("notAuthorized")
-        /// The two sides see different channel bindings: somebody may sit between them.
+        /// The two sides see different channel bindings: an attacker may be between them.
         public static let channelBindingFailed = Code("channelBindingFailed")
         /// The server refused for another reason, given as cause.
         public static let refused = Code("refused")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String

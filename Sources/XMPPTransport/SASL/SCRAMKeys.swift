@@ -1,6 +1,6 @@
 /// What a password becomes for one salt and iteration count (RFC 5802 section 3).
 ///
-/// A client may keep it instead of deriving it anew at every login; it is as secret as the password on this
+/// A client may keep it instead of deriving it again at every login; it is as secret as the password on this
 /// server.
 package struct SCRAMKeys: Sendable {
     package let hash: Crypto.Hash

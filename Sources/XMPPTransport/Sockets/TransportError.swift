@@ -31,7 +31,7 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
         public static let unreachable = Code("unreachable")
         /// The deadline passed.
         public static let timedOut = Code("timedOut")
-        /// The interrupting file descriptor became readable: somebody asked to stop.
+        /// The interrupting file descriptor became readable: the caller requested a stop.
         public static let interrupted = Code("interrupted")
         /// The peer closed the connection before what was asked for was done.
         public static let connectionClosed = Code("connectionClosed")
@@ -65,7 +65,7 @@ public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible
         public static let systemFailure = Code("systemFailure")
     }
 
-    /// What went wrong.
+    /// Kind of the error.
     public let code: Code
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String

@@ -9,8 +9,8 @@ import Testing
     @Test("H14 what another process commits is seen by the look that its change calls for, to the last row")
     func commits() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
-            let child = try SeatedChild(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
             try child.tell("commit 0")
             let store = try openStore(folder.file())
             let seen = Mutex<Int64>(0)
@@ -31,8 +31,8 @@ import Testing
     @Test("H14 each of many single changes is told")
     func single() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
-            let child = try SeatedChild(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
             let bell = Bell()
             let watcher = try slot.watchChanges { bell.ring() }
             for _ in 0..<200 {
@@ -48,8 +48,8 @@ import Testing
     @Test("H14 a storm of changes is told in few calls, the last of them after the last change")
     func storm() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
-            let child = try SeatedChild(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
             let isOver = Atomic<Bool>(false)
             let (calls, last) = (Bell(), Bell())
             let watcher = try slot.watchChanges {
@@ -69,8 +69,8 @@ import Testing
     @Test("H14 a change that comes while the callback runs is told by another call")
     func duringTheCall() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
-            let child = try SeatedChild(folder.file())
+            let slot = try occupy(folder.file())
+            let child = try SlotChild(folder.file())
             let (began, mayEnd) = (Bell(), Bell())
             let watcher = try slot.watchChanges {
                 began.ring()
@@ -92,16 +92,16 @@ import Testing
     @Test("H14 a store is not told of its own changes, but of those of another store in its process")
     func ownChanges() throws {
         try withFolder { folder in
-            let (slot, other) = (try sitDown(folder.file()), try sitDown(folder.file()))
+            let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
             let (own, others) = (Bell(), Bell())
             let watcher = try slot.watchChanges { own.ring() }
             let second = try other.watchChanges { others.ring() }
             for _ in 0..<50 {
-                slot.ring()
+                slot.notifyOthers()
                 #expect(others.wait())
             }
             #expect(own.count == 0)
-            other.ring()
+            other.notifyOthers()
             #expect(own.wait())
             second.cancel()
             watcher.cancel()
@@ -113,16 +113,16 @@ import Testing
     @Test("H14 a store that comes and one that leaves are told of")
     func comingAndLeaving() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
+            let slot = try occupy(folder.file())
             let others = Mutex<[Int]>([])
             let bell = Bell()
             let watcher = try slot.watchChanges {
                 others.withLock { $0 = slot.others }
                 bell.ring()
             }
-            let child = try SeatedChild(folder.file())
+            let child = try SlotChild(folder.file())
             #expect(bell.wait())
-            #expect(others.withLock { $0 } == [child.seat])
+            #expect(others.withLock { $0 } == [child.slot])
             try child.tell("leave")
             #expect(bell.wait())
             #expect(others.withLock { $0 } == [])
@@ -134,8 +134,8 @@ import Testing
     @Test("H14 a watcher that is closed calls no more and leaves no thread, asleep or not")
     func closed() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
-            let other = try sitDown(folder.file())
+            let slot = try occupy(folder.file())
+            let other = try occupy(folder.file())
             for round in 0..<50 {
                 let calls = Bell()
                 let thread = Mutex("")
@@ -143,12 +143,12 @@ import Testing
                     thread.withLock { $0 = ownThread() }
                     calls.ring()
                 }
-                other.ring()
+                other.notifyOthers()
                 #expect(calls.wait())
-                if round % 2 == 0 { other.ring() }
+                if round % 2 == 0 { other.notifyOthers() }
                 watcher.cancel()
                 let count = calls.count
-                other.ring()
+                other.notifyOthers()
                 #expect(calls.count == count)
                 #expect(isGone(thread.withLock { $0 }))
                 watcher.cancel()
@@ -161,7 +161,7 @@ import Testing
     @Test("H14 a watcher is closed at any moment of its beginning, and by its release")
     func otherEndings() throws {
         try withFolder { folder in
-            let slot = try sitDown(folder.file())
+            let slot = try occupy(folder.file())
             // Closed at every moment of its beginning: before the thread runs, before it looks, before it sleeps.
             for moment in 0..<6000 {
                 let watcher = try slot.watchChanges {}
@@ -178,7 +178,7 @@ import Testing
     func closesItself() throws {
         try withFolder { folder in
             do {
-                let (slot, other) = (try sitDown(folder.file()), try sitDown(folder.file()))
+                let (slot, other) = (try occupy(folder.file()), try occupy(folder.file()))
                 let bell = Bell()
                 let watcher = Mutex<(any ProcessWatch)?>(nil)
                 try watcher.withLock {
@@ -187,9 +187,9 @@ import Testing
                         bell.ring()
                     }
                 }
-                other.ring()
+                other.notifyOthers()
                 #expect(bell.wait())
-                other.ring()
+                other.notifyOthers()
                 slot.leave()
                 other.leave()
                 #expect(bell.count == 1)

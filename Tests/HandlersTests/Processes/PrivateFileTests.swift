@@ -74,7 +74,7 @@ import Testing
     }
 
     @Test(
-        "X22 a seat file with content that this library does not write is refused and left as it is",
+        "X22 a slot file with content that this library does not write is refused and left as it is",
         arguments: ["longer", "words behind zeros", "few bytes behind zeros"])
     func foreignContent(kind: String) throws {
         try withFolder { folder in

@@ -9,28 +9,28 @@ import Testing
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct SimulatedPresenceTests {
     /// The processes that have one database open.
     private final class Machine: Sendable {
-        struct Seat {
-            let life: Int64
+        struct Slot {
+            let aliveByte: Int64
             var isAlive = true
             var isDirty = true
-            var mark: Mark?
+            var runningCall: RunningCall?
             var changed: (@Sendable () -> Void)?
             var deaths: [Int64: @Sendable () -> Void] = [:]
         }
 
         struct State {
-            var seats: [Seat] = []
-            var rings: UInt32 = 0
+            var slots: [Slot] = []
+            var notifications: UInt32 = 0
         }
 
         let state = Mutex(State())
 
         /// Kills a process; the others are notified by the kernel.
-        func kill(_ seat: Int) {
+        func kill(_ slot: Int) {
             let watches = state.withLock { state in
-                state.seats[seat].isAlive = false
-                let life = state.seats[seat].life
-                return state.seats.filter(\.isAlive).compactMap { $0.deaths[life] }
+                state.slots[slot].isAlive = false
+                let aliveByte = state.slots[slot].aliveByte
+                return state.slots.filter(\.isAlive).compactMap { $0.deaths[aliveByte] }
             }
             for watch in watches { watch() }
         }
@@ -49,53 +49,53 @@ import Testing
         init(_ machine: Machine) {
             self.machine = machine
             number = machine.state.withLock { state in
-                state.seats.append(Machine.Seat(life: Int64(state.seats.count + 1)))
-                return state.seats.count - 1
+                state.slots.append(Machine.Slot(aliveByte: Int64(state.slots.count + 1)))
+                return state.slots.count - 1
             }
         }
 
-        private func change(_ body: (inout Machine.Seat) -> Void) {
-            machine.state.withLock { body(&$0.seats[number]) }
+        private func change(_ body: (inout Machine.Slot) -> Void) {
+            machine.state.withLock { body(&$0.slots[number]) }
         }
 
-        func mark(_ mark: Mark) { change { $0.mark = mark } }
-        func clear() { change { $0.mark = nil } }
-        func leave() { change { ($0.isAlive, $0.isDirty, $0.mark) = (false, false, nil) } }
+        func record(_ runningCall: RunningCall) { change { $0.runningCall = runningCall } }
+        func clearRunningCall() { change { $0.runningCall = nil } }
+        func leave() { change { ($0.isAlive, $0.isDirty, $0.runningCall) = (false, false, nil) } }
 
-        func ring() {
+        func notifyOthers() {
             let others = machine.state.withLock { state in
-                state.rings &+= 1
-                return state.seats.indices.filter { $0 != number }.compactMap { state.seats[$0].changed }
+                state.notifications &+= 1
+                return state.slots.indices.filter { $0 != number }.compactMap { state.slots[$0].changed }
             }
             for changed in others { changed() }
         }
 
-        var countOfOthers: UInt32 { machine.state.withLock { $0.rings } }
+        var countOfOthers: UInt32 { machine.state.withLock { $0.notifications } }
 
-        func recoverDead<E>(_ body: (Int, Mark?) throws(E) -> Void) throws(E) {
-            let seats = machine.state.withLock { $0.seats }
-            for (seat, found) in seats.enumerated() where !found.isAlive && found.isDirty {
-                try body(seat, found.mark)
-                machine.state.withLock { $0.seats[seat].isDirty = false }
+        func recoverDead<E>(_ body: (Int, RunningCall?) throws(E) -> Void) throws(E) {
+            let slots = machine.state.withLock { $0.slots }
+            for (slot, found) in slots.enumerated() where !found.isAlive && found.isDirty {
+                try body(slot, found.runningCall)
+                machine.state.withLock { $0.slots[slot].isDirty = false }
             }
         }
 
-        func whileVacant<E>(_ seat: Int, _ body: () throws(E) -> Void) throws(E) {
-            if machine.state.withLock({ !$0.seats[seat].isAlive && !$0.seats[seat].isDirty }) { try body() }
+        func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {
+            if machine.state.withLock({ !$0.slots[slot].isAlive && !$0.slots[slot].isDirty }) { try body() }
         }
 
         func isSeenOtherwise(than inode: Int64) -> Bool { false }
-        var lives: [Int64] {
+        var aliveBytes: [Int64] {
             machine.state.withLock { state in
-                state.seats.enumerated().filter { $0.offset != number && $0.element.isAlive }
-                    .map(\.element.life)
+                state.slots.enumerated().filter { $0.offset != number && $0.element.isAlive }
+                    .map(\.element.aliveByte)
             }
         }
 
         func watch(
-            life: Int64, ended: @escaping @Sendable () -> Void
+            aliveByte: Int64, ended: @escaping @Sendable () -> Void
         ) throws(HandlerError) -> any ProcessWatch {
-            change { $0.deaths[life] = ended }
+            change { $0.deaths[aliveByte] = ended }
             return Watch()
         }
 

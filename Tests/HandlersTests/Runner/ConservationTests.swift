@@ -86,7 +86,7 @@ import TestServers
     /// Where the runtime may be killed while it works on the handlers of this test.
     static let allPlaces: [Failpoint] = [
         .beforeCommit, .afterCommit, .beforeHandler, .afterHandler, .beforeInvalidation, .beforeTimeout,
-        .beforeSetAside, .beforeDue, .afterLease, .beforeClosing,
+        .beforeQuarantine, .beforeDue, .afterLease, .beforeClosing,
     ]
 
     @Test("H13 H14 H15 SIGKILL at each place of the runtime conserves what was created", arguments: allPlaces)
@@ -139,7 +139,7 @@ import TestServers
             _ = try HandlerStore(path: path, registry: HandlerRegistry())
             #expect(try leased() == held)
             child.killAndWait()
-            // No clock is asked: the next one to come finds the seat free.
+            // No clock is asked: the next one to come finds the slot free.
             _ = try HandlerStore(path: path, registry: HandlerRegistry())
             #expect(try leased() == 0)
             try run("work", path: path)

@@ -77,11 +77,12 @@ private struct Stored: DurableEvent, Equatable {
         }
     }
 
-    // MARK: Live time
+    // MARK: Connected time
 
     @Test(
-        "H16 a timeout counts live time only: what passes while nothing runs, or frozen, does not expire it")
-    func liveTime() throws {
+        "H16 a timeout counts connected time only: what passes while nothing runs, or frozen, does not expire it"
+    )
+    func connectedTime() throws {
         try withFolder { folder in
             let clock = VirtualClock()
             var id = HandlerID(rawValue: 0)
@@ -96,8 +97,8 @@ private struct Stored: DurableEvent, Equatable {
                 // Frozen for a day: at most 15 s of it count.
                 clock.advance(by: .seconds(86_400))
                 try rig.runner.runDue()
-                let live = try rig.store.step { try $0.liveTime() }
-                #expect((10_000...25_000).contains(live), "\(live)")
+                let connected = try rig.store.step { try $0.connectedTime() }
+                #expect((10_000...25_000).contains(connected), "\(connected)")
                 #expect(try rig.store.ending(of: id) == nil)
             }
             // No process for a week.
@@ -115,7 +116,9 @@ private struct Stored: DurableEvent, Equatable {
         }
     }
 
-    @Test("X21 while its deadline is far, live time is counted once a minute, and a freeze does not reach it")
+    @Test(
+        "X21 while its deadline is far, connected time is counted once a minute, and a freeze does not reach it"
+    )
     func rareTick() throws {
         try withFolder { folder in
             let clock = VirtualClock()
@@ -133,11 +136,11 @@ private struct Stored: DurableEvent, Equatable {
                 }
                 rests.append(try rig.runner.runDue())
                 #expect(rests == [60_000, 60_000, 60_000, 10_000])
-                #expect(try rig.store.step { try $0.liveTime() } == 180_000)
+                #expect(try rig.store.step { try $0.connectedTime() } == 180_000)
                 // Near the deadline, a day counts little.
                 clock.advance(by: .seconds(86_400))
                 try rig.runner.runDue()
-                #expect(try rig.store.step { try $0.liveTime() } == 195_000)
+                #expect(try rig.store.step { try $0.connectedTime() } == 195_000)
                 #expect(try rig.store.notes() == [])
             }
         }

@@ -26,7 +26,7 @@ private struct Holder: Handler {
     func run(_ call: borrowing Call<Job>) throws {}
 }
 
-/// Binds its argument anew where it is invalidated: the argument was handed on.
+/// Binds its argument again where it is invalidated: the argument was handed on.
 private struct Rescue: Handler {
     static let id = "test.rescue"
     static let retry = RetryPolicy.never

@@ -318,7 +318,7 @@ private struct Program {
                 id = try rig.store.bind(Flaky<Patient>(name: "a").durable)
             }
             for _ in 0..<4 {
-                try sitDown(folder.file()).mark(Mark(handler: id.rawValue, digest: 0))
+                try occupy(folder.file()).record(RunningCall(handler: id.rawValue, digest: 0))
                 try withRig(folder.file(), [Flaky<Patient>.self]) { _ in }
             }
             try withRig(folder.file(), [Flaky<Patient>.self]) { rig in

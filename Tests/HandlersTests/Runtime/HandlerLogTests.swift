@@ -51,7 +51,7 @@ import Testing
     }
 
     @Test("X26 a handler that does not run to its end is told with its name, row, run and reason")
-    func setAside() throws {
+    func unfinished() throws {
         try withFolder { folder in
             let (told, clock) = (Told(), VirtualClock())
             let store = try store(folder.file(), told.log(), clock: clock)

@@ -3,7 +3,7 @@ import Handlers
 import TestThreads
 import Testing
 
-@testable import struct Handlers.Mark
+@testable import struct Handlers.RunningCall
 
 /// Runs in the main program only.
 private struct Heavy: Handler {
@@ -125,8 +125,8 @@ private struct Login: Handler {
 
     /// Leaves the word that a handler was running, as a process does that dies while it runs.
     private func die(_ path: String, running handler: HandlerID, digest: UInt64) throws {
-        let seat = try sitDown(path)
-        seat.mark(Mark(handler: handler.rawValue, digest: digest))
+        let slot = try occupy(path)
+        slot.record(RunningCall(handler: handler.rawValue, digest: digest))
     }
 
     @Test("H13 a handler in which too many processes died is not called again, but kept with what arrived")
@@ -175,12 +175,12 @@ private struct Login: Handler {
             for deaths in 1...Endless.retry.deaths {
                 do {
                     // A process takes the row, and is gone.
-                    let seat = try sitDown(folder.file())
+                    let slot = try occupy(folder.file())
                     try withRig(folder.file(), [Endless.self]) { rig in
                         try rig.store.step { step in
                             _ = try step.execute(
                                 "UPDATE handler SET state = 3, due = NULL, lease = ? WHERE id = ?",
-                                seat.number, id)
+                                slot.number, id)
                         }
                     }
                 }
@@ -274,7 +274,7 @@ private struct Login: Handler {
         }
     }
 
-    @Test("H19 tombstones are forgotten after their time, in short steps, and not before")
+    @Test("H19 endings are forgotten after their time, in short steps, and not before")
     func pruned() throws {
         try withFolder { folder in
             try withRig(folder.file(), [Say.self]) { rig in

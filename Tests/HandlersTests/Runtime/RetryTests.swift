@@ -360,8 +360,9 @@ import Testing
     }
 
     @Test(
-        "H13 a disk that is full while a failing handler is set aside gives the step up; it waits as before")
-    func fullWhileSettingAside() throws {
+        "H13 a disk that is full while a failing handler is quarantined gives the step up; it waits as before"
+    )
+    func fullWhileQuarantining() throws {
         try withRig([Flaky<Standard>.self]) { rig in
             let id = try rig.store.bind(Flaky<Standard>(name: "a").durable)
             let used = try #require(try rig.store.integer("PRAGMA page_count"))

@@ -47,9 +47,9 @@ private struct Keyed: AsyncHandler {
     }
 
     @Test(
-        "H14 what ran when a backup was made runs again once it is put back, though its seat was left in good order",
+        "H14 what ran when a backup was made runs again once it is put back, though its slot was left in good order",
         arguments: Restoring.allCases, [0, 7, 300])
-    func leases(_ way: Restoring, _ seat: Int) throws {
+    func leases(_ way: Restoring, _ slot: Int) throws {
         try withFolder { folder in
             let path = folder.file()
             var (running, gone) = (HandlerID(rawValue: 0), HandlerID(rawValue: 0))
@@ -57,15 +57,15 @@ private struct Keyed: AsyncHandler {
                 running = try rig.store.bind(Keyed(name: "k").durable)
                 gone = try rig.store.bind(Keyed(name: "g").durable)
                 try rig.end(running)
-                // As the file says while a process on that seat runs it.
+                // As the file says while a process on that slot runs it.
                 try rig.store.step {
                     try $0.execute(
-                        "UPDATE handler SET state = 3, due = NULL, lease = ? WHERE id = ?", seat, running)
-                    try $0.execute("INSERT INTO live_seat(scope, seat) VALUES ('away', ?)", seat)
+                        "UPDATE handler SET state = 3, due = NULL, lease = ? WHERE id = ?", slot, running)
+                    try $0.execute("INSERT INTO connected_slot(scope, slot) VALUES ('away', ?)", slot)
                 }
                 try backUp(path, to: folder.file("backup.db"))
                 try rig.store.step {
-                    try $0.execute("DELETE FROM live_seat WHERE scope = 'away'")
+                    try $0.execute("DELETE FROM connected_slot WHERE scope = 'away'")
                     try $0.discard(running)
                 }
             }
@@ -74,8 +74,8 @@ private struct Keyed: AsyncHandler {
                 let (status, other) = (try rig.status(of: running), try rig.status(of: gone))
                 #expect(status?.state == .pending && status?.due != nil)
                 #expect(other?.state == .pending)
-                let seats = try rig.store.integer("SELECT count(*) FROM live_seat WHERE scope = 'away'")
-                #expect(seats == 0)
+                let slots = try rig.store.integer("SELECT count(*) FROM connected_slot WHERE scope = 'away'")
+                #expect(slots == 0)
             }
         }
     }
@@ -122,7 +122,9 @@ private struct Keyed: AsyncHandler {
     func besideWriter() throws {
         try withFolder { folder in
             try withRig(folder.file(), [Keyed.self]) { rig in
-                try rig.store.step { try $0.execute("INSERT INTO live_seat(scope, seat) VALUES ('here', 0)") }
+                try rig.store.step {
+                    try $0.execute("INSERT INTO connected_slot(scope, slot) VALUES ('here', 0)")
+                }
                 let writer = try RawConnection(folder.file())
                 try writer.run("BEGIN IMMEDIATE")
                 defer { try? writer.run("ROLLBACK") }
@@ -259,7 +261,7 @@ private struct Keyed: AsyncHandler {
             }
             #expect(size() > 20 << 20)
             try reader.run("COMMIT")
-            // The first one empties the log into the database, the next one begins it anew.
+            // The first one empties the log into the database, the next one begins it again.
             for _ in 0..<2 { try store.bind(Greet(name: "Juliet").durable) }
             #expect(size() <= 16 << 20)
         }

@@ -162,7 +162,7 @@ func error<R>(of body: () throws -> R) -> HandlerError? {
     }
 }
 
-/// What a tombstone says, in one comparable line.
+/// What a ending says, in one comparable line.
 func line(_ ending: Ending?) -> String? {
     ending.map { "\($0.handler) \($0.name) \($0.outcome) \($0.reason?.rawValue ?? "-") \($0.endedAt)" }
 }

@@ -165,7 +165,8 @@ struct AlteredStoreTests {
     // MARK: inspect
 
     private static let inspected = [
-        "account", "session", "ownership", "request", "outbox", "handler", "live_clock", "ending", "event",
+        "account", "session", "ownership", "request", "outbox", "handler", "connected_clock", "ending",
+        "event",
         "deferred", "dropped_call", "module_schema", "place",
     ]
 

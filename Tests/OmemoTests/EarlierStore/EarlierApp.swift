@@ -113,7 +113,7 @@ enum EarlierApp {
             try note("message \(call.message.id ?? "-") \(body)", in: call.step)
             guard failsNow() else { return }
             if body == "fail" { throw Failure() }
-            if body == "later" { try call.context.deferHandled(in: call.step) }
+            if body == "later" { try call.context.deferAcknowledgement(in: call.step) }
         }
     }
 }

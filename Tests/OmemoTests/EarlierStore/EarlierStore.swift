@@ -108,7 +108,7 @@ enum EarlierStore {
             try bindHandlers(in: step)
             try send(account, "carried", in: step)
             // Never written to a stream.
-            try step.execute("UPDATE session SET live = NULL")
+            try step.execute("UPDATE session SET open_number = NULL")
             try send(account, "offline", in: step)
             try fillModules(account.id, in: step)
             try step.post(EarlierApp.News(text: "not read yet"))
@@ -118,8 +118,8 @@ enum EarlierStore {
     private static func openSession(of account: Int64, in step: borrowing Step) throws {
         try step.execute(
             """
-            UPDATE session SET live = number, managed = 1, resumption_id = 'earlier-1', resumable = 1, max = 600,
-                alive_at = ?, full_jid = '\(own)/balcony', handled = 5, acknowledged = 3, live_time = 5000,
+            UPDATE session SET open_number = number, managed = 1, resumption_id = 'earlier-1', resumable = 1, max = 600,
+                alive_at = ?, full_jid = '\(own)/balcony', received = 5, acknowledged = 3, connected_time = 5000,
                 bound_count = 1, resumed_count = 2
             WHERE account = ?
             """, writtenAt, account)
@@ -146,7 +146,7 @@ enum EarlierStore {
     private static func send(_ account: Account, _ name: String, in step: borrowing Step) throws {
         let ping = Element("ping", namespace: Namespaces.ping)
         try account.send(
-            IQ(type: .get, to: JID("\(friend)/orchard"), id: "ask-\(name)", payload: ping),
+            .iq(IQ(type: .get, to: JID("\(friend)/orchard"), id: "ask-\(name)", payload: ping)),
             then: EarlierApp.Answered(name: name).durable,
             orElse: EarlierApp.Instead(name: name).durable, in: step)
         try account.send(

@@ -146,7 +146,7 @@ extension OmemoOnServersTests {
                     if ending?.signal == SIGKILL { reached.insert(place) } else { _ = child.killAndWait() }
                 }
                 // We begin a session; then so does the peer, which has heard nothing of ours.
-                try run(OmemoFailpoint.begun.rawValue, 1)
+                try run(OmemoFailpoint.started.rawValue, 1)
                 try peer.sendMessages(to: scene.ours, count: 10_000, rate: 2, prefix: "b")
                 try await eventually("the peer has sent something") {
                     try peer.log().contains { $0.kind == .sent }

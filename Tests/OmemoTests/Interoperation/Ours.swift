@@ -52,7 +52,7 @@ final class Ours: Sendable {
     /// Once every session that this device began was answered: nothing of it is on its way any more.
     func answered() async throws {
         try await eventually("the sessions are answered") {
-            try self.number("SELECT count(*) FROM omemo_session WHERE began_at IS NOT NULL") == 0
+            try self.number("SELECT count(*) FROM omemo_session WHERE started_at IS NOT NULL") == 0
         }
     }
 

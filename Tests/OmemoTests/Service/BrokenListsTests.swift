@@ -63,7 +63,7 @@ import XMPPCore
 
     private func expire(_ id: String, _ client: World.Client) throws {
         try client.step { step in
-            let request = try #require(try client.account.requests.take(id: ForeignText(id), in: step))
+            let request = try #require(try client.account.requests.claim(id: ForeignText(id), in: step))
             let iq = IQ(
                 type: .error, from: request.peer, id: id, payload: StanzaError(.remoteServerTimeout).element)
             try step.end(
@@ -81,7 +81,7 @@ import XMPPCore
                 for id in try step.all(
                     "SELECT stanza_id FROM request", read: { (row) throws(HandlerError) in row.text(0) })
                 {
-                    guard let request = try a.account.requests.take(id: ForeignText(id), in: step) else {
+                    guard let request = try a.account.requests.claim(id: ForeignText(id), in: step) else {
                         continue
                     }
                     try step.invalidate(request.handler, reason: .sessionLost, environment: a.account)
@@ -312,7 +312,7 @@ import XMPPCore
         let (world, a, b) = try World.pair()
         try b.step { step in
             try step.execute("DELETE FROM omemo_prekey")
-            // Nothing is published anew while the old bundle is read.
+            // Nothing is published again while the old bundle is read.
             try step.execute("UPDATE omemo_publication SET sending = revision")
         }
         try a.send("lost", to: romeo)

@@ -101,7 +101,7 @@ import XMPPCore
         for version in OmemoVersion.allCases {
             // A good one, of a session that this device does not have.
             let (one, other) = (try Device(1), try Device(2))
-            try one.begin(with: other.bundle(version))
+            try one.start(with: other.bundle(version))
             _ = try other.decrypt(one.encrypt("hello", version), version)
             let good = Base64.encode(try other.encrypt("hello", version).bytes)
             let keys = String(repeating: "<key rid='\(device)'>\(good)</key>", count: 5000)
@@ -205,7 +205,7 @@ import XMPPCore
     }
 
     @Test(
-        "O5 a listener that fails undoes the ratchet: the message is set aside, still encrypted, and not lost"
+        "O5 a listener that fails undoes the ratchet: the message is quarantined, still encrypted, and not lost"
     )
     func failingListener() async throws {
         let (world, a, b) = try World.pair()

@@ -137,7 +137,7 @@ import XMPPModules
         await world.close()
     }
 
-    @Test("O3 a key exchange uses a prekey up: it is replaced and the bundles are published anew")
+    @Test("O3 a key exchange uses a prekey up: it is replaced and the bundles are published again")
     func replacedPreKey() async throws {
         let (world, a, b) = try World.pair()
         let before = Set(try world.bundle(b, .omemo2).preKeys.map(\.id))

@@ -100,7 +100,7 @@ import XMPPCore
         -> Element
     {
         device.session = nil
-        try device.begin(with: world.bundle(client, .omemo2))
+        try device.start(with: world.bundle(client, .omemo2))
         return try message(device, client, skipping: skipping)
     }
 

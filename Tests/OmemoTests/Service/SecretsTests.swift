@@ -29,15 +29,15 @@ import TestServers
         #expect(try await other.heard(1) == ["\(Self.words) 1 blind"])
         try await other.send("\(Self.words) 2", to: romeo)
         #expect(try await ours.heard(1) == ["\(Self.words) 2 blind"])
-        // Something that fails, is set aside, and tells why.
+        // Something that fails, is quarantined, and tells why.
         try other.store.step { _ = try $0.execute("ALTER TABLE note RENAME TO hidden") }
         try await ours.send("\(Self.words) 3", to: juliet)
-        try await eventually("the message is set aside") {
+        try await eventually("the message is quarantined") {
             try other.number("SELECT count(*) FROM handler WHERE input IS NOT NULL") > 0
         }
         for format in [[], ["--json"]] {
             let shown = try inspected(other, format)
-            #expect(shown.contains("omemo.message-taken"), "what is set aside is shown")
+            #expect(shown.contains("omemo.message-taken"), "what is quarantined is shown")
             #expect(!shown.contains(Self.words))
         }
         try other.store.step { _ = try $0.execute("ALTER TABLE hidden RENAME TO note") }

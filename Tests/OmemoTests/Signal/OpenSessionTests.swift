@@ -51,7 +51,7 @@ import Testing
         arguments: OmemoVersion.allCases)
     func encrypting(_ version: OmemoVersion) throws {
         let (alice, bob) = (try Device(1), try Device(2))
-        try alice.begin(with: bob.bundle(version))
+        try alice.start(with: bob.bundle(version))
         for round in 0..<3 {
             // With the key exchange in the first round, without it in the others, which have chains of their own.
             for number in 0..<3 {
@@ -72,7 +72,7 @@ import Testing
         arguments: OmemoVersion.allCases)
     func decrypting(_ version: OmemoVersion) throws {
         let (alice, bob) = (try Device(1), try Device(2))
-        try alice.begin(with: bob.bundle(version))
+        try alice.start(with: bob.bundle(version))
         _ = try bob.decrypt(try alice.encrypt("hello", version), version)
         // The first one begins a chain: from there on nothing is left to chance.
         _ = try alice.decrypt(try bob.encrypt("hello", version), version)
@@ -119,7 +119,7 @@ import Testing
     @Test("O6 an open record counts only for the bytes that it was written as")
     func stale() throws {
         let (alice, bob) = (try Device(1), try Device(2))
-        try alice.begin(with: bob.bundle(.omemo2))
+        try alice.start(with: bob.bundle(.omemo2))
         let before = alice.session
         let never = try perform(alice, .omemo2) { try $0.encrypt(Array("never".utf8)) }
         // What a part of a step that was undone leaves.

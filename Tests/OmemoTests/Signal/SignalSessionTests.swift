@@ -7,7 +7,7 @@ import Testing
 @Suite(.ownThread) struct SignalSessionTests {
     private func pair(_ version: OmemoVersion) throws -> (Device, Device) {
         let (alice, bob) = (try Device(1), try Device(2))
-        try alice.begin(with: bob.bundle(version))
+        try alice.start(with: bob.bundle(version))
         return (alice, bob)
     }
 
@@ -69,7 +69,7 @@ import Testing
         let (alice, bob) = try pair(version)
         _ = try bob.decrypt(alice.encrypt("one", version), version)
         let late = try bob.encrypt("late", version)
-        try alice.begin(with: bob.bundle(version))
+        try alice.start(with: bob.bundle(version))
         #expect(try bob.decrypt(alice.encrypt("new", version), version) == "new")
         #expect(try alice.decrypt(late, version) == "late")
     }
@@ -79,7 +79,7 @@ import Testing
         arguments: OmemoVersion.allCases)
     func crossing(_ version: OmemoVersion) throws {
         let (alice, bob) = try pair(version)
-        try bob.begin(with: alice.bundle(version))
+        try bob.start(with: alice.bundle(version))
         let (fromAlice, fromBob) = (try alice.encrypt("a1", version), try bob.encrypt("b1", version))
         #expect(try alice.decrypt(fromBob, version) == "b1")
         #expect(try !alice.encrypt("in the other's", version).isKeyExchange)
@@ -114,7 +114,7 @@ import Testing
             version: version, identityKey: good.identityKey, signedPreKey: good.signedPreKey,
             signature: signature,
             preKeys: good.preKeys)
-        let failure = #expect(throws: SignalFailure.self) { try alice.begin(with: bad) }
+        let failure = #expect(throws: SignalFailure.self) { try alice.start(with: bad) }
         #expect(failure?.code == SG_ERR_INVALID_KEY)
         #expect(alice.session == nil)
     }

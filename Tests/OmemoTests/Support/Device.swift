@@ -38,8 +38,8 @@ final class Device {
 
     var preKeyIDs: [UInt32] { preKeys.keys.sorted() }
 
-    func begin(with bundle: OmemoBundle, preKey index: Int = 0) throws {
-        try perform(bundle.version) { try $0.begin(with: bundle, preKey: bundle.preKeys[index]) }
+    func start(with bundle: OmemoBundle, preKey index: Int = 0) throws {
+        try perform(bundle.version) { try $0.start(with: bundle, preKey: bundle.preKeys[index]) }
     }
 
     func encrypt(_ text: String, _ version: OmemoVersion) throws -> SignalSession.Encrypted {

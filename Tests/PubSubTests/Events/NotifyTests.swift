@@ -127,7 +127,7 @@ import XMPPTestKit
             let worker = try await rig.connected(.worker)
             #expect(
                 try rig.notes(worker) == ["a juliet@localhost \(nicks): items current=Jule"])
-            let handled = try worker.store.number("SELECT handled FROM session")
+            let handled = try worker.store.number("SELECT received FROM session")
             #expect(handled == 1)
         }
     }

@@ -55,7 +55,7 @@ final class OfflineHome: Sendable, TestResource {
 
     func close() async { await offline.close() }
 
-    func begin(
+    func start(
         _ path: String, to recipient: String? = nil, encrypting: Bool = false, failures: Int = 0
     ) throws -> UploadID {
         let then = try Noted(failures: failures).durable

@@ -174,7 +174,7 @@ import XMPPTestKit
             kept.log.setLevel(.verbose, for: weather)
             kept.log.setTrace(true, for: weather)
             try await account.perform { step in
-                account.note(.verbose, weather, "it rains", after: step)
+                account.log(.verbose, weather, "it rains", after: step)
                 account.trace(weather, "4 mm\u{1B}[2J", after: step)
             }
             try await eventually { kept.entries.count == 2 }

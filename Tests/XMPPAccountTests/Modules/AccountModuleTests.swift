@@ -13,11 +13,11 @@ import XMPPTestKit
     /// Notes everything that happens to it.
     private struct Base: AccountModule {
         static let name = "base"
-        static let beginsBeforePresence = true
+        static let startsBeforePresence = true
         func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "base", "reset \(scope)", in: step)
         }
-        func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "base", "begin \(scope)", in: step)
         }
         func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
@@ -32,7 +32,7 @@ import XMPPTestKit
         func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "upper", "reset \(scope)", in: step)
         }
-        func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "upper", "begin \(scope)", in: step)
         }
         func unwrap(
@@ -176,7 +176,7 @@ import XMPPTestKit
     /// Asks something when a session begins.
     private struct Asking: AccountModule {
         static let name = "asking"
-        func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             for number in 0..<2 {
                 let question = Element("question", namespace: TestApp.namespace)
                 try account.send(

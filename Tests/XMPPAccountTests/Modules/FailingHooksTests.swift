@@ -53,7 +53,7 @@ import XMPPTestKit
             await events.until("moduleFailed failing")
             let receipt = try #require(try account.store.notes("receipt").first?.dropFirst("late: ".count))
             #expect(
-                try await account.markHandled(
+                try await account.acknowledge(
                     JSONDecoder().decode(DeferredStanza.self, from: Data(receipt.utf8))))
             await events.until("moduleFailed failing")
             try await account.suspend()

@@ -22,7 +22,7 @@ import XMPPTestKit
         func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try note("reset \(scope)", in: step)
         }
-        func begin(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+        func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try note("begin \(scope)", in: step)
         }
         func end(of account: Account, in step: borrowing Step) throws {

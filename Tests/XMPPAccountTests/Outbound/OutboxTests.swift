@@ -94,7 +94,7 @@ import XMPPCore
             try Self.append("request", kind: .request, in: step)
             try Self.append("typing", kind: .fleeting, in: step)
             try Self.append("unsent", kind: .request, session: nil, in: step)
-            let void = try Self.outbox.takeVoid(after: 0, limit: 9, in: step)
+            let void = try Self.outbox.claimVoid(after: 0, limit: 9, in: step)
             #expect(void.map(\.stanza.id) == ["presence", "request", "typing"])
             let last = try Self.outbox.requeueMessages(after: 0, limit: 9, in: step)
             #expect(last != nil)

@@ -38,9 +38,9 @@ import Testing
     @Test("W4 a takeover ends the open stream of the owner before") func endsStream() async throws {
         try await OutboxTests.withStep { step in
             let sessions = SessionTable(account: 1)
-            try sessions.begin(SessionTableTests.bound(), in: step)
+            try sessions.start(SessionTableTests.bound(), in: step)
             _ = try Self.table.takeOver(owner: "worker", past: nil, in: step)
-            checkStep(try sessions.live(in: step) == nil)
+            checkStep(try sessions.openNumber(in: step) == nil)
         }
     }
 
@@ -48,7 +48,7 @@ import Testing
         async throws
     {
         try await OutboxTests.withStep { step in
-            let epoch = try Self.table.takeOver(owner: "main", past: ToldMark(epoch: 41), in: step)
+            let epoch = try Self.table.takeOver(owner: "main", past: SentProgress(epoch: 41), in: step)
             #expect(epoch == 42)
         }
     }

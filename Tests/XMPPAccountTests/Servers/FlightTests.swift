@@ -46,7 +46,7 @@ extension RealServerTests {
                 let isResumed = try account.store.step { step in
                     try account.logins.learn(opened.learned, in: step)
                     guard case .bound(let session, _) = opened.outcome else { return true }
-                    try account.sessions.begin(session, in: step)
+                    try account.sessions.start(session, in: step)
                     return false
                 }
                 opened.connection.closeDirty()

@@ -52,7 +52,7 @@ final class RecordedSession {
     // MARK: The streams
 
     /// Begins a stream and waits for its features.
-    func begin() throws {
+    func start() throws {
         streams.append([])
         seen = 0
         try send(
@@ -62,16 +62,16 @@ final class RecordedSession {
     }
 
     func startTLS() throws {
-        try begin()
+        try start()
         try ask("<starttls xmlns='\(Namespaces.tls)'/>", until: "<proceed")
         try beginTLS()
     }
 
     /// The classic way: login, a new stream, binding, stream management.
     func logIn() throws {
-        try begin()
+        try start()
         try ask("<auth xmlns='\(Namespaces.sasl)' mechanism='PLAIN'>\(plain)</auth>", until: "<success")
-        try begin()
+        try start()
         try ask(
             "<iq type='set' id='bind'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>rec</resource></bind></iq>",
             until: "</iq>")
@@ -80,7 +80,7 @@ final class RecordedSession {
 
     /// The newer way: everything in one answer, on the same stream.
     func logInExtensibly() throws {
-        try begin()
+        try start()
         try ask(
             "<authenticate xmlns='\(Namespaces.sasl2)' mechanism='PLAIN'><initial-response>\(plain)</initial-response>"
                 + "<user-agent id='d4565fa7-4d72-4749-b3d3-740edbf87770'/>"

@@ -19,46 +19,46 @@ import XMPPCore
     {
         try await OutboxTests.withStep { step in
             checkStep(try Self.table.load(in: step).number == 0)
-            checkStep(try Self.table.live(in: step) == nil)
-            try Self.table.begin(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 7), liveTime: 50, in: step)
+            checkStep(try Self.table.openNumber(in: step) == nil)
+            try Self.table.start(Self.bound(), in: step)
+            try Self.table.advance(received: HandledCount(rawValue: 7), connectedTime: 50, in: step)
             try Self.table.setAcknowledged(HandledCount(rawValue: 3), in: step)
             var state = try Self.table.load(in: step)
             #expect(
                 state.received == HandledCount(rawValue: 7) && state.acknowledged == HandledCount(rawValue: 3)
             )
-            checkStep(try Self.table.live(in: step) == 1)
-            try Self.table.begin(Self.bound(), in: step)
+            checkStep(try Self.table.openNumber(in: step) == 1)
+            try Self.table.start(Self.bound(), in: step)
             state = try Self.table.load(in: step)
             #expect(state.number == 2 && state.isManaged && state.resumptionID == "id" && state.wasResumable)
             #expect(
                 state.received == HandledCount(rawValue: 0) && state.acknowledged == HandledCount(rawValue: 0)
             )
-            #expect(state.liveTime == 50)
+            #expect(state.connectedTime == 50)
         }
     }
 
     @Test("S2 a suspended session keeps its counts and goes on under its number") func suspend() async throws
     {
         try await OutboxTests.withStep { step in
-            try Self.table.begin(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 7), liveTime: 1, in: step)
-            try Self.table.suspend(liveTime: 90, in: step)
-            checkStep(try Self.table.live(in: step) == nil)
+            try Self.table.start(Self.bound(), in: step)
+            try Self.table.advance(received: HandledCount(rawValue: 7), connectedTime: 1, in: step)
+            try Self.table.suspend(connectedTime: 90, in: step)
+            checkStep(try Self.table.openNumber(in: step) == nil)
             try Self.table.resume(in: step)
             let state = try Self.table.load(in: step)
-            checkStep(try Self.table.live(in: step) == 1)
-            #expect(state.received == HandledCount(rawValue: 7) && state.liveTime == 90)
+            checkStep(try Self.table.openNumber(in: step) == 1)
+            #expect(state.received == HandledCount(rawValue: 7) && state.connectedTime == 90)
         }
     }
 
     @Test("S9 a session that is lost cannot be resumed and carries nothing more") func lose() async throws {
         try await OutboxTests.withStep { step in
-            try Self.table.begin(Self.bound(), in: step)
+            try Self.table.start(Self.bound(), in: step)
             try Self.table.lose(in: step)
             let state = try Self.table.load(in: step)
             #expect(state.resumptionID == nil && !state.isManaged && state.wasResumable)
-            checkStep(try Self.table.live(in: step) == nil)
+            checkStep(try Self.table.openNumber(in: step) == nil)
             #expect(!state.canResume(now: 0))
         }
     }
@@ -66,17 +66,17 @@ import XMPPCore
     @Test("S5 deferred stanzas hold the count back until each is settled, once") func deferred() async throws
     {
         try await OutboxTests.withStep { step in
-            try Self.table.begin(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 5), liveTime: 0, in: step)
+            try Self.table.start(Self.bound(), in: step)
+            try Self.table.advance(received: HandledCount(rawValue: 5), connectedTime: 0, in: step)
             let stanza = DeferredStanza(session: 1, number: 3)
             try Self.table.defer(stanza, in: step)
             try Self.table.defer(stanza, in: step)
             var management = try Self.table.load(in: step).management(AcknowledgementPolicy())
-            #expect(management.handled == HandledCount(rawValue: 2))
+            #expect(management.h == HandledCount(rawValue: 2))
             checkStep(try Self.table.settle(stanza, in: step))
             checkStep(try !Self.table.settle(stanza, in: step))
             management = try Self.table.load(in: step).management(AcknowledgementPolicy())
-            #expect(management.handled == HandledCount(rawValue: 5))
+            #expect(management.h == HandledCount(rawValue: 5))
         }
     }
 
@@ -112,7 +112,7 @@ import XMPPCore
         arguments: idleTimes)
     func likelyKept(window: Int64?, idle: Int64, isKept: Bool) async throws {
         try await OutboxTests.withStep { step in
-            try Self.table.begin(Self.bound(window: window), in: step)
+            try Self.table.start(Self.bound(window: window), in: step)
             checkStep(try Self.table.load(in: step).canResume(now: step.now + idle) == isKept)
         }
     }

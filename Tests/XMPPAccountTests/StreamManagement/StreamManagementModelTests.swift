@@ -181,7 +181,7 @@ extension World {
             management?.setDeferred(postponed.map(HandledCount.init(rawValue:)), now: 0)
         case .acknowledge:
             guard let management else { return }
-            let count = fault == .tellsReceived ? management.received : management.handled
+            let count = fault == .tellsReceived ? management.received : management.h
             self.management?.didAcknowledge()
             try serverTakesCount(count.rawValue)
         case .drop, .kill:
@@ -192,7 +192,7 @@ extension World {
             try resume(fault)
         case .failResumption:
             guard management == nil else { return }
-            beginAnew()
+            startAgain()
         }
     }
 
@@ -209,7 +209,7 @@ extension World {
         guard management != nil, !wire.isEmpty else { return }
         let stanza = wire.removeFirst()
         switch management!.arrive(now: 0) {
-        case .copy: break
+        case .duplicate: break
         case .new(let number), .again(let number):
             postponed.removeAll { $0 == number.rawValue }
             postponedStanzas[number.rawValue] = nil
@@ -248,7 +248,7 @@ extension World {
         management = StreamManagement(
             received: HandledCount(rawValue: received), deferred: postponed.map(HandledCount.init(rawValue:)),
             acknowledged: HandledCount(rawValue: acknowledged))
-        let told = fault == .tellsReceived ? received : management!.handled.rawValue
+        let told = fault == .tellsReceived ? received : management!.h.rawValue
         try serverTakesCount(told)
         wire = serverQueue
         try takeCount(fault == .offByOne ? serverReceived &- 1 : serverReceived, resuming: true)
@@ -258,7 +258,7 @@ extension World {
 
     /// A new session: the server delivers what was not acknowledged by other means, and we send again what it may lack.
     /// What was handled then comes twice, which ids must tell apart; the model has them.
-    private mutating func beginAnew() {
+    private mutating func startAgain() {
         lostSessions += 1
         (received, acknowledged, serverReceived, serverAcknowledged) = (0, 0, 0, 0)
         serverQueue = serverQueue.filter { handledStanzas[$0] == nil }

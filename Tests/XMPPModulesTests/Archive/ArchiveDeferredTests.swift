@@ -43,7 +43,7 @@ import XMPPTestKit
             ) { (row) throws(HandlerError) in row.text(0) }
         }
         let receipt = try JSONDecoder().decode(DeferredStanza.self, from: Data((text ?? "").utf8))
-        return try await account.markHandled(receipt)
+        return try await account.acknowledge(receipt)
     }
 
     @Test("X13 a message out of an archive that is to be handled later comes again with a resumed stream")

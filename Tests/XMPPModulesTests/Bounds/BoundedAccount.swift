@@ -120,7 +120,7 @@ struct BoundedAccount {
     /// What the next process reads: it opens the store, begins its modules and takes one message in.
     static func pagesOfWake(_ path: String, _ modules: [any AccountModule]) throws -> Int {
         let woken = try BoundedAccount(path, modules)
-        try woken.step { try woken.account.beginModules(.stream, in: $0) }
+        try woken.step { try woken.account.startModules(.stream, in: $0) }
         try woken.receive(["<message from='juliet@capulet.lit/balcony' id='wake'><body>hi</body></message>"])
         return try woken.pagesRead
     }

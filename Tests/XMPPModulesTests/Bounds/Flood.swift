@@ -127,7 +127,7 @@ enum Flood: String, CaseIterable, Codable {
                 try table.want(
                     room, nick: "alice", password: nil, history: .usual, configures: false, ticket: "t",
                     in: step)
-                try table.setJoined(room, nick: "alice", liveTime: 0, in: step)
+                try table.setJoined(room, nick: "alice", connectedTime: 0, in: step)
             }
         default: break
         }
@@ -226,7 +226,7 @@ enum Flood: String, CaseIterable, Codable {
 
     /// The answer to the request for the roster in a new session.
     private func list(_ filled: BoundedAccount, _ numbers: Range<Int>) throws {
-        try filled.step { try filled.account.beginModules(.session, in: $0) }
+        try filled.step { try filled.account.startModules(.session, in: $0) }
         let id = try filled.pendingRequest(of: RosterFetched.id)
         let items = numbers.map { item($0, isLong: $0 % 5000 == 0) }.joined()
         try filled.receive(

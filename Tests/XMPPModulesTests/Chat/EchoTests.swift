@@ -140,7 +140,7 @@ import XMPPTestKit
             // More often than a handler that fails would be tried again.
             for _ in 0..<30 { try fire() }
             #expect(try account.store.number("SELECT attempts FROM delivery") == 1)
-            #expect(try account.store.setAside == 0)
+            #expect(try account.store.unfinished == 0)
             try await account.connect()
             try await account.caughtUp()
             try fire()

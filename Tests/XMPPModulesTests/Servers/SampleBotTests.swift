@@ -153,7 +153,8 @@ extension RealServerTests {
                     path: home.folder.path + "/echo.db", registry: HandlerRegistry([]), schemas: [])
                 #expect(try store.number("SELECT count(*) FROM ownership WHERE owner IS NULL") == 1)
                 #expect(
-                    try store.number("SELECT count(*) FROM session WHERE live IS NULL AND resumable") == 1)
+                    try store.number("SELECT count(*) FROM session WHERE open_number IS NULL AND resumable")
+                        == 1)
             }
         }
 

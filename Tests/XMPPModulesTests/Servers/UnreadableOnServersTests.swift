@@ -101,7 +101,9 @@ extension RealServerTests {
                 }
             }
 
-            private var handled: Int64 { get throws { try home.store.number("SELECT handled FROM session") } }
+            private var handled: Int64 {
+                get throws { try home.store.number("SELECT received FROM session") }
+            }
 
             /// Tells the server our count and goes on with the session over another connection: of a stanza that we did not
             /// count the server would send as many again, and for one that we counted twice it would end the session.

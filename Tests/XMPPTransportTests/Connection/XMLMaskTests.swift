@@ -83,7 +83,7 @@ import XMPPCore
             ])
     }
 
-    @Test("X16 the next stream on the same connection begins anew")
+    @Test("X16 the next stream on the same connection starts again")
     func nextStream() {
         let lines = masked("<features/>" + Self.header + "<auth>x</auth><message><body/></message>")
         #expect(

@@ -1,22 +1,22 @@
 import Glibc
 import Handlers
 
-/// `seat DATABASE`: takes a seat and does with it what standard input says, one command a line, until it ends.
+/// `slot DATABASE`: takes a slot and does with it what standard input says, one command a line, until it ends.
 ///
-/// Every command is answered by one line. When the input ends, the process goes without leaving its seat.
-func seat(_ arguments: [String]) throws {
+/// Every command is answered by one line. When the input ends, the process goes without leaving its slot.
+func slot(_ arguments: [String]) throws {
     let recovered = Recovered()
-    let slot = try ProcessSlot(path: arguments[0]) { (seat, mark) throws(HandlerError) in
-        recovered.add(seat, mark)
+    let slot = try ProcessSlot(path: arguments[0]) { (slot, runningCall) throws(HandlerError) in
+        recovered.add(slot, runningCall)
     }
-    say("seat \(slot.number)\(recovered.words)")
+    say("slot \(slot.number)\(recovered.words)")
     while let line = readLine() {
         let words = line.split(separator: " ").map(String.init)
         switch words.first {
-        case "mark": slot.mark(Mark(handler: Int64(words[1])!, digest: UInt64(words[2])!))
-        case "clear": slot.clear()
+        case "mark": slot.record(RunningCall(handler: Int64(words[1])!, digest: UInt64(words[2])!))
+        case "clear": slot.clearRunningCall()
         case "leave": slot.leave()
-        case "ring": for _ in 0..<Int(words[1])! { slot.ring() }
+        case "ring": for _ in 0..<Int(words[1])! { slot.notifyOthers() }
         case "commit": try commit(Int(words[1])!, arguments[0], slot)
         case "recover":
             let recovered = Recovered()
@@ -35,28 +35,28 @@ private func commit(_ count: Int, _ path: String, _ slot: ProcessSlot) throws {
     let store = try HandlerStore(path: path, registry: HandlerRegistry(), schemas: [counted])
     for _ in 0..<count {
         try store.step { _ = try $0.execute("INSERT INTO counted VALUES(1)") }
-        slot.ring()
+        slot.notifyOthers()
     }
 }
 
 /// `mark-for-ever DATABASE`: writes one mark after another, each with the digest that belongs to its handler.
 func markForEver(_ arguments: [String]) throws {
     let slot = try ProcessSlot(path: arguments[0]) { (_, _) throws(HandlerError) in }
-    say("seat \(slot.number)")
+    say("slot \(slot.number)")
     var handler: Int64 = 1
     while true {
-        slot.mark(Mark(handler: handler, digest: UInt64(handler) &* 0x9e37_79b9_7f4a_7c15))
-        if handler % 7 == 0 { slot.clear() }
+        slot.record(RunningCall(handler: handler, digest: UInt64(handler) &* 0x9e37_79b9_7f4a_7c15))
+        if handler % 7 == 0 { slot.clearRunningCall() }
         handler += 1
     }
 }
 
-/// The seats that were recovered, as ` seat:handler:digest` each; seats without a mark as ` seat`.
+/// The slots that were recovered, as ` slot:handler:digest` each; slots without a mark as ` slot`.
 final class Recovered {
     private(set) var words = ""
 
-    func add(_ seat: Int, _ mark: Mark?) {
-        guard let mark else { return words += " \(seat)" }
-        words += " \(seat):\(mark.handler):\(mark.digest)"
+    func add(_ slot: Int, _ runningCall: RunningCall?) {
+        guard let runningCall else { return words += " \(slot)" }
+        words += " \(slot):\(runningCall.handler):\(runningCall.digest)"
     }
 }

@@ -1,28 +1,28 @@
 import Handlers
 import Platform
 
-/// The last of what an owner told the server, kept outside of the database.
+/// Last counts that an owner sent to the server, stored outside of the database.
 ///
-/// Nothing is told before it is committed. So a database that does not know of something that was told is older than it
-/// was: a backup was written over it, or a loss of power took commits back.
-package struct ToldMark: Equatable, Sendable {
+/// Nothing is sent before it is committed. A database without something that was sent is therefore older than it was: a
+/// backup was written over it, or a loss of power undid commits.
+package struct SentProgress: Equatable, Sendable {
     /// The owner's epoch.
     package var epoch: Int64
     /// The last row of the outbox that was written to the socket.
     package var written: Int64 = 0
-    /// The session whose count was told, and that count.
+    /// The session whose `h` was sent, and that `h`.
     package var session: Int64 = 0
-    package var handled: Int64 = 0
+    package var h: Int64 = 0
 
     package init(epoch: Int64) { self.epoch = epoch }
 
-    /// - Returns: Nil where nothing was noted, or where it is being written.
+    /// - Returns: Nil for an empty file, or one that is being written.
     init?(from file: OpenFile) {
         guard let words = Self.words(in: file), words.count == Self.wordCount, Self.isSound(words)
         else {
             return nil
         }
-        (epoch, written, session, handled) = (words[0], words[1], words[2], words[3])
+        (epoch, written, session, h) = (words[0], words[1], words[2], words[3])
     }
 
     private static let wordCount = 5
@@ -59,7 +59,7 @@ package struct ToldMark: Equatable, Sendable {
     }
 
     /// The last word makes the sum of all come out as nothing, so that a reader knows what is half written.
-    var stored: [Int64] { [epoch, written, session, handled, epoch ^ written ^ session ^ handled] }
+    var stored: [Int64] { [epoch, written, session, h, epoch ^ written ^ session ^ h] }
 
     /// Whether the database knows less.
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
@@ -71,7 +71,7 @@ package struct ToldMark: Equatable, Sendable {
         let state = try SessionTable(account: table.account).load(in: step)
         guard written <= newest, session <= state.number else { return true }
         // Modulo 2^32: what lies less than half of that ahead is ahead.
-        let count = HandledCount(rawValue: UInt32(truncatingIfNeeded: handled))
+        let count = HandledCount(rawValue: UInt32(truncatingIfNeeded: h))
         let distance = count.distance(from: state.received)
         return session == state.number && distance != 0 && distance < 1 << 31
     }

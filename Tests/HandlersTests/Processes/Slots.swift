@@ -4,19 +4,19 @@ import Synchronization
 import Testing
 import TestServers
 
-/// A child process on a seat, driven by lines.
-final class SeatedChild {
+/// A child process on a slot, driven by lines.
+final class SlotChild {
     let process: ChildProcess
-    /// The answer to being started: "seat N" and what was recovered on the way.
+    /// The answer to being started: "slot N" and what was recovered on the way.
     let greeting: String
 
-    init(_ path: String, _ subcommand: String = "seat") throws {
+    init(_ path: String, _ subcommand: String = "slot") throws {
         process = try ChildProcess(
             BuiltProduct.path("HandlersTestProgram"), [subcommand, path], input: .pipe, output: .pipe)
         greeting = try process.output?.readLine(deadline: .now + .seconds(60)) ?? ""
     }
 
-    var seat: Int { greeting.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? -1 }
+    var slot: Int { greeting.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? -1 }
 
     /// Sends one command and returns the answer.
     @discardableResult
@@ -28,29 +28,29 @@ final class SeatedChild {
     func kill() { process.killAndWait() }
 }
 
-/// A seat in this process; what was recovered on the way is dropped.
-func sitDown(_ path: String) throws -> ProcessSlot {
+/// A slot in this process; what was recovered on the way is dropped.
+func occupy(_ path: String) throws -> ProcessSlot {
     try ProcessSlot(path: path) { (_, _) throws(HandlerError) in }
 }
 
-/// Makes the seat file and recovers all its seats, so that only what comes afterwards is found.
-func prepareSeats(_ path: String) throws {
-    let slot = try sitDown(path)
+/// Makes the slot file and recovers all its slots, so that only what comes afterwards is found.
+func prepareSlots(_ path: String) throws {
+    let slot = try occupy(path)
     slot.recoverDead { _, _ in }
     slot.leave()
 }
 
-/// One recovered seat.
+/// One recovered slot.
 struct Found: Hashable {
-    let seat: Int
-    let mark: Mark?
+    let slot: Int
+    let runningCall: RunningCall?
 }
 
 extension ProcessSlot {
-    /// Recovers every dead seat and says which.
+    /// Recovers every dead slot and says which.
     func found() -> [Found] {
         var found: [Found] = []
-        recoverDead { found.append(Found(seat: $0, mark: $1)) }
+        recoverDead { found.append(Found(slot: $0, runningCall: $1)) }
         return found
     }
 }

@@ -3,8 +3,8 @@ import TestThreads
 import Testing
 
 /// Calls of standing handlers that fail or wait: anybody who can make a program call a handler makes them.
-@Suite(.serialized, .ownThread, .timeLimit(.minutes(5))) struct KeptCallsTests {
-    private typealias Bounds = Transaction.KeptCalls
+@Suite(.serialized, .ownThread, .timeLimit(.minutes(5))) struct CallLimitsTests {
+    private typealias Bounds = Transaction.CallLimits
 
     @Test(
         "X20 quarantined calls of a standing handler are limited; the oldest make way, are counted and told of"

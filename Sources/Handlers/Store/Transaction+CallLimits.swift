@@ -4,7 +4,7 @@
 /// knows the handler, are never dropped: beyond their bound a call is quarantined. Of quarantined calls the oldest are dropped,
 /// and ``ReadableStore/droppedCalls()`` returns how many.
 extension Transaction {
-    enum KeptCalls {
+    enum CallLimits {
         /// How many calls of one handler may wait, and up to ``piece`` more.
         static let waiting = 100_000
         /// How many bytes these may have.
@@ -21,8 +21,8 @@ extension Transaction {
 
     /// Whether as many calls of a handler wait as may.
     func isCrowded(_ name: String) throws(HandlerError) -> Bool {
-        var kept = connection.keptCalls[name] ?? (count: 0, isCrowded: false)
-        if kept.count % KeptCalls.piece == 0 {
+        var kept = connection.waitingCalls[name] ?? (count: 0, isCrowded: false)
+        if kept.count % CallLimits.piece == 0 {
             let sum = try connection.first(
                 """
                 SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM handler
@@ -30,10 +30,10 @@ extension Transaction {
                 """, [name]
             ) { (row) throws(HandlerError) in (count: row.integer(0), bytes: row.integer(1)) }
             kept.isCrowded =
-                sum.map { $0.count >= KeptCalls.waiting || $0.bytes >= KeptCalls.waitingBytes } ?? false
+                sum.map { $0.count >= CallLimits.waiting || $0.bytes >= CallLimits.waitingBytes } ?? false
         }
         kept.count += 1
-        connection.keptCalls[name] = kept
+        connection.waitingCalls[name] = kept
         return kept.isCrowded
     }
 
@@ -50,7 +50,8 @@ extension Transaction {
         ) { (row) throws(HandlerError) in (calls: Int(row.integer(0)), bytes: row.quantity(1)) }
         guard let sum else { return 0 }
         var (dropped, bytes) = (0, Int64(0))
-        while sum.calls - dropped > KeptCalls.quarantined || sum.bytes - bytes > KeptCalls.quarantinedBytes {
+        while sum.calls - dropped > CallLimits.quarantined || sum.bytes - bytes > CallLimits.quarantinedBytes
+        {
             guard let size = try dropOldest(of: name) else { break }
             bytes += size
             dropped += 1

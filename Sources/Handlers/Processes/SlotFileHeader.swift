@@ -1,7 +1,7 @@
 import Platform
 
-/// The first bytes of the file of seats.
-struct SeatFileHeader: Equatable {
+/// First bytes of the file of slots.
+struct SlotFileHeader: Equatable {
     /// "DHseats1".
     private static let mark: Int64 = 0x4448_7365_6174_7331
     private static let version: Int64 = 1
@@ -13,22 +13,22 @@ struct SeatFileHeader: Equatable {
     ///
     /// The file is never synced. After a loss of power it may tell of an older time, so what another boot has written
     /// counts for nothing: its processes are all dead, and any of them may have left leases.
-    static func current() -> SeatFileHeader {
-        SeatFileHeader(words: [mark, version] + boot())
+    static func current() -> SlotFileHeader {
+        SlotFileHeader(words: [mark, version] + boot())
     }
 
     /// What stands in the file; zeros where it is too short.
-    static func stored(in file: OpenFile) -> SeatFileHeader {
+    static func stored(in file: OpenFile) -> SlotFileHeader {
         var words = [Int64](repeating: 0, count: 4)
         _ = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }
-        return SeatFileHeader(words: words)
+        return SlotFileHeader(words: words)
     }
 
-    /// Refuses what is not this library's to write anew.
+    /// Refuses what is not this library's to write again.
     func check(_ path: String) throws(HandlerError) {
         // Zero: empty, or its writer died before it was done.
-        guard words[0] == Self.mark || words[0] == 0 else { throw SeatFileErrors.foreign(path) }
-        guard words[1] <= Self.version else { throw SeatFileErrors.newer(path) }
+        guard words[0] == Self.mark || words[0] == 0 else { throw SlotFileErrors.foreign(path) }
+        guard words[1] <= Self.version else { throw SlotFileErrors.newer(path) }
     }
 
     /// This boot as two words; zeros where it has no id, which costs the protection above.

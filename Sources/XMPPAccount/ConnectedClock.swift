@@ -5,8 +5,8 @@ import Synchronization
 ///
 /// It stands still while there is no stream, so a process that was frozen for an hour does not find everything
 /// expired when it thaws.
-final class LiveClock: Sendable {
-    /// How often the live time is stored while something waits for it, in milliseconds: a kill forgets at most so much.
+final class ConnectedClock: Sendable {
+    /// How often the connected time is stored while something waits for it, in milliseconds: a kill forgets at most so much.
     static let storedEvery: Int64 = 10_000
 
     /// How much longer than planned may pass, in milliseconds, before the process counts as frozen.
@@ -56,7 +56,7 @@ final class LiveClock: Sendable {
         state.withLock { if let value { $0 = State(base: value) } }
     }
 
-    /// The live time, or nil while the clock stands still, when the stored value holds.
+    /// The connected time, or nil while the clock stands still, when the stored value holds.
     var milliseconds: Int64? {
         let now = time.milliseconds()
         return state.withLock { $0.milliseconds(at: now) }

@@ -1,7 +1,7 @@
 import Platform
 
-/// The errors of the file of seats.
-enum SeatFileErrors {
+/// Errors of the file of slots.
+enum SlotFileErrors {
     static func cannotOpen(_ path: String, _ error: Errno) -> HandlerError {
         switch error {
         case .permissionDenied, .readOnlyFileSystem, .notPermitted:

@@ -1,5 +1,5 @@
-/// Where a handler goes that could not run, and what is kept with it.
-struct SetAside {
+/// How a handler that did not finish goes on, with its stored call.
+struct UnfinishedCall {
     /// Why a handler did not run to its end.
     enum Cause {
         /// It cannot run in this step; a runner calls it in a lane.
@@ -29,10 +29,10 @@ struct SetAside {
 
     /// - Parameters:
     ///   - context: What the handler was called with; nil when that is kept in its row and was not made again yet.
-    ///   - isKept: Whether call and context are kept in its row already.
+    ///   - isStored: Whether call and context are kept in its row already.
     init(
         _ cause: Cause, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
-        isKept: Bool, retry: RetryPolicy?, now: Int64
+        isStored: Bool, retry: RetryPolicy?, now: Int64
     ) {
         (state, due, deaths) = (.quarantined, nil, stored.deaths)
         switch cause {
@@ -41,28 +41,28 @@ struct SetAside {
             (runs, attempts, reason) = (stored.attempts, stored.attempts, "waits for a runner")
             keep(call, context: context)
             // One that cannot be kept cannot wait either.
-            if isKept || self.call != nil { (state, due, self.lane) = (.pending, now, lane) }
+            if isStored || self.call != nil { (state, due, self.lane) = (.pending, now, lane) }
         case .failed(let error):
             isQueued = false
             runs = stored.attempts + (Self.isUncalled(error) ? 0 : 1)
             attempts = runs
             // What is wrong may be worded by a peer.
             reason = String(
-                decoding: plainReason(error).utf8.prefix(Transaction.KeptCalls.reason), as: UTF8.self)
+                decoding: plainReason(error).utf8.prefix(Transaction.CallLimits.reason), as: UTF8.self)
             keep(call, context: context)
             settle(
-                error, stored, call, context: context, isKept: isKept || self.call != nil, retry, now)
+                error, stored, call, context: context, isStored: isStored || self.call != nil, retry, now)
         }
     }
 
     /// Decides between parking, another attempt, the alternative and quarantine.
     private mutating func settle(
         _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
-        isKept: Bool, _ retry: RetryPolicy?, _ now: Int64
+        isStored: Bool, _ retry: RetryPolicy?, _ now: Int64
     ) {
         if Self.isUnknown(error) {
             state = .parked
-        } else if let retry, Self.isWorthRetrying(error), isKept, runs - deaths < retry.attempts {
+        } else if let retry, Self.isWorthRetrying(error), isStored, runs - deaths < retry.attempts {
             // The calls of a standing handler have one row, but do not come back together either.
             let seed =
                 (stored.id?.rawValue ?? 0)
@@ -158,27 +158,29 @@ struct SetAside {
 
 extension Transaction {
     /// Keeps a handler that could not run, with what arrived for it.
-    func keep(_ id: HandlerID, _ aside: SetAside) throws(HandlerError) {
+    func keep(_ id: HandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
         let changed = try connection.execute(
             """
-            UPDATE handler SET state = ?, due = ?, live_due = NULL, lane = ?, attempts = ?, reason = ?,
+            UPDATE handler SET state = ?, due = ?, connected_due = NULL, lane = ?, attempts = ?, reason = ?,
                 call = coalesce(?, call), input = coalesce(?, input), scope = coalesce(?, scope), lease = NULL,
                 deaths = CASE WHEN ? THEN 0 ELSE deaths END
             WHERE id = ?
             """,
             [
-                aside.state.rawValue, aside.due, aside.lane.rawValue, aside.attempts, aside.reason,
-                aside.call, aside.input, aside.scope?.rawValue, aside.runsOrElse ? 1 : 0, id,
+                unfinished.state.rawValue, unfinished.due, unfinished.lane.rawValue, unfinished.attempts,
+                unfinished.reason,
+                unfinished.call, unfinished.input, unfinished.scope?.rawValue, unfinished.runsOrElse ? 1 : 0,
+                id,
             ])
         // It was taken and that was undone: a row that is not there now would be a handler lost.
         guard changed == 1 else { throw try noSuchHandler(id) }
-        if aside.isFinal { try report(aside, of: id) }
-        if aside.state == .quarantined { try trimQuarantine(after: id) }
+        if unfinished.isFinal { try report(unfinished, of: id) }
+        if unfinished.state == .quarantined { try trimQuarantine(after: id) }
     }
 
     /// Keeps one call of a standing handler in a row of its own; the handler goes on with the next.
-    func keepCall(of stored: StoredHandler, _ aside: inout SetAside) throws(HandlerError) {
-        if aside.state != .quarantined, try isCrowded(stored.name) { aside.refuseToWait() }
+    func storeCall(of stored: StoredHandler, _ unfinished: inout UnfinishedCall) throws(HandlerError) {
+        if unfinished.state != .quarantined, try isCrowded(stored.name) { unfinished.refuseToWait() }
         try connection.execute(
             """
             INSERT INTO handler(name, version, arguments, kind, state, bound_at, trace, scope, lane, due,
@@ -186,14 +188,15 @@ extension Transaction {
             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
-                stored.name, stored.version, stored.arguments, aside.state.rawValue, now, stored.root,
-                aside.scope?.rawValue, aside.lane.rawValue, aside.due, aside.attempts, aside.call,
-                aside.input,
-                aside.reason, stored.arguments.count + aside.size,
+                stored.name, stored.version, stored.arguments, unfinished.state.rawValue, now, stored.root,
+                unfinished.scope?.rawValue, unfinished.lane.rawValue, unfinished.due, unfinished.attempts,
+                unfinished.call,
+                unfinished.input,
+                unfinished.reason, stored.arguments.count + unfinished.size,
             ])
-        if aside.isFinal {
-            try report(aside, of: HandlerID(rawValue: connection.lastInsertedRow))
-            aside.note(dropped: try trimQuarantine(of: stored.name))
+        if unfinished.isFinal {
+            try report(unfinished, of: HandlerID(rawValue: connection.lastInsertedRow))
+            unfinished.note(dropped: try trimQuarantine(of: stored.name))
         }
         if stored.deaths > 0, let id = stored.id {
             try connection.execute("UPDATE handler SET deaths = 0, culprit = NULL WHERE id = ?", [id])

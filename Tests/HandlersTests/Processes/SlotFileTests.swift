@@ -5,10 +5,10 @@ import Synchronization
 import TestThreads
 import Testing
 
-@Suite(.serialized, .ownThread) struct SeatFileTests {
+@Suite(.serialized, .ownThread) struct SlotFileTests {
     private static let size = 64 + 64 * ProcessSlot.limit
 
-    private func seats(_ folder: Folder) -> String { folder.file() + "-processes" }
+    private func slots(_ folder: Folder) -> String { folder.file() + "-processes" }
 
     private func write(_ content: [UInt8], to path: String) {
         _ = FileManager.default.createFile(atPath: path, contents: Data(content))
@@ -16,34 +16,34 @@ import Testing
 
     private func refusal(_ folder: Folder) -> HandlerError? {
         do {
-            _ = try sitDown(folder.file())
+            _ = try occupy(folder.file())
             return nil
         } catch {
             return error as? HandlerError
         }
     }
 
-    @Test("H14 the file of seats is its owner's alone, has no hole, and stays when all have left")
+    @Test("H14 the file of slots is its owner's alone, has no hole, and stays when all have left")
     func created() throws {
         try withFolder { folder in
-            try sitDown(folder.file()).leave()
-            #expect(mode(of: seats(folder)) == 0o600)
+            try occupy(folder.file()).leave()
+            #expect(mode(of: slots(folder)) == 0o600)
             var status = stat()
-            #expect(stat(seats(folder), &status) == 0)
+            #expect(stat(slots(folder), &status) == 0)
             #expect(status.st_size == Self.size)
             #expect(Int(status.st_blocks) * 512 >= Self.size)
         }
     }
 
-    @Test("H14 a new file vouches for nobody: every seat is recovered once, for the database may be older")
+    @Test("H14 a new file vouches for nobody: every slot is recovered once, for the database may be older")
     func newFile() throws {
         try withFolder { folder in
             var first: [Found] = []
-            let slot = try ProcessSlot(path: folder.file()) { (seat, mark) throws(HandlerError) in
-                first.append(Found(seat: seat, mark: mark))
+            let slot = try ProcessSlot(path: folder.file()) { (slot, runningCall) throws(HandlerError) in
+                first.append(Found(slot: slot, runningCall: runningCall))
             }
-            #expect(first == [Found(seat: 0, mark: nil)])
-            #expect(slot.found() == (1..<ProcessSlot.limit).map { Found(seat: $0, mark: nil) })
+            #expect(first == [Found(slot: 0, runningCall: nil)])
+            #expect(slot.found() == (1..<ProcessSlot.limit).map { Found(slot: $0, runningCall: nil) })
             #expect(slot.found() == [])
             slot.leave()
         }
@@ -52,27 +52,27 @@ import Testing
     @Test("H14 a file of an earlier boot vouches for nobody: a loss of power may have undone what it said")
     func earlierBoot() throws {
         try withFolder { folder in
-            try prepareSeats(folder.file())
-            try overwrite(seats(folder), at: 16, with: 1234)
-            let slot = try sitDown(folder.file())
+            try prepareSlots(folder.file())
+            try overwrite(slots(folder), at: 16, with: 1234)
+            let slot = try occupy(folder.file())
             #expect(slot.found().count == ProcessSlot.limit - 1)
             slot.leave()
-            let next = try sitDown(folder.file())
+            let next = try occupy(folder.file())
             #expect(next.found() == [])
             next.leave()
         }
     }
 
     @Test(
-        "H14 a file whose writer died, or that was cut short, is written anew", arguments: [0, 7, 64, 5000])
+        "H14 a file whose writer died, or that was cut short, is written again", arguments: [0, 7, 64, 5000])
     func unfinished(_ length: Int) throws {
         try withFolder { folder in
-            write([UInt8](repeating: 0, count: length), to: seats(folder))
-            let slot = try sitDown(folder.file())
+            write([UInt8](repeating: 0, count: length), to: slots(folder))
+            let slot = try occupy(folder.file())
             #expect(slot.found().count == ProcessSlot.limit - 1)
             slot.leave()
-            truncate(seats(folder), max(length, 32))
-            let next = try sitDown(folder.file())
+            truncate(slots(folder), max(length, 32))
+            let next = try occupy(folder.file())
             #expect(next.found().count == ProcessSlot.limit - 1)
             next.leave()
         }
@@ -82,33 +82,33 @@ import Testing
     func foreign() throws {
         try withFolder { folder in
             let content = Array("a diary, of all things".utf8)
-            write(content, to: seats(folder))
+            write(content, to: slots(folder))
             let error = refusal(folder)
             #expect(error?.code == .databaseForeign)
             #expect(error?.message.contains("move it away") == true)
-            #expect(bytes(of: seats(folder)) == content)
+            #expect(bytes(of: slots(folder)) == content)
         }
     }
 
     @Test("H14 a file of a newer version is refused and left as it is")
     func newer() throws {
         try withFolder { folder in
-            try prepareSeats(folder.file())
-            try overwrite(seats(folder), at: 8, with: 2)
-            let content = bytes(of: seats(folder))
+            try prepareSlots(folder.file())
+            try overwrite(slots(folder), at: 8, with: 2)
+            let content = bytes(of: slots(folder))
             let error = refusal(folder)
             #expect(error?.code == .databaseNewer)
             #expect(error?.message.contains("update this program") == true)
-            #expect(bytes(of: seats(folder)) == content)
+            #expect(bytes(of: slots(folder)) == content)
         }
     }
 
-    @Test("H14 a file that is damaged while a process uses it is not written anew beneath that process")
+    @Test("H14 a file that is damaged while a process uses it is not written again beneath that process")
     func damagedInUse() throws {
         try withFolder { folder in
-            try prepareSeats(folder.file())
-            let child = try SeatedChild(folder.file())
-            try overwrite(seats(folder), at: 0, with: 0)
+            try prepareSlots(folder.file())
+            let child = try SlotChild(folder.file())
+            try overwrite(slots(folder), at: 0, with: 0)
             let error = refusal(folder)
             #expect(error?.code == .databaseUnavailable)
             #expect(error?.message.contains("end all programs") == true)
@@ -125,10 +125,10 @@ import Testing
             let inFolder = asOrdinaryUser { refusal(folder) }
             #expect(inFolder?.code == .databaseReadOnly)
             #expect(inFolder?.message.contains("check its permissions and those of its folder") == true)
-            #expect(mode(of: seats(folder)) == nil)
+            #expect(mode(of: slots(folder)) == nil)
             chmod(folder.path, 0o755)
-            write([], to: seats(folder))
-            chmod(seats(folder), 0o400)
+            write([], to: slots(folder))
+            chmod(slots(folder), 0o400)
             #expect(asOrdinaryUser { refusal(folder) }?.code == .databaseReadOnly)
         }
     }
@@ -137,17 +137,17 @@ import Testing
     func unusable(_ kind: String) throws {
         try withFolder { folder in
             switch kind {
-            case "folder": mkdir(seats(folder), 0o700)
-            case "pipe": mkfifo(seats(folder), 0o600)
+            case "folder": mkdir(slots(folder), 0o700)
+            case "pipe": mkfifo(slots(folder), 0o600)
             default: break
             }
             let path = kind == "missing" ? folder.path + "/none/store.db" : folder.file()
-            let error = #expect(throws: HandlerError.self) { _ = try sitDown(path) }
+            let error = #expect(throws: HandlerError.self) { _ = try occupy(path) }
             #expect(error?.code == (kind == "missing" ? .databaseUnavailable : .databaseForeign))
         }
     }
 
-    @Test("H14 stores that make the file at the same time get a seat each; each seat is recovered once")
+    @Test("H14 stores that make the file at the same time get a slot each; each slot is recovered once")
     func madeAtOnce() async throws {
         for _ in 0..<20 {
             try await withFolder { folder in
@@ -156,17 +156,17 @@ import Testing
                 let barrier = Barrier(4)
                 await concurrently(4) { _ in
                     barrier.wait()
-                    let slot = try? ProcessSlot(path: folder.file()) { (seat, _) throws(HandlerError) in
-                        recovered.withLock { $0.append(seat) }
+                    let slot = try? ProcessSlot(path: folder.file()) { (slot, _) throws(HandlerError) in
+                        recovered.withLock { $0.append(slot) }
                     }
                     guard let slot else { return }
-                    let found = slot.found().map(\.seat)
+                    let found = slot.found().map(\.slot)
                     recovered.withLock { $0 += found }
                     taken.withLock { $0.append(slot) }
                 }
-                let seats = taken.withLock { $0.map(\.number) }
+                let slots = taken.withLock { $0.map(\.number) }
                 let all = recovered.withLock { $0 }
-                #expect(Set(seats).count == 4)
+                #expect(Set(slots).count == 4)
                 #expect(Set(all) == Set(0..<ProcessSlot.limit))
                 #expect(all.count == ProcessSlot.limit)
                 taken.withLock { $0.forEach { $0.leave() } }

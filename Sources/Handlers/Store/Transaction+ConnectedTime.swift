@@ -1,0 +1,81 @@
+/// Connected time: how long a scope was connected, or served by a runner, in all processes together.
+///
+/// It stands still while nothing runs, so a process that was frozen for an hour does not find everything expired when
+/// it thaws. One row a scope holds what was counted and when; whoever counts adds what has passed since then, but
+/// never more than ``connectedTimeLimit``: the rest was no time in which anything ran. Beside it stands on which slots it
+/// runs, so that with a process that dies its part ends; what it had not counted is lost. A deadline so comes late by
+/// at most ``connectedTimeLimit`` after a kill, and early only by as much after a freeze. While the next deadline is far, the
+/// runner counts less often and more at once, never so much that a freeze could reach the deadline.
+extension Transaction {
+    /// How often it is counted while a deadline is near, in milliseconds.
+    static let connectedTimeTick: Int64 = 10_000
+    /// How late that may be before the process counts as frozen, in milliseconds.
+    static let connectedTimeSlack: Int64 = 5000
+    /// The most that is counted at once while a deadline is near, in milliseconds.
+    static let connectedTimeLimit = connectedTimeTick + connectedTimeSlack
+
+    private struct ConnectedClock {
+        var connected: Int64 = 0
+        var credited: Int64
+        var isRunning = false
+
+        func connected(at monotonic: Int64, limit: Int64) -> Int64 {
+            // The monotonic clock starts again with the machine.
+            isRunning ? connected + min(max(0, monotonic - credited), limit) : connected
+        }
+    }
+
+    /// The connected time of a scope in milliseconds.
+    func connectedTime(
+        of scope: HandlerScope?, atMost limit: Int64 = Transaction.connectedTimeLimit
+    ) throws(HandlerError) -> Int64 {
+        try clock(of: scope).connected(at: monotonic, limit: limit)
+    }
+
+    /// What has passed since it was counted last.
+    func uncountedConnectedTime(of scope: HandlerScope?) throws(HandlerError) -> Int64 {
+        try monotonic - clock(of: scope).credited
+    }
+
+    /// Counts what has passed, but no more than `limit`, and returns the connected time.
+    @discardableResult
+    func countConnectedTime(
+        of scope: HandlerScope?, atMost limit: Int64 = Transaction.connectedTimeLimit
+    ) throws(HandlerError) -> Int64 {
+        let connected = try connectedTime(of: scope, atMost: limit)
+        try connection.execute(
+            """
+            INSERT INTO connected_clock(scope, connected, credited) VALUES (?, ?, ?)
+            ON CONFLICT(scope) DO UPDATE SET connected = excluded.connected, credited = excluded.credited
+            """,
+            [scope?.rawValue ?? "", connected, monotonic])
+        return connected
+    }
+
+    /// Starts the connected time of a scope in this process, or continues it.
+    func startConnectedTime(of scope: HandlerScope?) throws(HandlerError) {
+        try countConnectedTime(of: scope)
+        try connection.execute(
+            "INSERT INTO connected_slot(scope, slot) VALUES (?, ?) ON CONFLICT DO NOTHING",
+            [scope?.rawValue ?? "", slot.number])
+    }
+
+    /// Stops the connected time of a scope in this process.
+    func stopConnectedTime(of scope: HandlerScope?) throws(HandlerError) {
+        try countConnectedTime(of: scope)
+        try connection.execute(
+            "DELETE FROM connected_slot WHERE scope = ? AND slot = ?", [scope?.rawValue ?? "", slot.number])
+    }
+
+    private func clock(of scope: HandlerScope?) throws(HandlerError) -> ConnectedClock {
+        try connection.first(
+            """
+            SELECT connected, credited, EXISTS (SELECT 1 FROM connected_slot WHERE connected_slot.scope = connected_clock.scope)
+            FROM connected_clock WHERE scope = ?
+            """, [scope?.rawValue ?? ""]
+        ) { (row) throws(HandlerError) in
+            ConnectedClock(
+                connected: row.quantity(0), credited: row.quantity(1), isRunning: row.quantity(2) != 0)
+        } ?? ConnectedClock(credited: monotonic)
+    }
+}
