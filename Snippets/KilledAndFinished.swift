@@ -23,7 +23,7 @@ let store = try HandlerStore(path: "shop.db", registry: HandlerRegistry([Thank.s
 // snippet.end
 
 let waiting = try store.read { snapshot in
-    try snapshot.first("SELECT handler FROM unpaid") { HandlerID(rawValue: $0.integer(0)) }
+    try snapshot.first("SELECT handler FROM unpaid") { HandlerID<Payment>(rawValue: $0.integer(0)) }
 }
 guard let waiting else {
     // snippet.bind

@@ -12,7 +12,7 @@ func endOne() throws {
     let words = CommandLine.arguments
     guard words.count > 2, let id = Int64(words[2]) else { exit(2) }
     let store = try BenchmarkStore.open(words[1])
-    let disposition = try store.step { try $0.end(HandlerID(rawValue: id), .result, with: Int(id)) }
+    let disposition = try store.step { try $0.end(HandlerID<Int>(rawValue: id), .result, with: Int(id)) }
     guard disposition == .ended else { exit(3) }
 }
 

@@ -132,7 +132,9 @@ public final class OfflineAccount: Sendable {
     @discardableResult
     public func expire(requestID id: String) throws -> Bool {
         try claim(id) { request, step in
-            try step.end(request.handler, .timeout, with: IQReply.timeout(of: request, account: account))
+            try step.end(
+                HandlerID(of: request.handler), .timeout, with: IQReply.timeout(of: request, account: account)
+            )
         }
     }
 

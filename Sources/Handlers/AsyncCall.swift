@@ -13,7 +13,7 @@ public struct AsyncCall<Context: Sendable>: Sendable {
     /// Context that the caller supplied.
     public let context: Context
     /// The handler's row.
-    public let handlerID: HandlerID
+    public let handlerID: AnyHandlerID
     /// Number of this attempt, from 1.
     public let attempt: Int
     /// Key that is equal in all attempts of this handler and unique among all stores. Pass it to external services, so

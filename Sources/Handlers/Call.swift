@@ -17,11 +17,12 @@ public struct Call<Context: Sendable>: ~Copyable {
     public let step: Step
 
     /// The row of the handler that runs; nil for one that was run inside another with `Step.run`.
-    public let handlerID: HandlerID?
+    public let handlerID: AnyHandlerID?
     /// Number of this attempt, from 1.
     public let attempt: Int
 
-    package init(context: Context, transaction: Transaction, handlerID: HandlerID? = nil, attempt: Int = 1) {
+    package init(context: Context, transaction: Transaction, handlerID: AnyHandlerID? = nil, attempt: Int = 1)
+    {
         self.context = context
         self.handlerID = handlerID
         self.attempt = attempt

@@ -131,7 +131,7 @@ struct Invocation: Sendable {
 /// A handler row as read.
 struct StoredHandler: Sendable {
     /// The row; nil for a handler that runs inside another one.
-    var id: HandlerID?
+    var id: AnyHandlerID?
     let name: String
     let version: Int
     let arguments: [UInt8]
@@ -144,10 +144,10 @@ struct StoredHandler: Sendable {
     /// For a standing handler: the fingerprint of the call in which the process died.
     var culprit: Int64?
     /// The root of its chain; nil when it is that itself.
-    var trace: HandlerID?
+    var trace: AnyHandlerID?
     /// Whether it stays after the call.
     var isStanding = false
 
     /// The root of its chain.
-    var root: HandlerID? { trace ?? id }
+    var root: AnyHandlerID? { trace ?? id }
 }

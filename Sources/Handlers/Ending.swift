@@ -32,7 +32,7 @@ public enum Outcome: Int64, Hashable, Sendable, Codable, CaseIterable, CustomStr
 /// ```
 public struct Ending: Hashable, Sendable {
     /// The handler's row.
-    public let handler: HandlerID
+    public let handler: AnyHandlerID
     /// The handler's stored name.
     public let name: String
     /// Outcome of the handler.
@@ -43,12 +43,12 @@ public struct Ending: Hashable, Sendable {
     public let endedAt: Int64
     /// Root of the chain: the handler that was bound outside of any handler and led to this one. All handlers of a
     /// chain have the same root.
-    public let trace: HandlerID
+    public let trace: AnyHandlerID
 }
 
 extension Ending {
     /// A row of `name, outcome, reason, ended_at, trace`.
-    init(_ id: HandlerID, _ row: borrowing Row) throws(HandlerError) {
+    init(_ id: AnyHandlerID, _ row: borrowing Row) throws(HandlerError) {
         guard let outcome = Outcome(rawValue: row.integer(1)) else {
             throw HandlerError(
                 .databaseNewer,
@@ -58,22 +58,43 @@ extension Ending {
         self.init(
             handler: id, name: row.text(0), outcome: outcome,
             reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.quantity(3),
-            trace: row.optionalInteger(4).map(HandlerID.init(rawValue:)) ?? id)
+            trace: row.optionalInteger(4).map(AnyHandlerID.init(rawValue:)) ?? id)
     }
 }
 
-/// The row of a bound handler. Ids grow and are never used again.
+/// The row of a bound handler, and the type of the context that the handler is called with. Ids grow and are never reused.
 ///
-/// It can be bound to a statement, so a program keeps it beside what the handler waits for:
+/// It can be bound to a statement, so a program keeps it beside what the handler waits for. What is read back from a column
+/// has the type that the program gives it:
 ///
 /// ```swift
 /// let id = try step.bind(Thank(customer: "Ada").durable)
 /// try step.execute("INSERT INTO unpaid(handler) VALUES (?)", id)
+/// …
+/// let unpaid = try step.first("SELECT handler FROM unpaid") { HandlerID<Payment>(rawValue: $0.integer(0)) }
 /// ```
-public struct HandlerID: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct HandlerID<Context: Sendable>: RawRepresentable, Hashable, Sendable, Codable,
+    CustomStringConvertible
+{
     public let rawValue: Int64
     public init(rawValue: Int64) { self.rawValue = rawValue }
     public var description: String { String(rawValue) }
+}
+
+/// The row of a handler whose context is not known, as lists of handlers show it. It can be invalidated and repaired, but
+/// neither called nor ended.
+public typealias AnyHandlerID = HandlerID<Never>
+
+extension HandlerID where Context == Never {
+    /// The row of a handler, without the type of its context.
+    ///
+    /// - Parameter id: The handler's row.
+    public init<Other>(_ id: HandlerID<Other>) { rawValue = id.rawValue }
+}
+
+extension HandlerID {
+    /// The row of a handler that a module knows to be called with this context.
+    package init(of id: AnyHandlerID) { rawValue = id.rawValue }
 }
 
 /// Why a handler can never be called any more.

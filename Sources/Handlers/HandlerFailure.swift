@@ -17,7 +17,7 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     static let nameBytes = 1024
 
     /// The row of the call: that of the handler, or the call's own row if the handler is a standing one.
-    public let handler: HandlerID
+    public let handler: AnyHandlerID
     /// The stored name of the handler; at most 1024 bytes.
     public let name: String
     /// In whose service it was bound, at most 1024 bytes; nil for the program as a whole.
@@ -48,7 +48,7 @@ extension Transaction {
     /// - Parameters:
     ///   - counts: How many times it was run, and died; nil where the row still says that.
     func report(
-        _ handler: HandlerID, _ error: String, counts: (runs: Int, deaths: Int)? = nil,
+        _ handler: AnyHandlerID, _ error: String, counts: (runs: Int, deaths: Int)? = nil,
         isInvalidated: Bool = false
     ) throws(HandlerError) {
         let failure = try connection.first(
@@ -80,7 +80,7 @@ extension Transaction {
         return String(text[..<end])
     }
 
-    func report(_ unfinished: UnfinishedCall, of handler: HandlerID) throws(HandlerError) {
+    func report(_ unfinished: UnfinishedCall, of handler: AnyHandlerID) throws(HandlerError) {
         try report(
             handler, unfinished.reason, counts: (unfinished.runs, unfinished.deaths),
             isInvalidated: unfinished.runsOrElse)

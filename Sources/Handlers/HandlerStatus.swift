@@ -28,7 +28,7 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// The handler's row.
-    public let id: HandlerID
+    public let id: AnyHandlerID
     /// The stored name.
     public let name: String
     /// The version of its arguments.
@@ -53,7 +53,7 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     /// itself.
     public let size: Int64?
     /// The handler at the root of the chain that led to it.
-    public let trace: HandlerID
+    public let trace: AnyHandlerID
 
     public var description: String {
         var text = "\(id) \(name)@\(version)\(arguments) \(state.rawValue)"
@@ -74,14 +74,14 @@ extension HandlerStatus {
     }
 
     static func read(_ row: borrowing Row) throws(HandlerError) -> HandlerStatus {
-        let id = HandlerID(rawValue: row.integer(0))
+        let id = AnyHandlerID(rawValue: row.integer(0))
         return HandlerStatus(
             id: id, name: row.text(1), version: Int(row.quantity(2)), arguments: Masking.text(row.blob(3)),
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
             boundAt: row.quantity(6), due: row.optionalInteger(7), attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
-            trace: row.optionalInteger(12).map(HandlerID.init(rawValue:)) ?? id)
+            trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id)
     }
 }
 

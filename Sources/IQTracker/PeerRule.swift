@@ -1,6 +1,6 @@
 // IQTracker: pending IQ requests of both directions.
 //
-//     IQ (result, error) ──PeerRule──▶ row "request" (account, id, peer) ──▶ HandlerID, ended in the same step
+//     IQ (result, error) ──PeerRule──▶ row "request" (account, id, peer) ──▶ handler, ended in the same step
 //                                        ├─ deadline in connected time ──▶ expire
 //                                        ├─ session lost, log-out      ──▶ abandon, abandonAll
 //                                        └─ program                    ──▶ cancel

@@ -28,7 +28,7 @@ extension PendingIQTable {
         where try step.waits(request.handler) {
             try Failpoint.beforeTimeout.hit()
             switch request.timeoutPolicy {
-            case .call: try step.end(request.handler, .timeout, with: reply(request))
+            case .call: try step.end(HandlerID(of: request.handler), .timeout, with: reply(request))
             case .invalidate:
                 try step.invalidate(request.handler, reason: .timedOut, environment: environment)
             }
@@ -65,7 +65,7 @@ extension PendingIQTable {
     /// - Returns: The number of requests that were ended; 0 when none is left.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func abandonAll(
-        after last: inout HandlerID, upTo newest: HandlerID, limit: Int,
+        after last: inout AnyHandlerID, upTo newest: AnyHandlerID, limit: Int,
         environment: any HandlerEnvironment, in step: borrowing Step
     ) throws -> Int {
         let requests = try claimAny(boundAfter: last, upTo: newest, limit: limit, in: step)

@@ -52,7 +52,7 @@ package struct PendingIQTable: Sendable {
         /// Recipient of the request; nil for the own account.
         package let peer: JID?
         /// The handler that its answer calls.
-        package let handler: HandlerID
+        package let handler: AnyHandlerID
         /// Action for the handler when the request times out.
         package var timeoutPolicy = RequestTimeoutPolicy.call
         /// The place of an answer that is to be handled later among all that arrived in the session; nil without one.
@@ -88,8 +88,8 @@ package struct PendingIQTable: Sendable {
     ///   - timeoutPolicy: What becomes of the handler then.
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
-    package func insert(
-        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID, deadline: Int64,
+    package func insert<Context>(
+        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>, deadline: Int64,
         timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -153,11 +153,11 @@ package struct PendingIQTable: Sendable {
     /// - Returns: Its handler, and with what it ends; nil when it was no answer, or its request was given up.
     package func claimHeld(
         number: UInt32, in step: borrowing Step
-    ) throws(HandlerError) -> (handler: HandlerID, outcome: Outcome)? {
+    ) throws(HandlerError) -> (handler: AnyHandlerID, outcome: Outcome)? {
         let held = try step.first(
             "DELETE FROM request WHERE account = ? AND number = ? RETURNING handler, outcome", account, number
         ) { (row) throws(HandlerError) in
-            (HandlerID(rawValue: row.integer(0)), Outcome(rawValue: row.integer(1)) ?? .result)
+            (AnyHandlerID(rawValue: row.integer(0)), Outcome(rawValue: row.integer(1)) ?? .result)
         }
         return held
     }
@@ -244,7 +244,7 @@ package struct PendingIQTable: Sendable {
     /// - Returns: The requests; their handlers are the caller's to invalidate.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func claimAny(
-        boundAfter last: HandlerID = HandlerID(rawValue: 0), upTo newest: HandlerID, limit: Int,
+        boundAfter last: AnyHandlerID = AnyHandlerID(rawValue: 0), upTo newest: AnyHandlerID, limit: Int,
         in step: borrowing Step
     ) throws(HandlerError) -> [Request] {
         // By handler, not by account and then sorted: the rows of other accounts are passed once, this one's read once.
@@ -312,7 +312,7 @@ package struct PendingIQTable: Sendable {
                 cause: error)
         }
         return Request(
-            stanzaID: row.foreignText(0), peer: peer, handler: HandlerID(rawValue: row.integer(2)),
+            stanzaID: row.foreignText(0), peer: peer, handler: AnyHandlerID(rawValue: row.integer(2)),
             timeoutPolicy: RequestTimeoutPolicy(rawValue: row.integer(3)) ?? .call,
             number: row.optionalInteger(4).map { UInt32(truncatingIfNeeded: $0) })
     }

@@ -36,7 +36,9 @@ extension SimulationApp {
         try store.step { try $0.invalidate(template, reason: .cancelled) }
     }
 
-    private static func copy(_ template: HandlerID, _ range: Range<Int>, in step: borrowing Step) throws {
+    private static func copy(_ template: HandlerID<IQReply>, _ range: Range<Int>, in step: borrowing Step)
+        throws
+    {
         let newest =
             try step.first("SELECT max(id) FROM handler") { (row) throws(HandlerError) in row.integer(0) }
             ?? 0

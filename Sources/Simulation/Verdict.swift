@@ -207,7 +207,7 @@ struct Judge {
         let outcomes = Dictionary(grouping: endings, by: \.n)
         for request in requests {
             let found = outcomes[request.n] ?? []
-            let isEnded = try step.ending(of: HandlerID(rawValue: request.handler)) != nil
+            let isEnded = try step.ending(of: AnyHandlerID(rawValue: request.handler)) != nil
             if isEnded && found.isEmpty { counts.lost += 1 }
             counts.repeated += max(0, found.count - 1)
             // Only silence may end in a timeout, and an answer must be the one that was asked for.
@@ -240,7 +240,7 @@ struct Judge {
         let filed = Dictionary(grouping: try numbers("SELECT timer FROM sim_filed", in: step), by: { $0 })
         let asked = Dictionary(grouping: filings, by: { $0 })
         for timer in timers {
-            let isFired = try step.ending(of: HandlerID(rawValue: timer)) != nil
+            let isFired = try step.ending(of: AnyHandlerID(rawValue: timer)) != nil
             if isFired && asked[timer] == nil { counts.lost += 1 }
             counts.repeated += max(0, (asked[timer]?.count ?? 0) - 1)
             counts.repeated += max(0, (filed[timer]?.count ?? 0) - 1)

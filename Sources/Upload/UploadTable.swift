@@ -67,8 +67,8 @@ struct UploadTable {
     struct Row: Sendable {
         var id: UploadID
         var state: State
-        var handler: HandlerID?
-        var job: HandlerID?
+        var handler: HandlerID<UploadEnded>?
+        var job: AnyHandlerID?
         var file: UploadFile
         var identity: LocalFile.Identity
         var isEncrypted: Bool
@@ -88,7 +88,7 @@ struct UploadTable {
 
     func insert(
         _ file: UploadFile, _ identity: LocalFile.Identity, encrypted: Bool, recipient: JID?,
-        handler: HandlerID?,
+        handler: HandlerID<UploadEnded>?,
         in step: borrowing Step
     ) throws(HandlerError) -> UploadID {
         try step.execute(
@@ -137,7 +137,7 @@ struct UploadTable {
     }
 
     func set(
-        _ id: UploadID, _ state: State, job: HandlerID?, in step: borrowing Step
+        _ id: UploadID, _ state: State, job: AnyHandlerID?, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             "UPDATE upload SET state = ?, job = ? WHERE id = ?", state.rawValue, job?.rawValue, id.rawValue)
@@ -165,7 +165,7 @@ struct UploadTable {
         Row(
             id: UploadID(rawValue: row.integer(0)), state: State(rawValue: row.text(1)) ?? .waiting,
             handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)),
-            job: row.optionalInteger(3).map(HandlerID.init(rawValue:)),
+            job: row.optionalInteger(3).map(AnyHandlerID.init(rawValue:)),
             file: UploadFile(row.text(4), name: row.text(5), type: row.optionalText(6)),
             identity: .init(size: row.quantity(7), inode: row.integer(8), modified: row.integer(9)),
             isEncrypted: row.integer(10) != 0, recipient: row.optionalText(11).flatMap { try? JID($0) },

@@ -55,7 +55,7 @@ extension Uploads {
             let job = try account.send(
                 request: IQ(type: .get, to: service.jid, id: StanzaID.random(), payload: request),
                 then: then.orElse(UploadSlotUnanswered(upload: row.id).durable), in: step)
-            try table.set(row.id, .asked, job: job, in: step)
+            try table.set(row.id, .asked, job: AnyHandlerID(job), in: step)
         } catch let error as AccountError {
             guard error.code == .outboxFull else { return try fail(row, .notSent(error), in: step) }
             account.log(.warning, .upload, "upload \(row.id) waits: \(error)", after: step)
@@ -68,7 +68,7 @@ extension Uploads {
         _ id: UploadID, _ state: UploadTable.State, _ delay: Duration, in step: borrowing Step
     ) throws {
         let timer = try step.schedule(UploadDue(upload: id).durable, after: delay, in: account.scope)
-        try table.set(id, state, job: timer, in: step)
+        try table.set(id, state, job: AnyHandlerID(timer), in: step)
     }
 
     // MARK: asked ─▶ putting
@@ -95,7 +95,7 @@ extension Uploads {
         let put = try UploadPut(upload: row.id).durable.orElse(UploadAbandoned(upload: row.id).durable)
         let job = try step.schedule(put, after: .zero, in: account.scope)
         try table.set(row.id, slot: slot, in: step)
-        try table.set(row.id, .putting, job: job, in: step)
+        try table.set(row.id, .putting, job: AnyHandlerID(job), in: step)
         account.log(.verbose, .upload, "upload \(row.id) goes to \(slot.host)", after: step)
         try UploadFailpoint.slot.hit()
     }

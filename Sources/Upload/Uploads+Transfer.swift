@@ -7,11 +7,12 @@ extension Uploads {
     static let lookInterval = Duration.seconds(1)
 
     /// An upload, as long as that handler goes on with it.
-    func current(_ id: UploadID, _ job: HandlerID) throws -> UploadTable.Row? {
+    func current(_ id: UploadID, _ job: AnyHandlerID) throws -> UploadTable.Row? {
         try account.store.read { try current(id, job, in: $0) }
     }
 
-    func current(_ id: UploadID, _ job: HandlerID, in source: borrowing some Readable) throws -> UploadTable
+    func current(_ id: UploadID, _ job: AnyHandlerID, in source: borrowing some Readable) throws
+        -> UploadTable
         .Row?
     {
         try table.row(id, in: source).flatMap { $0.job == job ? $0 : nil }
@@ -28,7 +29,7 @@ extension Uploads {
     /// - Returns: What came of it.
     /// - Throws: `CancellationError` when this process is about to leave; what the store throws.
     func transfer(
-        _ row: UploadTable.Row, to slot: UploadSlot, for job: HandlerID
+        _ row: UploadTable.Row, to slot: UploadSlot, for job: AnyHandlerID
     ) async throws -> Result<UploadedFile, UploadError> {
         let module: UploadModule = try account.module()
         let put = FilePut(
@@ -48,7 +49,7 @@ extension Uploads {
     }
 
     /// Another process may cancel it.
-    private func stop(_ control: HTTPControl, whenGone id: UploadID, _ job: HandlerID) async {
+    private func stop(_ control: HTTPControl, whenGone id: UploadID, _ job: AnyHandlerID) async {
         while (try? await Task.sleep(for: Self.lookInterval)) != nil {
             // A store that cannot be read says nothing.
             if case .success(.none) = Result(catching: { try current(id, job) }) { return control.cancel() }

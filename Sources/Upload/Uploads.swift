@@ -96,7 +96,7 @@ public struct Uploads: Sendable {
                 .tooManyUploads,
                 "\(Self.limit) uploads of \(account.configuration.jid) wait; wait until some have ended")
         }
-        let handler = if let then { try step.bind(then) } else { HandlerID?.none }
+        let handler = if let then { try step.bind(then) } else { HandlerID<UploadEnded>?.none }
         let id = try table.insert(
             file, identity, encrypted: encrypted, recipient: recipient, handler: handler, in: step)
         account.log(

@@ -71,7 +71,7 @@ extension Account {
     package func send(
         request iq: IQ, then: Durable<IQReply>, _ terms: RequestTerms = RequestTerms(),
         in step: borrowing Step
-    ) throws -> HandlerID {
+    ) throws -> HandlerID<IQReply> {
         guard iq.type.isRequest else {
             throw AccountError(
                 .invalidStanza, "an <iq/> of type '\(iq.type.rawValue)' asks nothing; send a get or a set")
@@ -137,7 +137,8 @@ extension Account {
         if modules.giveBackMessages {
             try seen.noteSent(message.originID ?? id, own: configuration.jid, in: step)
         }
-        let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
+        let handler =
+            if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
         try outbox.append(
             .message, id: id, key: AcknowledgedStanza.storing(key), xml: xml,
             session: sessions.openNumber(in: step),
@@ -163,7 +164,8 @@ extension Account {
         let xml = Serializer().bytes(
             try filtered(outgoing: extended(presence.element, in: step), in: step))
         try checkSize(xml, in: step)
-        let handler = if let acknowledged { try step.bind(acknowledged) } else { HandlerID?.none }
+        let handler =
+            if let acknowledged { try step.bind(acknowledged) } else { HandlerID<StanzaAcknowledged>?.none }
         try ownPresence.note(presence, in: step)
         try outbox.append(
             .presence, id: presence.id, key: AcknowledgedStanza.storing(key), xml: xml,

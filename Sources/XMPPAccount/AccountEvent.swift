@@ -60,9 +60,9 @@ extension AccountEvent {
     /// The event of a call that did not run to its end; nil for one that did.
     ///
     /// - Parameter call: What the handler was called with, in a few words.
-    init?(_ disposition: Disposition, _ handler: HandlerID, _ call: String, in step: borrowing Step)
-        throws(HandlerError)
-    {
+    init?<Context>(
+        _ disposition: Disposition, _ handler: HandlerID<Context>, _ call: String, in step: borrowing Step
+    ) throws(HandlerError) {
         guard let reason = disposition.reason else { return nil }
         let name = try step.status(of: handler)?.name
         self = .unfinished(handler: name ?? "\(handler)", call: call, reason: reason)

@@ -14,7 +14,7 @@ extension AccountLoop {
             try account.resetModules(.session, in: step)
             return try account.outbox.newest(in: step)
         }
-        var last = HandlerID(rawValue: 0)
+        var last = AnyHandlerID(rawValue: 0)
         while try owner.run({ step in
             try account.requests.abandonAll(
                 after: &last, upTo: newest.handler, limit: Self.settleLimit, environment: account, in: step)

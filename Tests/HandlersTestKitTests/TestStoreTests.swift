@@ -17,7 +17,9 @@ extension TestStore {
         try store.read { try $0.all("SELECT text FROM note ORDER BY rowid") { $0.text(0) } }
     }
 
-    fileprivate func ending(of id: HandlerID) throws -> Ending? { try store.read { try $0.ending(of: id) } }
+    fileprivate func ending<Context>(of id: HandlerID<Context>) throws -> Ending? {
+        try store.read { try $0.ending(of: id) }
+    }
 }
 
 private struct Chime: Handler {

@@ -89,7 +89,7 @@ func bindWork(_ arguments: [String]) throws {
     say("bound")
 }
 
-private func bind(_ n: Int, _ standing: HandlerID, in step: borrowing Step) throws {
+private func bind(_ n: Int, _ standing: HandlerID<Work>, in step: borrowing Step) throws {
     switch n % 8 {
     case 0, 1: try step.schedule(Tick(failsFirst: n % 2 == 0).durable, after: .zero)
     case 2: try step.end(step.bind(Await().durable), .result, with: Work(n: n))

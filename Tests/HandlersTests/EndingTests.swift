@@ -93,7 +93,7 @@ import Testing
     func neverExisted() throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
-            let id = HandlerID(rawValue: 12345)
+            let id = HandlerID<Reply>(rawValue: 12345)
             #expect(code { try store.end(id) } == .noSuchHandler)
             #expect(code { try store.step { try $0.invalidate(id, reason: .cancelled) } } == .noSuchHandler)
             #expect(code { try store.step { try $0.call(id, with: Reply()) } } == .noSuchHandler)
@@ -122,7 +122,7 @@ import Testing
     @Test("H7 ids grow and are never used again, also after every row was deleted and the file reopened")
     func idsNeverReused() throws {
         try withFolder { folder in
-            var seen: [HandlerID] = []
+            var seen: [HandlerID<Reply>] = []
             for _ in 0..<3 {
                 let store = try openStore(folder.file())
                 let id = try store.bind(Greet(name: "Juliet").durable)

@@ -71,7 +71,8 @@ import Testing
             let id = try store.bind(Greet(name: "Juliet").durable)
             guard
                 case .quarantined(let reason) = try store.step({
-                    try $0.end(id, .result, with: TimerFired(due: 7))
+                    try $0.end(
+                        HandlerID<TimerFired>(rawValue: id.rawValue), .result, with: TimerFired(due: 7))
                 })
             else {
                 Issue.record("called with the wrong context")

@@ -5,7 +5,7 @@ import Testing
 @Suite(.serialized, .ownThread) struct HandlerInHandlerTests {
     /// Two handlers of one store; `first` is the one that is ended.
     private func withTwo(
-        _ body: (HandlerStore, _ first: HandlerID, _ second: HandlerID) throws -> Void
+        _ body: (HandlerStore, _ first: HandlerID<Reply>, _ second: HandlerID<Reply>) throws -> Void
     ) throws {
         try withFolder { folder in
             let store = try openStore(folder.file())
@@ -159,9 +159,9 @@ import Testing
 
     /// Calls its own standing handler again and again.
     private final class Loop: Sendable {
-        let id: HandlerID
+        let id: HandlerID<Reply>
         let reasons = Sink<String>()
-        init(_ id: HandlerID) { self.id = id }
+        init(_ id: HandlerID<Reply>) { self.id = id }
 
         func run(_ step: borrowing Step) throws {
             switch try step.call(id, with: Reply(action: { try self.run($0) })) {

@@ -9,7 +9,7 @@
         /// as the next process finds it.
         private func kill(
             at failpoint: Failpoint, invalidating: Bool = false,
-            _ check: (HandlerStore, HandlerID) throws -> Void
+            _ check: (HandlerStore, HandlerID<Reply>) throws -> Void
         ) async throws {
             try await withFolder { folder in
                 let id = try openStore(folder.file()).bind(
@@ -22,7 +22,7 @@
                     let store = try openStore(path)
                     setenv("HANDLERS_FAILPOINT", "\(name):kill:1", 1)
                     try store.step { step in
-                        let id = HandlerID(rawValue: row)
+                        let id = HandlerID<Reply>(rawValue: row)
                         if invalidating {
                             try step.invalidate(id, reason: .logout)
                         } else {

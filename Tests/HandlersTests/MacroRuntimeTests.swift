@@ -273,7 +273,9 @@ struct MacroRuntimeTests {
             let start = try store.step { try $0.bind(first) }.rawValue
             // Each binds the next one, in the row after its own.
             for row in start..<start + 3 {
-                _ = try store.step { try $0.end(HandlerID(rawValue: row), .result, with: Sale(shop: shop)) }
+                _ = try store.step {
+                    try $0.end(HandlerID<Sale>(rawValue: row), .result, with: Sale(shop: shop))
+                }
             }
         }
         #expect(

@@ -29,12 +29,13 @@ import XMPPCore
     private func clean() { try? FileManager.default.removeItem(at: folder) }
 
     @discardableResult
-    private func insert(_ id: ForeignText, session: Int64? = 1, deadline: Int64 = 100) throws -> HandlerID {
+    private func insert(_ id: ForeignText, session: Int64? = 1, deadline: Int64 = 100) throws -> AnyHandlerID
+    {
         try store.step { step in
             let handler = try step.bind(Note().durable)
             try table.insert(
                 stanzaID: id, peer: peer, session: session, handler: handler, deadline: deadline, in: step)
-            return handler
+            return AnyHandlerID(handler)
         }
     }
 
@@ -150,7 +151,7 @@ import XMPPCore
                 stanzaID: "theirs", peer: peer, session: 1, handler: handler, deadline: 1, in: step)
         }
         var taken: [ForeignText] = []
-        var last = HandlerID(rawValue: 0)
+        var last = AnyHandlerID(rawValue: 0)
         while true {
             let some = try store.step { step in
                 try table.claimAny(boundAfter: last, upTo: handlers[3], limit: 2, in: step)

@@ -165,7 +165,7 @@ struct InspectContentsTests {
         }
         #expect(stanzas == [nil], "the stanza is counted all the same")
         for id in ids {
-            let ended = try store.step { try $0.ending(of: HandlerID(rawValue: id)) }
+            let ended = try store.step { try $0.ending(of: AnyHandlerID(rawValue: id)) }
             #expect(ended?.reason == .discarded)
         }
     }

@@ -32,7 +32,7 @@ struct InspectTests {
         try ProgramEnding(of: "pushwake", ["inspect", "--store", path] + words)
     }
 
-    private func unfinished() throws -> HandlerID {
+    private func unfinished() throws -> HandlerID<TimerFired> {
         let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
         guard case .quarantined = try store.step({ try $0.end(id, .result, with: TimerFired(due: 7)) }) else {
             throw Broken()

@@ -18,7 +18,7 @@ struct AccountHostileTests {
         static let id = "hostile.sibling"
         let other: Int64
         func run(_ call: borrowing Call<Invalidation>) throws {
-            try call.step.invalidate(HandlerID(rawValue: other), reason: .cancelled)
+            try call.step.invalidate(AnyHandlerID(rawValue: other), reason: .cancelled)
         }
     }
 

@@ -67,7 +67,9 @@ struct AccountRunnerTests {
             // Called in a step of its own, and left before its time.
             let left = try first.store.step { step in
                 let handler = try #require(
-                    try step.first("SELECT handler FROM listener") { HandlerID(rawValue: $0.integer(0)) })
+                    try step.first("SELECT handler FROM listener") {
+                        HandlerID<MessageReceived>(rawValue: $0.integer(0))
+                    })
                 let message = Message(to: AccountRig.alice, id: "m1", body: "left behind")
                 return try step.call(
                     handler, with: MessageReceived(restoring: Serializer().bytes(message.element), in: first))

@@ -27,7 +27,7 @@ final class OurSteps: Steps {
         try store.step { step in
             for _ in 0..<group {
                 newest += 1
-                let disposition = try step.end(HandlerID(rawValue: Int64(oldest)), .result, with: newest)
+                let disposition = try step.end(HandlerID<Int>(rawValue: Int64(oldest)), .result, with: newest)
                 guard disposition == .ended else {
                     throw BenchmarkError("a handler did not end: \(disposition)")
                 }

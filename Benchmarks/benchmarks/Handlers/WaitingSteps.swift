@@ -35,7 +35,7 @@ final class WaitingSteps {
         choice = choice &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
         let index = Int((choice >> 33) % UInt64(pending.count))
         let disposition = try store.step { step in
-            try step.end(HandlerID(rawValue: pending[index]), .result, with: Int(newest))
+            try step.end(HandlerID<Int>(rawValue: pending[index]), .result, with: Int(newest))
         }
         guard disposition == .ended else { throw BenchmarkError("a handler did not end: \(disposition)") }
         // Ids grow by one, and every end binds one.

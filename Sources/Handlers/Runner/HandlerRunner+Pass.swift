@@ -130,7 +130,7 @@ extension HandlerRunner {
         let now = store.time.milliseconds()
         if passing.pruned == nil, let last = passing.prunedAt, now - last < Self.longestWait { return }
         passing.prunedAt = now
-        let start = passing.pruned ?? HandlerID(rawValue: 0)
+        let start = passing.pruned ?? AnyHandlerID(rawValue: 0)
         let before = store.time.wallMilliseconds() - keepEndings
         passing.pruned = try store.step {
             try $0.transaction.pruneEndings(before: before, after: start, limit: Self.pruneLimit)

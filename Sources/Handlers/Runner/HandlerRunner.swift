@@ -72,7 +72,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// What passes remember from one to the next.
     struct Passing {
         /// After which ending the search for old ones goes on; nil before it begins.
-        var pruned: HandlerID?
+        var pruned: AnyHandlerID?
         var prunedAt: Int64?
         /// When it was looked for calls that a wrong clock has put off.
         var hastenedAt: Int64?

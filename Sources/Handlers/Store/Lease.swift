@@ -4,7 +4,7 @@ import Synchronization
 ///
 /// Whoever takes the row raises its epoch, so a process that was passed over finds that its own one is gone.
 final class Lease: Sendable {
-    let handler: HandlerID
+    let handler: AnyHandlerID
     let attempt: Int
     let epoch: Int64
     let idempotencyKey: String
@@ -16,7 +16,7 @@ final class Lease: Sendable {
     private let isClosed = Mutex(false)
 
     init(
-        handler: HandlerID, attempt: Int, epoch: Int64, idempotencyKey: String, stored: StoredHandler,
+        handler: AnyHandlerID, attempt: Int, epoch: Int64, idempotencyKey: String, stored: StoredHandler,
         call: StoredCall, context: any Sendable, store: HandlerStore
     ) {
         self.handler = handler
@@ -130,7 +130,7 @@ extension Transaction {
 
     /// What the store was called when the handler was bound, for the ids of a copy go on where those of the original did; and
     /// when that was, for a backup that is written over the database lies in the same file, which does not show it.
-    private func idempotencyKey(of id: HandlerID) throws(HandlerError) -> String {
+    private func idempotencyKey(of id: AnyHandlerID) throws(HandlerError) -> String {
         try connection.first(
             """
             SELECT identity.name || '-' || handler.id || '-' || handler.bound_at FROM handler, identity

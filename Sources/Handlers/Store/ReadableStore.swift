@@ -50,9 +50,9 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: How it ended; nil also when the ending was forgotten since.
     /// - Throws: ``HandlerError`` with the codes of the store; `databaseNewer` for an outcome that this program does
     ///   not know.
-    public func ending(of id: HandlerID) throws(HandlerError) -> Ending? {
+    public func ending<Context>(of id: HandlerID<Context>) throws(HandlerError) -> Ending? {
         try first("SELECT name, outcome, reason, ended_at, trace FROM ending WHERE handler = ?", id) {
-            (row) throws(HandlerError) in try Ending(id, row)
+            (row) throws(HandlerError) in try Ending(AnyHandlerID(id), row)
         }
     }
 
@@ -61,7 +61,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Parameter id: The handler's row.
     /// - Returns: How it stands, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func status(of id: HandlerID) throws(HandlerError) -> HandlerStatus? {
+    public func status<Context>(of id: HandlerID<Context>) throws(HandlerError) -> HandlerStatus? {
         try first(HandlerStatus.select("id = ?"), id, read: HandlerStatus.read)
     }
 
@@ -85,9 +85,9 @@ extension ReadableStore where Self: ~Copyable {
     /// - Returns: The handlers, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func handlers(
-        in state: HandlerStatus.State? = nil, after start: HandlerID? = nil, limit: Int = 100
+        in state: HandlerStatus.State? = nil, after start: AnyHandlerID? = nil, limit: Int = 100
     ) throws(HandlerError) -> [HandlerStatus] {
-        let start = start ?? HandlerID(rawValue: 0)
+        let start = start ?? AnyHandlerID(rawValue: 0)
         guard let state else {
             return try all(
                 HandlerStatus.select("id > ? ORDER BY id LIMIT ?"), start, limit, read: HandlerStatus.read)

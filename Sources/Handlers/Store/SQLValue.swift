@@ -16,7 +16,7 @@ public enum SQLValue: Hashable, Sendable {
 
 /// A type that can be bound to a statement's parameter.
 ///
-/// Texts, numbers, truth values, bytes, ``HandlerID``, and optionals of them are. A type of a program's own:
+/// Texts, numbers, truth values, bytes, ``AnyHandlerID``, and optionals of them are. A type of a program's own:
 ///
 /// ```swift
 /// extension Color: SQLConvertible {

@@ -6,7 +6,9 @@ extension Step {
     ///
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when there is no such row or it was not set aside.
-    public func requeue(_ id: HandlerID) throws { try transaction.requeue(id) }
+    public func requeue<Context>(_ id: HandlerID<Context>) throws {
+        try transaction.requeue(AnyHandlerID(id))
+    }
 
     /// Gives all handlers that are parked or in quarantine another chance.
     ///
@@ -25,5 +27,7 @@ extension Step {
     ///
     /// - Parameter id: The handler's row.
     /// - Throws: ``HandlerError`` `noSuchHandler` when it has ended or never existed.
-    public func discard(_ id: HandlerID) throws(HandlerError) { try transaction.discard(id) }
+    public func discard<Context>(_ id: HandlerID<Context>) throws(HandlerError) {
+        try transaction.discard(AnyHandlerID(id))
+    }
 }

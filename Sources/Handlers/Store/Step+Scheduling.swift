@@ -20,12 +20,13 @@ extension Step {
     @discardableResult
     public func bind<Context>(
         _ handler: Durable<Context>, timeout: Duration?, deadline: Int64? = nil, in scope: HandlerScope? = nil
-    ) throws(HandlerError) -> HandlerID {
+    ) throws(HandlerError) -> HandlerID<Context> {
         let connected = try timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try transaction.connectedTime(of: scope), timeout.milliseconds)
         }
-        return try transaction.bind(
-            handler, kind: .once, timing: .init(due: deadline, connectedDue: connected, scope: scope))
+        return HandlerID(
+            of: try transaction.bind(
+                handler, kind: .once, timing: .init(due: deadline, connectedDue: connected, scope: scope)))
     }
 
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
@@ -50,12 +51,13 @@ extension Step {
     public func schedule(
         _ handler: Durable<TimerFired>, after delay: Duration, every period: Duration? = nil,
         in scope: HandlerScope? = nil
-    ) throws(HandlerError) -> HandlerID {
+    ) throws(HandlerError) -> HandlerID<TimerFired> {
         let timing = Transaction.Timing(
             due: TimeSource.sum(transaction.now, delay.milliseconds),
             period: period.map { max(1, $0.milliseconds) },
             scope: scope, isTimer: true)
-        return try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing)
+        return HandlerID(
+            of: try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing))
     }
 
     /// The connected time of a scope in milliseconds: what timeouts count.

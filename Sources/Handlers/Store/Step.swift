@@ -102,8 +102,8 @@ public struct Step: Readable {
     /// - Returns: The handler's row, to be kept beside what it waits for.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
-    public func bind<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
-        try transaction.bind(handler, kind: .once)
+    public func bind<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID<Context> {
+        HandlerID(of: try transaction.bind(handler, kind: .once))
     }
 
     /// Stores a handler that will be called many times, until it is invalidated.
@@ -112,8 +112,9 @@ public struct Step: Readable {
     /// - Returns: The handler's row, for ``call(_:with:overriding:)``.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
-    public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID {
-        try transaction.bind(handler, kind: .standing)
+    public func bindStanding<Context>(_ handler: Durable<Context>) throws(HandlerError) -> HandlerID<Context>
+    {
+        HandlerID(of: try transaction.bind(handler, kind: .standing))
     }
 
     /// Calls a handler and ends it.
@@ -135,12 +136,14 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
     public func end<Context: Sendable>(
-        _ id: HandlerID, _ outcome: Outcome, with context: Context, overriding overrides: Record = Record()
+        _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context,
+        overriding overrides: Record = Record()
     ) throws -> Disposition {
         precondition(
             outcome != .invalidated,
             "a handler is not called when it is invalidated; use invalidate(_:reason:)")
-        return try transaction.end(id, outcome, overrides: overrides, context: .given(context))
+        return try transaction.end(
+            AnyHandlerID(id), outcome, overrides: overrides, context: .given(context))
     }
 
     /// Calls a handler and ends it, unless it waits on.
@@ -149,17 +152,17 @@ public struct Step: Readable {
     ///   call was not its end. What it did commits all the same.
     @discardableResult
     package func end<Context: Sendable>(
-        _ id: HandlerID, _ outcome: Outcome, with context: Context, staysIf: () throws -> Bool
+        _ id: HandlerID<Context>, _ outcome: Outcome, with context: Context, staysIf: () throws -> Bool
     ) throws -> Disposition {
         try transaction.end(
-            id, outcome, overrides: Record(), context: .given(context), staysIf: staysIf)
+            AnyHandlerID(id), outcome, overrides: Record(), context: .given(context), staysIf: staysIf)
     }
 
     /// Ends a handler that has run and waits on, without another call.
     ///
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
-    package func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
-        try transaction.endWithoutCall(id, outcome)
+    package func endWithoutCall<Context>(_ id: HandlerID<Context>, _ outcome: Outcome) throws(HandlerError) {
+        try transaction.endWithoutCall(AnyHandlerID(id), outcome)
     }
 
     /// Calls a standing handler, which stays.
@@ -174,9 +177,9 @@ public struct Step: Readable {
     /// - Throws: ``HandlerError`` when the store fails or there is no such standing handler (`noSuchHandler`).
     @discardableResult
     public func call<Context: Sendable>(
-        _ id: HandlerID, with context: Context, overriding overrides: Record = Record()
+        _ id: HandlerID<Context>, with context: Context, overriding overrides: Record = Record()
     ) throws -> Disposition {
-        try transaction.callStanding(id, overrides: overrides, context: .given(context))
+        try transaction.callStanding(AnyHandlerID(id), overrides: overrides, context: .given(context))
     }
 
     /// Ends a handler that can never be called any more: what was bound with ``Durable/orElse(_:)`` runs instead.
@@ -193,11 +196,12 @@ public struct Step: Readable {
     /// - Returns: What became of what runs instead; ``Disposition/ended`` when nothing does.
     /// - Throws: ``HandlerError`` when the store fails or the row has ended (`noSuchHandler`).
     @discardableResult
-    public func invalidate(
-        _ id: HandlerID, reason: InvalidationReason, overriding overrides: Record = Record(),
+    public func invalidate<Context>(
+        _ id: HandlerID<Context>, reason: InvalidationReason, overriding overrides: Record = Record(),
         environment: (any HandlerEnvironment)? = nil
     ) throws -> Disposition {
-        try transaction.invalidate(id, reason: reason, overrides: overrides, environment: environment)
+        try transaction.invalidate(
+            AnyHandlerID(id), reason: reason, overrides: overrides, environment: environment)
     }
 
     /// Runs a handler that was bound as an argument of the handler that runs now.
@@ -301,5 +305,7 @@ extension Disposition {
 
 extension Step {
     /// Whether the handler has not ended; a handler that ran earlier in this step may have ended it.
-    package func waits(_ handler: HandlerID) throws(HandlerError) -> Bool { try ending(of: handler) == nil }
+    package func waits<Context>(_ handler: HandlerID<Context>) throws(HandlerError) -> Bool {
+        try ending(of: handler) == nil
+    }
 }

@@ -11,7 +11,7 @@ public struct StoreProcess: Hashable, Sendable {
     /// Its id, as itself sees it: in another container it means another process.
     public let processID: Int32
     /// The handler that it runs at this moment; nil for none.
-    public let handler: HandlerID?
+    public let handler: AnyHandlerID?
 
     /// Those whose slots are locked. Asking about a lock neither takes it nor waits for it.
     static func all(of path: String) -> [StoreProcess] {
@@ -28,6 +28,6 @@ public struct StoreProcess: Hashable, Sendable {
     private init(slot: Int, record: [Int64]) {
         self.slot = slot
         processID = Int32(truncatingIfNeeded: record[2])
-        handler = record[3] == 0 ? nil : HandlerID(rawValue: record[3])
+        handler = record[3] == 0 ? nil : AnyHandlerID(rawValue: record[3])
     }
 }

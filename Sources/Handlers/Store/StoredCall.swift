@@ -13,7 +13,7 @@ struct StoredCall: Codable {
         self.overrides = overrides.isEmpty ? nil : overrides
     }
 
-    init(_ bytes: [UInt8], of handler: HandlerID) throws(HandlerError) {
+    init(_ bytes: [UInt8], of handler: AnyHandlerID) throws(HandlerError) {
         do {
             self = try ArgumentCoding.value(StoredCall.self, from: bytes)
         } catch {

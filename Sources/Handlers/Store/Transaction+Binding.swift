@@ -9,7 +9,7 @@ extension Transaction {
         var isTimer = false
     }
 
-    func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> HandlerID {
+    func bind<Context>(_ handler: Durable<Context>, kind: Kind) throws(HandlerError) -> AnyHandlerID {
         // The columns that a plain handler leaves empty are left out: the statement is the one that runs most.
         try connection.execute(
             "INSERT INTO handler(name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -17,12 +17,12 @@ extension Transaction {
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root,
             ])
-        return HandlerID(rawValue: connection.lastInsertedRow)
+        return AnyHandlerID(rawValue: connection.lastInsertedRow)
     }
 
     func bind<Context>(
         _ handler: Durable<Context>, kind: Kind, timing: Timing
-    ) throws(HandlerError) -> HandlerID {
+    ) throws(HandlerError) -> AnyHandlerID {
         let lane = registry.definition(named: handler.name).map(Lane.init) ?? .inStep
         try connection.execute(
             """
@@ -36,7 +36,7 @@ extension Transaction {
                 timing.connectedDue, timing.period, timing.isTimer ? try StoredCall(.result).bytes() : nil,
             ])
         hasNewDue = true
-        return HandlerID(rawValue: connection.lastInsertedRow)
+        return AnyHandlerID(rawValue: connection.lastInsertedRow)
     }
 
     /// Stores a handler together with the call that a runner makes, at once: one that cannot run in this step.

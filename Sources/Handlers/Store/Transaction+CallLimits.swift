@@ -81,7 +81,7 @@ extension Transaction {
     }
 
     /// Drops the surplus after that row was quarantined, if it is the call of a standing handler.
-    func trimQuarantine(after id: HandlerID) throws(HandlerError) {
+    func trimQuarantine(after id: AnyHandlerID) throws(HandlerError) {
         let name = try connection.first(
             "SELECT name FROM handler WHERE id = ? AND size IS NOT NULL", [id]
         ) { (row) throws(HandlerError) in row.text(0) }

@@ -28,7 +28,7 @@ extension Transaction {
     /// - Parameter staysIf: Asked when the handler has run: whether it waits on and is called again, so that this call was not
     ///   its end.
     func end(
-        _ id: HandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource,
+        _ id: AnyHandlerID, _ outcome: Outcome, overrides: Record, context: ContextSource,
         staysIf: () throws -> Bool = { false }
     ) throws -> Disposition {
         try attempt(
@@ -47,12 +47,12 @@ extension Transaction {
     }
 
     /// Ends a handler that has run and waits on, without another call.
-    func endWithoutCall(_ id: HandlerID, _ outcome: Outcome) throws(HandlerError) {
+    func endWithoutCall(_ id: AnyHandlerID, _ outcome: Outcome) throws(HandlerError) {
         let stored = try claim(id, Self.selectOncePending)
         try bury(id, stored, outcome, nil)
     }
 
-    func callStanding(_ id: HandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
+    func callStanding(_ id: AnyHandlerID, overrides: Record, context: ContextSource) throws -> Disposition {
         try attempt(
             StoredCall(.result, overrides: overrides), context.given,
             claim: {
@@ -212,7 +212,7 @@ extension Transaction {
     // MARK: Rows
 
     /// Removes a row and returns it. The step holds the write lock, so no other process claims it in between.
-    func claim(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+    func claim(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try read(id, query)
         // Two plain statements cost half of one DELETE … RETURNING, which builds a table for its result.
         let deleted = try connection.execute("DELETE FROM handler WHERE id = ?", [id])
@@ -220,27 +220,27 @@ extension Transaction {
         return stored
     }
 
-    func read(_ id: HandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
+    func read(_ id: AnyHandlerID, _ query: String) throws(HandlerError) -> StoredHandler {
         let stored = try connection.first(query, [id]) { (row) throws(HandlerError) in
             StoredHandler(
                 id: id, name: row.text(0), version: Int(row.quantity(1)), arguments: row.blob(2),
                 orElseBytes: row.isNull(3) ? nil : row.blob(3), attempts: Int(row.quantity(4)),
                 deaths: Int(row.quantity(5)), culprit: row.optionalInteger(6),
-                trace: row.optionalInteger(7).map(HandlerID.init(rawValue:)))
+                trace: row.optionalInteger(7).map(AnyHandlerID.init(rawValue:)))
         }
         guard let stored else { throw try noSuchHandler(id) }
         return stored
     }
 
     /// The row of a handler that was taken, as it was when it was bound.
-    private func putBack(_ id: HandlerID, _ stored: StoredHandler) throws(HandlerError) {
+    private func putBack(_ id: AnyHandlerID, _ stored: StoredHandler) throws(HandlerError) {
         try connection.execute(
             "INSERT INTO handler(id, name, version, arguments, or_else, kind, bound_at, trace) VALUES (?, ?, ?, ?, ?, \(Kind.once.sql), ?, ?)",
             [id, stored.name, stored.version, stored.arguments, stored.orElseBytes, now, stored.trace])
     }
 
     func bury(
-        _ id: HandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?
+        _ id: AnyHandlerID, _ stored: StoredHandler, _ outcome: Outcome, _ reason: InvalidationReason?
     ) throws(HandlerError) {
         // The primary key refuses a second ending of one handler.
         try connection.execute(
@@ -248,7 +248,7 @@ extension Transaction {
             [id, stored.name, outcome.rawValue, reason?.rawValue, now, stored.trace])
     }
 
-    func noSuchHandler(_ id: HandlerID) throws(HandlerError) -> HandlerError {
+    func noSuchHandler(_ id: AnyHandlerID) throws(HandlerError) -> HandlerError {
         let found = try connection.first("SELECT kind, state FROM handler WHERE id = ?", [id]) {
             (row) throws(HandlerError) in (row.integer(0), row.integer(1))
         }

@@ -3,14 +3,14 @@ extension Transaction {
     /// A row whose time has come, as it was found.
     struct Due {
         enum Clock { case wall, connected }
-        let id: HandlerID
+        let id: AnyHandlerID
         let time: Int64
         let clock: Clock
     }
 
     /// A row whose time has come, as it is when its turn comes.
     struct DueRow {
-        let id: HandlerID
+        let id: AnyHandlerID
         let name: String
         let due: Int64?
         let lane: Int64
@@ -29,7 +29,7 @@ extension Transaction {
             ORDER BY due, id LIMIT ?
             """, [scope?.rawValue, lane.rawValue, now, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .wall)
+            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .wall)
         }
     }
 
@@ -43,7 +43,7 @@ extension Transaction {
             ORDER BY connected_due, id LIMIT ?
             """, [scope?.rawValue, connected, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: HandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .connected)
+            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .connected)
         }
     }
 
@@ -177,7 +177,7 @@ extension Transaction {
     }
 
     /// Sets a row aside as it stands.
-    func quarantine(_ id: HandlerID, _ reason: String) throws(HandlerError) {
+    func quarantine(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
         try connection.execute(
             """
             UPDATE handler SET state = \(State.quarantined.sql), due = NULL, connected_due = NULL, lease = NULL,

@@ -1,7 +1,7 @@
 /// Invalidating handlers, and those bound as their arguments.
 extension Transaction {
     func invalidate(
-        _ id: HandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
+        _ id: AnyHandlerID, _ outcome: Outcome = .invalidated, reason: InvalidationReason, overrides: Record,
         environment: (any HandlerEnvironment)?
     ) throws -> Disposition {
         let invalidated = { (name: String) in
@@ -82,7 +82,7 @@ extension Transaction {
     }
 
     /// Ends a row without running anything.
-    func discard(_ id: HandlerID) throws(HandlerError) {
+    func discard(_ id: AnyHandlerID) throws(HandlerError) {
         let stored = try claim(
             id,
             "SELECT name, version, arguments, NULL, attempts, deaths, NULL, trace FROM handler WHERE id = ?")

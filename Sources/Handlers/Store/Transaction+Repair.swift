@@ -1,7 +1,7 @@
 /// Repair of quarantined and parked handlers, and removal of old endings.
 extension Transaction {
     /// Requeues a quarantined or parked handler with its stored call.
-    func requeue(_ id: HandlerID) throws {
+    func requeue(_ id: AnyHandlerID) throws {
         guard try requeue("id = ?", [id]) == 1 else {
             guard let state = try state(of: id) else { throw try noSuchHandler(id) }
             throw HandlerError(
@@ -47,7 +47,7 @@ extension Transaction {
         return count
     }
 
-    func state(of id: HandlerID) throws(HandlerError) -> State? {
+    func state(of id: AnyHandlerID) throws(HandlerError) -> State? {
         try connection.first("SELECT state FROM handler WHERE id = ?", [id]) { (row) throws(HandlerError) in
             State(rawValue: row.integer(0))
         } ?? nil
@@ -59,8 +59,8 @@ extension Transaction {
     /// Forgets endings from before `time`, and those that are too many, among the `limit` that follow the handler `start`.
     ///
     /// - Returns: Where to go on; nil at the end of the table.
-    func pruneEndings(before time: Int64, after start: HandlerID, limit: Int) throws(HandlerError)
-        -> HandlerID?
+    func pruneEndings(before time: Int64, after start: AnyHandlerID, limit: Int) throws(HandlerError)
+        -> AnyHandlerID?
     {
         let last = try connection.first(
             """
@@ -74,6 +74,6 @@ extension Transaction {
             DELETE FROM ending WHERE handler > ? AND handler <= ?
                 AND (ended_at < ? OR handler <= (SELECT max(handler) FROM ending) - ?)
             """, [start, handler, time, Self.maximumEndings])
-        return last.1 < limit ? nil : HandlerID(rawValue: handler)
+        return last.1 < limit ? nil : AnyHandlerID(rawValue: handler)
     }
 }

@@ -158,7 +158,7 @@ struct UnfinishedCall {
 
 extension Transaction {
     /// Keeps a handler that could not run, with what arrived for it.
-    func keep(_ id: HandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
+    func keep(_ id: AnyHandlerID, _ unfinished: UnfinishedCall) throws(HandlerError) {
         let changed = try connection.execute(
             """
             UPDATE handler SET state = ?, due = ?, connected_due = NULL, lane = ?, attempts = ?, reason = ?,
@@ -195,7 +195,7 @@ extension Transaction {
                 unfinished.reason, stored.arguments.count + unfinished.size,
             ])
         if unfinished.isFinal {
-            try report(unfinished, of: HandlerID(rawValue: connection.lastInsertedRow))
+            try report(unfinished, of: AnyHandlerID(rawValue: connection.lastInsertedRow))
             unfinished.note(dropped: try trimQuarantine(of: stored.name))
         }
         if stored.deaths > 0, let id = stored.id {

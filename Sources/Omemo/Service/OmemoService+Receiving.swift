@@ -23,7 +23,7 @@ extension OmemoService {
     func listen(as key: String, _ handler: Durable<OmemoReceived>, in step: borrowing Step) throws {
         let old = try step.first(
             "DELETE FROM omemo_listener WHERE account = ? AND key = ? RETURNING handler", account.id, key
-        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+        ) { (row) throws(HandlerError) in AnyHandlerID(rawValue: row.integer(0)) }
         if let old { try step.invalidate(old, reason: .cancelled) }
         let id = try step.bindStanding(handler)
         try step.execute(
@@ -34,7 +34,7 @@ extension OmemoService {
         let listeners = try step.all(
             "SELECT handler FROM omemo_listener WHERE account = ? ORDER BY key", account.id
         ) {
-            (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
+            (row) throws(HandlerError) in HandlerID<OmemoReceived>(rawValue: row.integer(0))
         }
         for listener in listeners {
             guard let reason = try step.call(listener, with: received).reason else { continue }

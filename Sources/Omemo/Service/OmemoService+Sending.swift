@@ -69,7 +69,7 @@ extension OmemoService {
     ) throws -> String {
         guard let own = try ownDevice.own(in: step) else { throw Self.noDevice }
         let draft = OmemoDraft(id: StanzaID.random(), target: target, isRoom: isRoom, content: content)
-        let handler = if let then { try step.bind(then) } else { HandlerID?.none }
+        let handler = if let then { try step.bind(then) } else { HandlerID<OmemoSending>?.none }
         // What waits goes first, so that the order stays.
         if try waiting.hasAny(for: target, in: step) == false {
             if try attempt(draft, own, acknowledged, handler, in: step) { return draft.id }
@@ -111,7 +111,7 @@ extension OmemoService {
     /// - Returns: False when something must be fetched first; it was asked for.
     private func attempt(
         _ draft: OmemoDraft, _ own: OwnIdentity, _ acknowledged: Durable<StanzaAcknowledged>?,
-        _ handler: HandlerID?,
+        _ handler: HandlerID<OmemoSending>?,
         in step: borrowing Step
     ) throws -> Bool {
         try retireCopied(own, in: step)

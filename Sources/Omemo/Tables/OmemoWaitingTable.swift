@@ -9,11 +9,12 @@ struct OmemoWaitingTable {
         let id: Int64
         let draft: OmemoDraft
         let acknowledged: [UInt8]?
-        let handler: HandlerID?
+        let handler: HandlerID<OmemoSending>?
     }
 
     func append(
-        _ draft: OmemoDraft, acknowledged: [UInt8]?, handler: HandlerID?, in step: borrowing Step
+        _ draft: OmemoDraft, acknowledged: [UInt8]?, handler: HandlerID<OmemoSending>?,
+        in step: borrowing Step
     ) throws(HandlerError) {
         let content = Element("content", namespace: OmemoEnvelope.namespace, children: draft.content.children)
         try step.execute(
@@ -57,7 +58,7 @@ struct OmemoWaitingTable {
             (
                 id: row.integer(0), isRoom: row.integer(1) != 0, stanzaID: row.text(2), content: row.text(3),
                 acknowledged: row.isNull(4) ? nil : row.blob(4),
-                handler: row.optionalInteger(5).map(HandlerID.init(rawValue:))
+                handler: row.optionalInteger(5).map(HandlerID<OmemoSending>.init(rawValue:))
             )
         }
         guard let row else { return nil }

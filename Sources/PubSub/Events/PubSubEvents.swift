@@ -122,9 +122,11 @@ private struct EventArrival {
     }
 
     private func call(
-        _ handler: HandlerID, of node: ForeignText, _ change: PubSubEvent.Change, in step: borrowing Step
+        _ handler: HandlerID<PubSubEvent>, of node: ForeignText, _ change: PubSubEvent.Change,
+        in step: borrowing Step
     ) throws {
-        guard let news = try news(in: change, for: SeenItemTable(handler: handler), in: step) else { return }
+        guard let news = try news(in: change, for: SeenItemTable(handler: AnyHandlerID(handler)), in: step)
+        else { return }
         let event = PubSubEvent(
             account: account, service: service, node: node, change: news, isOwn: isOwn, sentAt: sentAt,
             subscriptionIDs: subscriptionIDs)

@@ -29,10 +29,10 @@ struct PubSubListeners {
     /// - Parameter isKnown: Whether handlers of everybody's nodes may be called for this service.
     func handlers(
         of node: ForeignText, at service: JID, isKnown: Bool, in step: borrowing Step
-    ) throws(HandlerError) -> [HandlerID] {
+    ) throws(HandlerError) -> [HandlerID<PubSubEvent>] {
         try account.listeners.listeners(of: Self.event(node), in: step).filter { listener in
             Self.publisher(listener.key).map { ForeignText($0) == service.foreignText } ?? isKnown
-        }.map(\.handler)
+        }.map { HandlerID(of: $0.handler) }
     }
 
     /// The nodes whose events servers are to send without a subscription (XEP-0163 section 4.2). A handler of one PubSub
@@ -81,13 +81,13 @@ struct PubSubListeners {
 
     private func find(
         _ event: String, _ key: String, in step: borrowing Step
-    ) throws(HandlerError) -> HandlerID? {
+    ) throws(HandlerError) -> AnyHandlerID? {
         try account.listeners.listeners(of: event, in: step).first { $0.key == key }?.handler
     }
 
     /// Whether a row holds this handler with these arguments.
     private func isBound<Context>(
-        _ handler: Durable<Context>, as id: HandlerID, in step: borrowing Step
+        _ handler: Durable<Context>, as id: AnyHandlerID, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM handler WHERE id = ? AND name = ? AND version = ? AND arguments = ?", id,

@@ -120,7 +120,8 @@ struct SubscriptionRequestArrival {
         }
         for listener in handlers {
             let disposition = try step.call(
-                listener.handler, with: PubSubSubscriptionRequested(account: account, request: request))
+                HandlerID(of: listener.handler),
+                with: PubSubSubscriptionRequested(account: account, request: request))
             try account.report(
                 disposition, listener.handler, "subscription of \(request.subscriber) to \(request.node)",
                 after: step)

@@ -26,7 +26,7 @@ struct SeenItemTable {
             """,
         ])
 
-    let handler: HandlerID
+    let handler: AnyHandlerID
 
     /// How many items are kept of one node: a service shows the last one again, not all.
     static let itemsPerNode = 64

@@ -28,12 +28,12 @@ package struct InspectCommand {
         ].compactMap { $0 }
     }
 
-    private static func row(_ text: String, of option: String, or other: String = "") throws -> HandlerID {
+    private static func row(_ text: String, of option: String, or other: String = "") throws -> AnyHandlerID {
         guard let row = Int64(text), row > 0 else {
             throw UsageError(
                 "\(option) takes the number of a handler as inspect shows it\(other), not '\(text)'")
         }
-        return HandlerID(rawValue: row)
+        return AnyHandlerID(rawValue: row)
     }
 
     func run() throws -> Int32 {

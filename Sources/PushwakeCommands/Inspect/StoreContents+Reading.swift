@@ -144,7 +144,7 @@ extension StoreContents {
                 period: period, attempts: attempts, reason: row.optionalText(7))
         }
         for index in shown.indices {
-            let status = try snapshot.status(of: HandlerID(rawValue: shown[index].row))
+            let status = try snapshot.status(of: AnyHandlerID(rawValue: shown[index].row))
             shown[index].arguments = status?.arguments ?? ""
         }
         return Rows(count: try count("handler WHERE \(condition)", snapshot), shown: shown)

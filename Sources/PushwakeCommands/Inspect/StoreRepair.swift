@@ -4,10 +4,10 @@ import XMPPAccount
 
 /// What a person does by hand to handlers that were quarantined or parked.
 package enum StoreRepair: Equatable {
-    case requeue(HandlerID)
+    case requeue(AnyHandlerID)
     case requeueAll
-    case discard(HandlerID)
-    case invalidate(HandlerID)
+    case discard(AnyHandlerID)
+    case invalidate(AnyHandlerID)
 
     /// What was done to one handler.
     package struct Done: Codable {
@@ -59,7 +59,7 @@ package enum StoreRepair: Equatable {
         return try unfinished.map { try requeued($0.id, $0.name, step) }
     }
 
-    private static func requeued(_ id: HandlerID, _ name: String, _ step: borrowing Step) throws -> Done {
+    private static func requeued(_ id: AnyHandlerID, _ name: String, _ step: borrowing Step) throws -> Done {
         let isCalled = try step.status(of: id)?.due != nil
         return Done(
             action: "requeue", row: id.rawValue, handler: name,
@@ -67,7 +67,7 @@ package enum StoreRepair: Equatable {
                 ? "requeued, the program's runner calls it" : "requeued, it waits to be called again")
     }
 
-    private static func invalidate(_ id: HandlerID, _ step: borrowing Step) throws -> Done {
+    private static func invalidate(_ id: AnyHandlerID, _ step: borrowing Step) throws -> Done {
         let name = try name(of: id, step)
         try release(id, step)
         let disposition = try step.invalidate(id, reason: .discarded)
@@ -83,7 +83,7 @@ package enum StoreRepair: Equatable {
 
     /// What accounts keep of a handler goes with it: the request whose answer it awaits, and by what it listens. A stanza is sent
     /// and counted all the same, and nobody is told of it.
-    private static func release(_ id: HandlerID, _ step: borrowing Step) throws {
+    private static func release(_ id: AnyHandlerID, _ step: borrowing Step) throws {
         let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
             (row) throws(HandlerError) in row.text(0)
         }
@@ -106,7 +106,7 @@ package enum StoreRepair: Equatable {
     /// The stored name.
     ///
     /// - Throws: ``CommandFailure`` for a row that is not there.
-    private static func name(of id: HandlerID, _ step: borrowing Step) throws -> String {
+    private static func name(of id: AnyHandlerID, _ step: borrowing Step) throws -> String {
         guard let name = try step.status(of: id)?.name else {
             throw CommandFailure("the handler \(id) has ended or never existed. Nothing was changed")
         }

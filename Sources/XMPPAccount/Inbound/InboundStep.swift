@@ -164,7 +164,7 @@ package struct InboundStep {
         let outcome: Outcome = iq.type == .error ? .error : .result
         let context = IQReply(
             account: account, iq: iq, outcome: IQReply.Outcome(iq), delivery: arrival.delivery)
-        let disposition = try step.end(request.handler, outcome, with: context) {
+        let disposition = try step.end(HandlerID(of: request.handler), outcome, with: context) {
             try isDeferred(arrival.delivery, in: step)
         }
         try report(disposition, request.handler, "answer to request \(iq.id)", in: step)
@@ -182,7 +182,9 @@ package struct InboundStep {
             }
         }
         let context = PresenceReceived(account: account, presence: presence, delivery: arrival.delivery)
-        for handler in try account.listeners.handlers(of: ListenerTable.presence, in: step) {
+        let handlers: [HandlerID<PresenceReceived>] = try account.listeners.handlers(
+            of: ListenerTable.presence, in: step)
+        for handler in handlers {
             let disposition = try step.call(handler, with: context)
             try report(
                 disposition, handler, "presence of \(presence.from?.description ?? "the server")", in: step)
@@ -205,7 +207,9 @@ package struct InboundStep {
         context.message = passed
         guard try !takenByModule(context, in: step) else { return }
         context.isFromOwnNickname = try isFromOwnNickname(context.message, in: step)
-        for handler in try account.listeners.handlers(of: ListenerTable.messages, in: step) {
+        let handlers: [HandlerID<MessageReceived>] = try account.listeners.handlers(
+            of: ListenerTable.messages, in: step)
+        for handler in handlers {
             let disposition = try step.call(handler, with: context)
             try report(disposition, handler, "message \(message.id ?? "")", in: step)
         }
@@ -299,7 +303,7 @@ package struct InboundStep {
 
     /// Lets a handler answer: now, or until the request's time is over. One that fails for good answers with an error.
     private mutating func serve(
-        _ iq: IQ, _ arrival: Arrival, with handler: HandlerID, in step: borrowing Step
+        _ iq: IQ, _ arrival: Arrival, with handler: HandlerID<IQRequest>, in step: borrowing Step
     ) throws {
         if let condition = try refusal(of: iq, arrival, in: step) {
             if let reply = iq.errorReply(StanzaError(condition)) {
@@ -338,8 +342,8 @@ package struct InboundStep {
     }
 
     /// Reports a handler that did not run to its end.
-    private mutating func report(
-        _ disposition: Disposition, _ handler: HandlerID, _ call: String, in step: borrowing Step
+    private mutating func report<Context>(
+        _ disposition: Disposition, _ handler: HandlerID<Context>, _ call: String, in step: borrowing Step
     ) throws {
         guard let event = try AccountEvent(disposition, handler, call, in: step) else { return }
         events.append(event)

@@ -40,7 +40,7 @@ package struct ListenerTable: Sendable {
     }
 
     /// The handler that answers a request.
-    func handler(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> HandlerID? {
+    func handler(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> HandlerID<IQRequest>? {
         guard let payload = iq.payload else { return nil }
         return try step.first(
             "SELECT handler FROM listener WHERE account = ? AND event = ? AND key = ?", account,
@@ -53,7 +53,7 @@ package struct ListenerTable: Sendable {
     package struct Listener: Hashable, Sendable {
         package let event: String
         package let key: String
-        package let handler: HandlerID
+        package let handler: AnyHandlerID
     }
 
     /// Those that listen to an event, in the order of their keys.
@@ -76,11 +76,13 @@ package struct ListenerTable: Sendable {
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> Listener {
         Listener(
-            event: row.text(0), key: row.text(1), handler: HandlerID(rawValue: row.integer(2)))
+            event: row.text(0), key: row.text(1), handler: AnyHandlerID(rawValue: row.integer(2)))
     }
 
-    /// The handlers that listen to an event, in the order of their keys.
-    func handlers(of event: String, in step: borrowing Step) throws(HandlerError) -> [HandlerID] {
+    /// The handlers that listen to an event, in the order of their keys. The event decides their context.
+    func handlers<Context>(of event: String, in step: borrowing Step) throws(HandlerError)
+        -> [HandlerID<Context>]
+    {
         try step.all(
             "SELECT handler FROM listener WHERE account = ? AND event = ? ORDER BY key", account, event
         ) {

@@ -26,12 +26,12 @@ struct Outbox {
     struct Removed {
         let seq: Int64
         let stanza: AcknowledgedStanza
-        let handler: HandlerID?
+        let handler: HandlerID<StanzaAcknowledged>?
     }
 
     func append(
         _ kind: Kind, id: ForeignText?, key: String? = nil, xml: [UInt8], session: Int64?,
-        handler: HandlerID? = nil, in step: borrowing Step
+        handler: HandlerID<StanzaAcknowledged>? = nil, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -81,12 +81,13 @@ struct Outbox {
     /// Removes what a session without stream management has written.
     ///
     /// - Returns: The handlers that waited for an acknowledgement.
-    func forget(session: Int64, upTo mark: Int64, in step: borrowing Step) throws(HandlerError) -> [HandlerID]
+    func forget(session: Int64, upTo mark: Int64, in step: borrowing Step) throws(HandlerError)
+        -> [AnyHandlerID]
     {
         try step.all(
             "DELETE FROM outbox WHERE account = ? AND session = ? AND seq <= ? RETURNING handler", account,
             session, mark
-        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID.init(rawValue:)) }
+        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(AnyHandlerID.init(rawValue:)) }
         .compactMap(\.self)
     }
 
@@ -141,10 +142,11 @@ struct Outbox {
     }
 
     /// The newest row and the newest handler that there are now.
-    func newest(in step: borrowing Step) throws(HandlerError) -> (seq: Int64, handler: HandlerID) {
+    func newest(in step: borrowing Step) throws(HandlerError) -> (seq: Int64, handler: AnyHandlerID) {
         try step.first("SELECT (SELECT max(seq) FROM outbox), (SELECT max(id) FROM handler)") {
-            (row) throws(HandlerError) in (seq: row.integer(0), handler: HandlerID(rawValue: row.integer(1)))
-        } ?? (0, HandlerID(rawValue: 0))
+            (row) throws(HandlerError) in
+            (seq: row.integer(0), handler: AnyHandlerID(rawValue: row.integer(1)))
+        } ?? (0, AnyHandlerID(rawValue: 0))
     }
 
     /// Removes and returns everything up to a row: the account is logged out.

@@ -102,8 +102,8 @@ extension Account {
     /// Reports a handler that a module called and that did not run to its end.
     ///
     /// - Parameter call: What it was called with, in a few words.
-    package func report(
-        _ disposition: Disposition, _ handler: HandlerID, _ call: String, after step: borrowing Step
+    package func report<Context>(
+        _ disposition: Disposition, _ handler: HandlerID<Context>, _ call: String, after step: borrowing Step
     ) throws {
         guard let event = try AccountEvent(disposition, handler, call, in: step) else { return }
         let hub = hub

@@ -63,7 +63,7 @@ extension Outbox {
         ) { (row) throws(HandlerError) in
             Refused(
                 stanza: AcknowledgedStanza(id: row.optionalForeignText(1), storedKey: row.optionalText(3)),
-                handler: row.optionalInteger(2).map(HandlerID.init(rawValue:)),
+                handler: row.optionalInteger(2).map(AnyHandlerID.init(rawValue:)),
                 isRequest: Kind(rawValue: row.integer(4)) == .request, size: Int(row.quantity(5)))
         }
     }
@@ -71,7 +71,7 @@ extension Outbox {
     /// A stanza that the server does not take.
     struct Refused {
         let stanza: AcknowledgedStanza
-        let handler: HandlerID?
+        let handler: AnyHandlerID?
         let isRequest: Bool
         let size: Int
     }

@@ -60,7 +60,7 @@ public struct Chat: Sendable {
     ) throws {
         let timer = try step.schedule(
             DeliveryDeadline(stanzaID: id.string, attempt: 1).durable, after: patience, in: account.scope)
-        let handler = if let then { try step.bind(then) } else { HandlerID?.none }
+        let handler = if let then { try step.bind(then) } else { HandlerID<DeliveryEnded>?.none }
         let row = DeliveryTable.Row(
             delivery: Delivery(id: id, peer: peer, sentAt: step.now, attempts: 1), tries: tries,
             wait: max(1, patience.milliseconds), xml: Serializer().bytes(message.element), timer: timer,

@@ -41,8 +41,8 @@ struct DeliveryTable {
         /// The time in which it must arrive each time, in milliseconds.
         var wait: Int64
         var xml: [UInt8]
-        var timer: HandlerID?
-        var handler: HandlerID?
+        var timer: HandlerID<TimerFired>?
+        var handler: HandlerID<DeliveryEnded>?
     }
 
     private static let columns =

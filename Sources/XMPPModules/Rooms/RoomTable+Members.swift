@@ -222,13 +222,16 @@ extension RoomTable {
 
     // MARK: The watch
 
-    func watch(in step: borrowing Step) throws(HandlerError) -> (handler: HandlerID, due: Int64)? {
+    func watch(in step: borrowing Step) throws(HandlerError) -> (
+        handler: HandlerID<Invalidation>, due: Int64
+    )? {
         try step.first("SELECT handler, due FROM room_watch WHERE account = ?", account) {
             (row) throws(HandlerError) in (HandlerID(rawValue: row.integer(0)), row.integer(1))
         }
     }
 
-    func set(watch handler: HandlerID, due: Int64, in step: borrowing Step) throws(HandlerError) {
+    func set(watch handler: HandlerID<Invalidation>, due: Int64, in step: borrowing Step) throws(HandlerError)
+    {
         try step.execute(
             """
             INSERT INTO room_watch(account, handler, due) VALUES (?, ?, ?)

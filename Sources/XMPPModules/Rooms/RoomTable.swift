@@ -250,16 +250,16 @@ struct RoomTable {
     }
 
     /// Who waits to be told how an attempt ends.
-    func set(waiter: HandlerID?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
+    func set(waiter: HandlerID<RoomJoined>?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room SET waiter = ? WHERE account = ? AND jid = ?", waiter, account, room.description)
     }
 
     /// Removes and returns who waits, unless that has ended.
-    func claimWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID? {
+    func claimWaiter(of room: JID, in step: borrowing Step) throws -> HandlerID<RoomJoined>? {
         let waiter = try step.first(
             "SELECT waiter FROM room WHERE account = ? AND jid = ?", account, room.description
-        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID.init(rawValue:)) }
+        ) { (row) throws(HandlerError) in row.optionalInteger(0).map(HandlerID<RoomJoined>.init(rawValue:)) }
         guard let waiter = waiter ?? nil else { return nil }
         try set(waiter: nil, room, in: step)
         return try step.waits(waiter) ? waiter : nil

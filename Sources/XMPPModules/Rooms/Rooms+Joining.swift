@@ -44,7 +44,7 @@ extension Rooms {
     func bind(
         _ room: Room, _ ticket: String, _ then: Durable<RoomJoined>?, _ timeout: Duration,
         in step: borrowing Step
-    ) throws -> HandlerID {
+    ) throws -> HandlerID<RoomJoined> {
         let unanswered = RoomJoinUnanswered(
             room: room.jid, nick: room.nick.string, ticket: ticket, then: then)
         return try step.bind(
@@ -54,7 +54,7 @@ extension Rooms {
 
     /// Calls who waits.
     func end(
-        _ waiter: HandlerID?, _ room: Room, _ outcome: RoomJoined.Outcome, isNew: Bool = false,
+        _ waiter: HandlerID<RoomJoined>?, _ room: Room, _ outcome: RoomJoined.Outcome, isNew: Bool = false,
         in step: borrowing Step
     ) throws {
         guard let waiter else { return }

@@ -178,7 +178,9 @@ struct SubscriptionTable {
 
     // MARK: Handlers that wait for a decision
 
-    func wait(_ handler: HandlerID, for jid: JID, in step: borrowing Step) throws(HandlerError) {
+    func wait(_ handler: HandlerID<SubscriptionDecision>, for jid: JID, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             "INSERT INTO subscription_wait(handler, account, jid) VALUES (?, ?, ?)", handler, account,
             jid.description)
@@ -200,12 +202,12 @@ struct SubscriptionTable {
     ///
     /// - Parameter askedOnly: Leaves those of whose question the roster has not told yet.
     func claimWaiting(for jid: JID, askedOnly: Bool = false, in step: borrowing Step) throws(HandlerError)
-        -> [HandlerID]
+        -> [HandlerID<SubscriptionDecision>]
     {
         let rule = "account = ? AND jid = ?" + (askedOnly ? " AND asked <> 0" : "")
         let handlers = try step.all(
             "SELECT handler FROM subscription_wait WHERE \(rule) ORDER BY handler", account, jid.description
-        ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
+        ) { (row) throws(HandlerError) in HandlerID<SubscriptionDecision>(rawValue: row.integer(0)) }
         try step.execute("DELETE FROM subscription_wait WHERE \(rule)", account, jid.description)
         return handlers
     }

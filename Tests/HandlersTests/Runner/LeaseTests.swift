@@ -49,7 +49,7 @@ private struct Slow: AsyncHandler {
 
 @Suite(.serialized, .ownThread, .timeLimit(.minutes(2))) struct LeaseTests {
     private func withBench(
-        _ body: (HandlerStore, HandlerRunner, Bench, HandlerID) async throws -> Void
+        _ body: (HandlerStore, HandlerRunner, Bench, HandlerID<Order>) async throws -> Void
     ) async throws {
         try await withReleasedFolder { folder in
             let store = try openStore(folder.file(), [Slow.self, Gone.self])
@@ -133,7 +133,7 @@ private struct Slow: AsyncHandler {
             #expect(await closing.value)
             #expect(try store.notes() == ["done"])
             #expect(try store.ending(of: id)?.outcome == .result)
-            for left in [late, timer] {
+            for left in [AnyHandlerID(late), AnyHandlerID(timer)] {
                 let status = try #require(try store.step { try $0.status(of: left) })
                 #expect(status.state == .pending && status.attempts == 0)
             }

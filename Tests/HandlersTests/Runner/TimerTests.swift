@@ -85,7 +85,7 @@ private struct Stored: DurableEvent, Equatable {
     func connectedTime() throws {
         try withFolder { folder in
             let clock = VirtualClock()
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Say.self, Gone.self], clock: clock) { rig in
                 try rig.runner.runDue()
                 id = try rig.store.step {

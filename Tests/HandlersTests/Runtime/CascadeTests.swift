@@ -75,7 +75,7 @@ private struct Rescue: Handler {
             #expect(try rig.store.notes() == ["dropped gone: test.say cancelled"])
             let rescued = try #require(try rig.handlers().first)
             #expect(rescued.name == "test.say")
-            try rig.end(rescued.id, with: Job("now"))
+            try rig.end(HandlerID(rawValue: rescued.id.rawValue), with: Job("now"))
             #expect(try rig.store.notes().last == "kept now")
         }
     }

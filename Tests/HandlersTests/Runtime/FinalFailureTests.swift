@@ -85,7 +85,9 @@ private struct Program {
             }
             let failure = try #require(try failures(rig.store).first)
             #expect(try failures(rig.store).count == 1)
-            #expect(failure.handler == id && failure.name == Flaky<Thrice>.id && failure.scope == nil)
+            #expect(
+                failure.handler == AnyHandlerID(id) && failure.name == Flaky<Thrice>.id
+                    && failure.scope == nil)
             #expect(failure.attempts == 3 && failure.deaths == 0 && !failure.isInvalidated)
             #expect(failure.error == "a failed 3")
             #expect(
@@ -165,7 +167,7 @@ private struct Program {
     )
     func repairable() throws {
         try withFolder { folder in
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Flaky<OrElse>.self]) { rig in
                 id = try rig.store.bind(Flaky<OrElse>(name: "a").durable.orElse(Gone(name: "a").durable))
             }
@@ -268,14 +270,14 @@ private struct Program {
                         """, id)
                 }
                 if column == "name" {
-                    try rig.store.step { try $0.transaction.report(id, "rotted") }
+                    try rig.store.step { try $0.transaction.report(AnyHandlerID(id), "rotted") }
                 } else {
                     try rig.end(id)
                     #expect(try rig.status(of: id)?.state == .quarantined)
                 }
                 let failure = try #require(try failures(rig.store).last)
                 let cut = "x" + String(repeating: "ü", count: 511)
-                #expect(failure.handler == id)
+                #expect(failure.handler == AnyHandlerID(id))
                 #expect((column == "name" ? failure.name : failure.scope?.rawValue) == cut)
             }
         }
@@ -313,7 +315,7 @@ private struct Program {
     @Test("H30 runs in which the process died count as runs, and not as errors")
     func counts() throws {
         try withFolder { folder in
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Flaky<Patient>.self]) { rig in
                 id = try rig.store.bind(Flaky<Patient>(name: "a").durable)
             }

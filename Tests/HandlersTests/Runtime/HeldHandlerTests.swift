@@ -79,7 +79,7 @@ private struct Aged: Handler {
             #expect(try rig.end(rig.store.bind(later.durable)) == .ended)
             let handler = try #require(try rig.handlers().first)
             #expect(handler.version == 1)
-            #expect(try rig.end(handler.id) == .ended)
+            #expect(try rig.end(HandlerID(rawValue: handler.id.rawValue)) == .ended)
             #expect(try rig.store.notes() == ["keeper", "called", "keeper", "handed on"])
         }
     }

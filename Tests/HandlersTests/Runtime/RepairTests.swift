@@ -50,7 +50,7 @@ private struct Login: Handler {
     @Test("H12 what was parked is called, with what arrived, as soon as a program that knows it starts")
     func automatic() throws {
         try withFolder { folder in
-            var ids: [HandlerID] = []
+            var ids: [HandlerID<Job>] = []
             try withRig(folder.file(), []) { rig in
                 ids.append(try rig.store.bind(Say(name: "once").durable))
                 guard case .parked = try rig.end(ids[0], with: Job("hello")) else {
@@ -78,7 +78,7 @@ private struct Login: Handler {
             try withRig(folder.file(), [Say.self]) { rig in
                 let id = try rig.store.bind(newer)
                 try rig.end(id)
-                #expect(try rig.handlers(in: .parked).map(\.id) == [id])
+                #expect(try rig.handlers(in: .parked).map(\.id) == [AnyHandlerID(id)])
             }
             try withRig(folder.file(), [Say.self]) { rig in
                 try rig.runner.runDue()
@@ -124,7 +124,7 @@ private struct Login: Handler {
     // MARK: Deaths
 
     /// Leaves the word that a handler was running, as a process does that dies while it runs.
-    private func die(_ path: String, running handler: HandlerID, digest: UInt64) throws {
+    private func die(_ path: String, running handler: HandlerID<Job>, digest: UInt64) throws {
         let slot = try occupy(path)
         slot.record(RunningCall(handler: handler.rawValue, digest: digest))
     }
@@ -132,7 +132,7 @@ private struct Login: Handler {
     @Test("H13 a handler in which too many processes died is not called again, but kept with what arrived")
     func deadly() throws {
         try withFolder { folder in
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Say.self, Flaky<Standard>.self]) { rig in
                 id = try rig.store.bind(Flaky<Standard>(name: "killer", until: 1).durable)
             }
@@ -167,7 +167,7 @@ private struct Login: Handler {
     @Test("H13 H14 the deaths of processes that had leased an async handler count, and too many keep it back")
     func deadlyAsync() throws {
         try withFolder { folder in
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Endless.self]) { rig in
                 id = try rig.store.bind(Endless().durable)
                 #expect(try rig.end(id, with: Job("work")) == .queued)
@@ -203,7 +203,7 @@ private struct Login: Handler {
     @Test("H13 of a standing handler only the call that kills is kept back; the others go on")
     func poison() throws {
         try withFolder { folder in
-            var id = HandlerID(rawValue: 0)
+            var id = HandlerID<Job>(rawValue: 0)
             try withRig(folder.file(), [Say.self]) { rig in
                 id = try rig.store.step { try $0.bindStanding(Say(name: "s").durable) }
             }
@@ -261,16 +261,16 @@ private struct Login: Handler {
     func trace() throws {
         try withRig([Link.self, Flaky<AtOnce>.self]) { rig in
             let root = try rig.store.bind(Link(left: 3).durable)
-            var next: HandlerID? = root
+            var next: HandlerID<Job>? = root
             while let id = next {
                 try rig.end(id)
-                #expect(try rig.store.ending(of: id)?.trace == root)
-                next = try rig.handlers().first?.id
+                #expect(try rig.store.ending(of: id)?.trace == AnyHandlerID(root))
+                next = try rig.handlers().first.map { HandlerID(rawValue: $0.id.rawValue) }
             }
             let other = try rig.store.bind(Flaky<AtOnce>(name: "f", until: 3).durable)
             try rig.end(other)
             for _ in 0..<3 { try rig.runner.runDue() }
-            #expect(try rig.store.ending(of: other)?.trace == other)
+            #expect(try rig.store.ending(of: other)?.trace == AnyHandlerID(other))
         }
     }
 

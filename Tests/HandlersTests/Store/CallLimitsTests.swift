@@ -71,7 +71,7 @@ import Testing
             let store = try openStore(folder.file())
             try fill(store, calls: Bounds.quarantined + 50, state: RowState.pending)
             let ids = try store.waiting().map(\.id)
-            for id in ids { try store.step { try $0.transaction.quarantine(id, "broken") } }
+            for id in ids { try store.step { try $0.transaction.quarantine(AnyHandlerID(id), "broken") } }
             #expect(try store.waiting().map(\.id) == Array(ids.dropFirst(50)))
             #expect(try store.step { try $0.droppedCalls() }.map(\.calls) == [50])
         }
@@ -174,7 +174,7 @@ import Testing
                     INSERT INTO ending(handler, name, outcome, ended_at) SELECT n, 'test.greet', 0, ? FROM n
                     """, Transaction.maximumEndings + 700, Int64.max)
             }
-            var start: HandlerID? = HandlerID(rawValue: 0)
+            var start: AnyHandlerID? = AnyHandlerID(rawValue: 0)
             while let place = start {
                 start = try store.step {
                     try $0.transaction.pruneEndings(before: 0, after: place, limit: 100_000)

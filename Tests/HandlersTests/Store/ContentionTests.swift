@@ -46,7 +46,7 @@ import Testing
         guard let oldest else { return }
         let reply = Reply { _ in if failing { throw Failure() } }
         do {
-            try store.end(HandlerID(rawValue: oldest), with: reply)
+            try store.end(HandlerID<Reply>(rawValue: oldest), with: reply)
         } catch let error as HandlerError where error.code == .noSuchHandler {}
     }
 

@@ -52,7 +52,7 @@ private struct Keyed: AsyncHandler {
     func leases(_ way: Restoring, _ slot: Int) throws {
         try withFolder { folder in
             let path = folder.file()
-            var (running, gone) = (HandlerID(rawValue: 0), HandlerID(rawValue: 0))
+            var (running, gone) = (HandlerID<Job>(rawValue: 0), HandlerID<Job>(rawValue: 0))
             try withRig(path, [Keyed.self]) { rig in
                 running = try rig.store.bind(Keyed(name: "k").durable)
                 gone = try rig.store.bind(Keyed(name: "g").durable)
@@ -273,7 +273,7 @@ private struct Keyed: AsyncHandler {
         let year: Int64 = 365 * 86_400_000
         try withFolder { folder in
             let right = clock.wallMilliseconds()
-            var (id, timer) = (HandlerID(rawValue: 0), HandlerID(rawValue: 0))
+            var (id, timer) = (HandlerID<Job>(rawValue: 0), HandlerID<TimerFired>(rawValue: 0))
             clock.setWall(milliseconds: right + year)
             try withRig(folder.file(), [Flaky<Thrice>.self, FlakyTimer.self], clock: clock) { rig in
                 id = try rig.store.bind(Flaky<Thrice>(name: "f", until: 2).durable)

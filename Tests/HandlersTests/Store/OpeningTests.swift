@@ -49,7 +49,7 @@ import Testing
     @Test("S7 the rows survive closing and opening, and no file stays open")
     func reopens() throws {
         try withFolder { folder in
-            var ids: [HandlerID] = []
+            var ids: [HandlerID<Reply>] = []
             for name in ["a", "b"] {
                 ids.append(try openStore(folder.file()).bind(Greet(name: name).durable))
             }

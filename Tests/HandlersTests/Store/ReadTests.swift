@@ -78,7 +78,8 @@ import Testing
                     "\(try source.status(of: failed)?.reason ?? "")",
                     "\(try source.handlers(in: .quarantined).map(\.id))",
                     "\(try source.dueHandlers().map(\.id))",
-                    "\(try source.handlers(after: failed).map(\.id))", "\(try source.droppedCalls())",
+                    "\(try source.handlers(after: AnyHandlerID(failed)).map(\.id))",
+                    "\(try source.droppedCalls())",
                 ]
             }
             let read = try store.read { try all($0) }

@@ -101,7 +101,7 @@ enum RowState {
 
 /// A row that waits in the handler table.
 struct WaitingRow: Equatable {
-    var id: HandlerID
+    var id: HandlerID<Reply>
     var state: Int64
     var reason: String?
     var input: [UInt8]
@@ -123,23 +123,25 @@ extension HandlerStore {
         try step {
             try $0.all("SELECT id, state, reason, input, attempts FROM handler ORDER BY id") {
                 WaitingRow(
-                    id: HandlerID(rawValue: $0.integer(0)), state: $0.integer(1), reason: $0.optionalText(2),
+                    id: HandlerID(rawValue: $0.integer(0)), state: $0.integer(1),
+                    reason: $0.optionalText(2),
                     input: $0.blob(3), attempts: $0.integer(4))
             }
         }
     }
 
-    func ending(of id: HandlerID) throws -> Ending? { try step { try $0.ending(of: id) } }
+    func ending<Context>(of id: HandlerID<Context>) throws -> Ending? { try step { try $0.ending(of: id) } }
 
     @discardableResult
-    func bind<Context>(_ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil) throws -> HandlerID
+    func bind<Context>(_ handler: Durable<Context>, orElse: Durable<Invalidation>? = nil) throws
+        -> HandlerID<Context>
     {
         try step { try $0.bind(handler.orElse(orElse)) }
     }
 
     @discardableResult
     func end(
-        _ id: HandlerID, _ outcome: Outcome = .result, with reply: Reply = Reply(),
+        _ id: HandlerID<Reply>, _ outcome: Outcome = .result, with reply: Reply = Reply(),
         overriding overrides: Record = Record()
     ) throws -> Disposition {
         try step { try $0.end(id, outcome, with: reply, overriding: overrides) }

@@ -22,7 +22,9 @@ struct Rig {
 
     var now: Int64 { clock.wallMilliseconds() }
 
-    func status(of id: HandlerID) throws -> HandlerStatus? { try store.step { try $0.status(of: id) } }
+    func status<Context>(of id: HandlerID<Context>) throws -> HandlerStatus? {
+        try store.step { try $0.status(of: id) }
+    }
 
     /// Every handler that has not ended.
     func handlers(in state: HandlerStatus.State? = nil) throws -> [HandlerStatus] {
@@ -30,7 +32,7 @@ struct Rig {
     }
 
     /// Turns the clock to the time at which the handler is due, and does what is due then.
-    func runWhenDue(_ id: HandlerID) throws {
+    func runWhenDue<Context>(_ id: HandlerID<Context>) throws {
         guard let due = try status(of: id)?.due else { return }
         clock.advance(by: .milliseconds(due - now))
         try runner.runDue()
@@ -38,14 +40,15 @@ struct Rig {
 
     @discardableResult
     func end(
-        _ id: HandlerID, with job: Job = Job(), overriding overrides: Record = Record()
+        _ id: HandlerID<Job>, with job: Job = Job(), overriding overrides: Record = Record()
     ) throws -> Disposition {
         try store.step { try $0.end(id, .result, with: job, overriding: overrides) }
     }
 
     @discardableResult
-    func invalidate(
-        _ id: HandlerID, _ reason: InvalidationReason = .cancelled, overriding overrides: Record = Record(),
+    func invalidate<Context>(
+        _ id: HandlerID<Context>, _ reason: InvalidationReason = .cancelled,
+        overriding overrides: Record = Record(),
         in workshop: Workshop? = nil
     ) throws -> Disposition {
         try store.step {

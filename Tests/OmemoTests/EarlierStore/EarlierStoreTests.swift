@@ -116,7 +116,7 @@ import XMPPTestKit
         }
         try store.step { step in
             let waiting = try step.first("SELECT id FROM handler WHERE name = 'earlier.job'") {
-                (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0))
+                (row) throws(HandlerError) in HandlerID<EarlierApp.Work>(rawValue: row.integer(0))
             }
             try step.end(try #require(waiting), .result, with: EarlierApp.Work(n: 9))
             #expect(try step.requeueAll(named: EarlierApp.Quarantined.id) == 1)

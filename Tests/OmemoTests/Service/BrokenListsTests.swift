@@ -67,7 +67,8 @@ import XMPPCore
             let iq = IQ(
                 type: .error, from: request.peer, id: id, payload: StanzaError(.remoteServerTimeout).element)
             try step.end(
-                request.handler, .timeout, with: IQReply(account: client.account, iq: iq, outcome: .timeout))
+                HandlerID(of: request.handler), .timeout,
+                with: IQReply(account: client.account, iq: iq, outcome: .timeout))
         }
     }
 

@@ -220,7 +220,9 @@ import XMPPCore
         let message = try #require(b.inbox.first)
         b.inbox = []
         try b.step { step in
-            let handler = try #require(try b.account.listeners.handlers(of: "message", in: step).first)
+            let handlers: [HandlerID<MessageReceived>] = try b.account.listeners.handlers(
+                of: "message", in: step)
+            let handler = try #require(handlers.first)
             let context = MessageReceived(account: b.account, message: try Message(element: message))
             guard case .retrying = try step.call(handler, with: context) else {
                 Issue.record("the failing listener was not noticed")

@@ -189,7 +189,7 @@ import XMPPCore
         try account.listen(as: "second", tag: "second")
         let handlers = try account.step { step in
             try step.all("SELECT handler FROM listener") { (row) throws(HandlerError) in
-                HandlerID(rawValue: row.integer(0))
+                AnyHandlerID(rawValue: row.integer(0))
             }
         }
         let item = PubSubEvent.Item(id: "current", payload: Element("e", namespace: "urn:x"))
