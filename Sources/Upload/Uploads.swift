@@ -136,7 +136,7 @@ public struct Uploads: Sendable {
     /// The uploads that have not ended, the oldest first.
     ///
     /// - Parameter source: The step or snapshot to read in.
-    /// - Returns: Their names and files, at most ``limit``.
+    /// - Returns: Their names and files, at most 1000.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func pending(in source: borrowing some Readable) throws -> [(upload: UploadID, file: UploadFile)] {
         try table.rows(limit: Self.limit, in: source).map { ($0.id, $0.file) }
