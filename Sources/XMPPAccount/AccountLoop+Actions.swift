@@ -208,6 +208,8 @@ extension AccountLoop {
         case .loggedOut(let ack):
             writeLastAck(ack, stream)
             stream.connection.write(Serializer.streamEnd)
+            // Now, while the epoch has just been checked; the task only waits for the server's end.
+            _ = try? stream.connection.flush()
             closeClean(stream.connection)
         case .lost: stream.connection.closeDirty()
         }
@@ -220,9 +222,9 @@ extension AccountLoop {
     private func closeClean(_ connection: Connection) {
         // The task has the only reference: the stream is gone.
         nonisolated(unsafe) let connection = connection
-        let deadline = events.deadline(after: Self.closeLimit)
         Task(executorPreference: events) { [events] in
-            await connection.closeClean(until: deadline, on: events)
+            // The time counts from here: the steps of the log-out may take long.
+            await connection.closeClean(until: events.deadline(after: Self.closeLimit), on: events)
         }
     }
 

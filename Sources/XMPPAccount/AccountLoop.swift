@@ -92,11 +92,19 @@ final class AccountLoop: DrivenLoop {
         machine.configure(acknowledgements: account.acknowledgements, keepAlive: keepAliveInterval)
         step(events, commands)
         if isTakingOver { return }
+        endAbandonedLeave()
         // What arrived by now is read first: an answer may be in it.
         feed(.time(readAt: stream?.connection.isDrained == true ? awakeAt : nil))
         forgetDuplicates()
         writeClientState()
         flush()
+    }
+
+    /// Ends a stream that reads nothing more because a command was to close it, and the command failed: the server sends the rest
+    /// again.
+    private func endAbandonedLeave() {
+        guard stream?.isLeaving == true, !account.mailbox.isLeaving else { return }
+        broke(AccountError(.connectionFailed, "the stream was to be closed, and that failed"))
     }
 
     private func step(_ events: [StreamParser.Event], _ commands: [Command]) {

@@ -273,8 +273,9 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     /// One pass over what is due.
     package func turn(_ found: [PollEntry]) -> Pause? {
-        if isClosed { return nil }
+        // First: what is raised from here on, by close() too, ends the next pause.
         signal.clear()
+        if isClosed { return nil }
         let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
         let result = Result { try pass() }
         let rest: Int64?
