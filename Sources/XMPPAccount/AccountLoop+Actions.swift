@@ -46,7 +46,7 @@ extension AccountLoop {
     /// Commands wait until the result is known.
     private func takeOver(for purpose: AccountMachine.Purpose) {
         guard ownership == nil else {
-            // The end of the stream ends the session, whoever owns it: only the owner may send it.
+            // The end of the stream ends the session, also for a new owner: only the owner may send it.
             let error =
                 if case .logOut = purpose { failure { try owner.check() } } else { nil as (any Error)? }
             return feed(.tookOver(purpose, error))

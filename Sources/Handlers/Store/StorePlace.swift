@@ -66,7 +66,7 @@ extension Connection {
 extension Step {
     /// How often this database was found to be a copy: put back from a backup, or taken elsewhere.
     ///
-    /// Whoever shares a count or a key with somebody else keeps the number it began with, and starts again when it has changed.
+    /// A module that shares a count or a key with a peer stores this number, and starts again when the number has changed.
     package var copies: Int64 {
         get throws(HandlerError) {
             try first("SELECT copies FROM place") { (row) throws(HandlerError) in row.integer(0) } ?? 0
