@@ -1,3 +1,4 @@
+import FoundationEssentials
 import Glibc
 import TestThreads
 import TestSupport
@@ -52,6 +53,17 @@ import TestServers
                 $0.from == "romeo@\(files.domain)/peer" && $0.id?.hasSuffix("-\($0.body ?? "")") == true
             })
         #expect(try romeo.log().last?.kind == .quit)
+    }
+
+    @Test("W6 a line that the peer is still writing is not read before its end is there")
+    func unfinishedLine() throws {
+        let romeo = try peer("romeo")
+        let file = "\(romeo.folder)/peer.log"
+        let whole = #"{"kind": "quit", "time": 1}"# + "\n"
+        try (whole + whole.dropLast(12)).write(toFile: file, atomically: false, encoding: .utf8)
+        #expect(try romeo.log().count == 1)
+        try (whole + whole).write(toFile: file, atomically: false, encoding: .utf8)
+        #expect(try romeo.log().count == 2)
     }
 
     @Test("W6 the slixmpp peer answers requests as each one wants, and writes down every one")

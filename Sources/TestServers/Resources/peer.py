@@ -7,7 +7,7 @@ Standard input: JSON objects, one a line. {"do": NAME, "ask": NUMBER, …} calls
 after the other. With a number it is answered by "done NUMBER " and {"ok": RESULT} or {"error": REASON}; without one, what
 could not be done is told on standard error. {"do": "quit"} or the end of the input closes the stream.
 Standard output: "ready FULLJID" once it is logged in, then the answers.
-The log: JSON lines, each in one unbuffered write, so that a reader never sees half of one.
+The log: JSON lines, each in one unbuffered write. A reader may see half of the last one, until its end is there.
 
 The link is not expected to die, and stream management stays off: slixmpp drops what it has queued when a resumption fails,
 which would be taken for a loss of ours.

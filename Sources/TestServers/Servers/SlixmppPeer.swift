@@ -139,11 +139,13 @@ package final class SlixmppPeer: Sendable {
     // MARK: - What it saw
 
     /// Everything that it has written down, oldest first; also while it runs and after it was killed.
+    ///
+    /// A line without its end is not read yet: the kernel may show half of a write that crosses two pages of a file.
     /// - Throws: `CocoaError` or `DecodingError` when the file is missing or no log of this peer.
     package func log() throws -> [PeerRecord] {
         let decoder = JSONDecoder()
         let data = try Data(contentsOf: URL(filePath: "\(folder)/peer.log"))
-        return try data.split(separator: UInt8(ascii: "\n")).map {
+        return try data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast().map {
             try decoder.decode(PeerRecord.self, from: $0)
         }
     }
