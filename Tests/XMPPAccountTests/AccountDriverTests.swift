@@ -104,7 +104,7 @@ import XMPPTestKit
                 all.entries += member.pause.entries
                 all.limit(to: member.pause.milliseconds)
             }
-            try? all.wait()
+            all.wait()
             var rest = all.entries.dropFirst()
             for index in members.indices {
                 members[index].found = Array(rest.prefix(members[index].pause.entries.count))

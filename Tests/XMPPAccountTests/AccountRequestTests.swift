@@ -196,6 +196,35 @@ import XMPPTestKit
         }
     }
 
+    /// What the server has by the time a log-out invalidates a request.
+    private struct LogOutWitness: Handler {
+        static let id = "test.log-out-witness"
+        static let retry = RetryPolicy.never
+        static let server = Kept<ScriptedServer?>(nil)
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            let log = Self.server.withLock { $0?.log }
+            let isClosed = becomesTrue(before: .now + .seconds(20)) {
+                log?.entries.contains { $0.event == .closedCleanly } == true
+            }
+            try TestApp.note("closed", "stream", "\(isClosed)", in: call.step)
+        }
+    }
+
+    @Test("Q3 the server has the end of the stream before the steps of a log-out run, however long they take")
+    func endsStreamFirst() async throws {
+        try await withRig(handlers: [LogOutWitness.self]) { rig in
+            LogOutWitness.server.withLock { $0 = rig.server }
+            defer { LogOutWitness.server.withLock { $0 = nil } }
+            let account = try await rig.connected()
+            try await account.send(
+                .iq(rig.question("q1", want: "silence")), then: TestApp.Answered(name: "q1").durable,
+                orElse: LogOutWitness().durable)
+            try await account.caughtUp()
+            try await account.logOut()
+            #expect(try account.store.notes("closed") == ["stream: true"])
+        }
+    }
+
     @Test("Q1 Q6 a request sent while offline goes out after connecting, once, and ends in another account")
     func sentOffline() async throws {
         try await withRig { rig in

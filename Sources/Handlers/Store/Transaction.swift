@@ -92,18 +92,21 @@ package final class Transaction {
         nested = nil
         defer { nested = outer }
         let (actions, failed) = (afterCommit.count, failures.count)
+        func undo() throws {
+            try connection.undo()
+            afterCommit.removeSubrange(actions...)
+            failures.removeSubrange(failed...)
+            failedRetry = nested?.retry
+        }
         do {
             let isStored = try body()
             if let nestedFailure { throw nestedFailure }
-            if isStored { try connection.release() } else { try connection.undo() }
+            if isStored { try connection.release() } else { try undo() }
             return isStored
         } catch {
             // Left open, the savepoint would be taken for that of the handler around it. Where the store failed there
             // is nothing to undo: the step cannot commit any more.
-            if connection.isUsable { try connection.undo() }
-            afterCommit.removeSubrange(actions...)
-            failures.removeSubrange(failed...)
-            failedRetry = nested?.retry
+            if connection.isUsable { try undo() }
             // The inner handler's own error decides what becomes of the outer one, however that one worded it.
             throw nestedFailure ?? error
         }

@@ -1,3 +1,5 @@
+import Glibc
+
 /// What a loop waits for between two turns.
 package struct Pause: Sendable {
     /// The descriptors that end the pause.
@@ -21,9 +23,14 @@ package struct Pause: Sendable {
 
     /// Waits on the calling thread, and marks the descriptors that are ready.
     ///
-    /// - Throws: The error of poll(2).
-    package mutating func wait() throws(Errno) {
+    /// A wait that fails (no memory in the kernel, too many descriptors) finds nothing. It takes 10 ms, so that a loop that waits
+    /// again and again leaves the processor to others; each turn looks at its time.
+    package mutating func wait() {
         if entries.isEmpty && milliseconds == 0 { return }
-        try PollEntry.wait(&entries, milliseconds: milliseconds.map { Int32(clamping: max(0, $0)) } ?? -1)
+        do {
+            try PollEntry.wait(&entries, milliseconds: milliseconds.map { Int32(clamping: max(0, $0)) } ?? -1)
+        } catch {
+            poll(nil, 0, 10)
+        }
     }
 }

@@ -12,7 +12,7 @@ import Synchronization
 ///     loop.runJobs()
 ///     var pause = Pause([])
 ///     loop.extend(&pause)
-///     try pause.wait()
+///     pause.wait()
 ///     loop.resume(pause.entries)
 /// }
 /// ```
@@ -202,7 +202,7 @@ package final class EventLoop: TaskExecutor {
                 PollEntry(ending.signal.readEnd), PollEntry(task.isCancelled ? -1 : interrupt ?? -1),
             ])
             loop.extend(&pause)
-            try? pause.wait()
+            pause.wait()
             if pause.entries[0].isReady { ending.signal.clear() }
             if pause.entries[1].isReady { task.cancel() }
             loop.resume(pause.entries[2...])

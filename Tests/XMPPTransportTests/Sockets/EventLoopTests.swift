@@ -72,7 +72,7 @@ import Testing
             var pause = Pause(
                 [PollEntry(wake.pipe.readEnd), PollEntry(mine.pipe.readEnd)], milliseconds: milliseconds)
             loop.extend(&pause)
-            try pause.wait()
+            pause.wait()
             loop.resume(pause.entries[2...])
             return pause
         }
