@@ -158,6 +158,8 @@ let package = Package(
         .target(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
+        // A disk from a seed under the shipped code.
+        .target(name: "World", dependencies: ["CSQLite", "Handlers", "Platform"]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
             name: "Simulation",
@@ -331,6 +333,9 @@ let package = Package(
                 "PushwakeCommands", "Simulation", "TestServers", "TestSupport", "TestThreads", "XMPPModules",
                 "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
             ]),
+        .testTarget(
+            name: "WorldTests",
+            dependencies: ["CSQLite", "Handlers", "HandlersTestKit", "TestThreads", "World"]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",

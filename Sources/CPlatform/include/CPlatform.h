@@ -56,4 +56,7 @@ void dh_word_wake(const void *_Nonnull word);
 /// moment. Returns the descriptor, or -1 with errno.
 int dh_accept(int listener);
 
+// An empty file in memory, without a name; -1 and errno on failure.
+int dh_memory_file(void);
+
 #endif

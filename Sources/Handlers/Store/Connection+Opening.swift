@@ -9,14 +9,14 @@ extension Connection {
 
     /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
     convenience init(
-        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32
+        path: String, synchronous: HandlerStore.Synchronous, busyTimeout: Int32, files: any StoreFiles
     ) throws(HandlerError) {
-        try Self.createPrivately(path)
-        try Self.checkNamesBeside(FileSystem.resolved(path))
+        try files.prepare(path)
         var database: OpaquePointer?
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
         // SQLite gives names such as ":memory:" and "file:…" a meaning of their own; a path with a slash is a file.
-        let code = sqlite3_open_v2(path.hasPrefix("/") ? path : "./" + path, &database, flags, nil)
+        let name = path.hasPrefix("/") ? path : "./" + path
+        let code = sqlite3_open_v2(name, &database, flags, files.virtualFileSystem)
         guard code == SQLITE_OK, let database else {
             let error = sqliteError(database, code: code, doing: "opening", path: path)
             sqlite3_close_v2(database)
@@ -30,31 +30,15 @@ extension Connection {
             throw readOnlyError(path, Errno.permissionDenied.description)
         }
         try retryingWhileLocked(milliseconds: busyTimeout) { () throws(HandlerError) in
-            try configure(synchronous)
+            try configure(synchronous, files)
         }
     }
 
-    /// Rows may hold secrets, so the file is created for its owner alone; SQLite gives -wal and -shm the same mode.
-    private static func createPrivately(_ path: String) throws(HandlerError) {
-        // Not open(2): closing the descriptor would drop the locks that other connections of this process hold on the
-        // file, and another process could then take itself for the last one and delete the log beneath them.
-        do throws(Errno) {
-            try FileSystem.create(path)
-        } catch .alreadyExists {
-            return
-        } catch {
-            throw cannotOpen(path, error)
-        }
-    }
-
-    /// SQLite itself follows no link here (3.31), but would write to a file that has a second name, or another owner.
-    private static func checkNamesBeside(_ file: String) throws(HandlerError) {
-        for suffix in ["-wal", "-shm", "-journal"] { try PrivateFile.checkName(file + suffix, beside: file) }
-    }
-
-    private func configure(_ synchronous: HandlerStore.Synchronous) throws(HandlerError) {
+    private func configure(
+        _ synchronous: HandlerStore.Synchronous, _ files: any StoreFiles
+    ) throws(HandlerError) {
         _ = try isOwn()
-        wasNarrowed = makePrivate()
+        wasNarrowed = files.makePrivate(path)
         // WAL lets a reader such as `inspect` look without stopping the writer; FULL makes a commit survive a
         // loss of power, so nothing that was acknowledged to a server can roll back.
         let mode = try firstOnce("PRAGMA journal_mode = WAL") { $0.text(0) }
@@ -107,14 +91,6 @@ extension Connection {
             .databaseUnavailable,
             "the database \(filePath) was moved, deleted or replaced while this program has it open; nothing more is written to the old file. End every program that has it open before a backup is put back, and start again"
         )
-    }
-
-    /// Closes a file that others may read, before SQLite gives its mode to -wal and -shm.
-    ///
-    /// - Returns: Whether others had access until now.
-    private func makePrivate() -> Bool {
-        guard let status = try? FileStatus(path), status.isOpenToOthers else { return false }
-        return (try? FileSystem.setPermissions(0o600, of: path)) != nil
     }
 
     /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections

@@ -114,11 +114,13 @@ public final class HandlerStore: Sendable {
         self.role = role
         self.time = time
         let connection = try Connection(
-            path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout))
-        try Self.migrate(connection, to: [.handlers] + schemas, log)
+            path: path, synchronous: synchronous, busyTimeout: Int32(clamping: busyTimeout),
+            files: system.files)
+        try Self.migrate(connection, to: [.handlers] + schemas, system.files, log)
         self.connection = connection
         filePath = connection.filePath
-        readers = ReaderPool(path: filePath, busyTimeout: Int32(clamping: busyTimeout))
+        readers = ReaderPool(
+            path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
             try connection.recover(slot: slot, runningCall, now: time.wallMilliseconds())
         }
@@ -235,7 +237,9 @@ public final class HandlerStore: Sendable {
         runners.withLock { $0.removeAll { $0.runner == ObjectIdentifier(runner) } }
     }
 
-    private static func migrate(_ connection: Connection, to schemas: [Schema], _ log: HandlerLog?)
+    private static func migrate(
+        _ connection: Connection, to schemas: [Schema], _ files: any StoreFiles, _ log: HandlerLog?
+    )
         throws(HandlerError)
     {
         try checkModules(schemas)
@@ -256,7 +260,7 @@ public final class HandlerStore: Sendable {
                 guard found < schema.migrations.count else { continue }
                 migrated.append("'\(schema.module)' from \(found) to \(schema.migrations.count)")
             }
-            try connection.settle(in: FileNumber.of(connection.filePath))
+            try connection.settle(in: files.number(of: connection.filePath))
             try connection.commit()
         } catch {
             connection.rollBack()

@@ -10,6 +10,7 @@ final class ReaderPool: @unchecked Sendable {
     private let path: String
     private let file: Int64?
     private let busyTimeout: Int32
+    private let files: any StoreFiles
     private let state = Monitor(State())
 
     private struct State {
@@ -23,9 +24,9 @@ final class ReaderPool: @unchecked Sendable {
     /// - Parameters:
     ///   - path: The database file, from the root.
     ///   - busyTimeout: How long to wait, in milliseconds, while another process repairs the log after a crash.
-    init(path: String, busyTimeout: Int32) {
-        (self.path, self.busyTimeout) = (path, busyTimeout)
-        file = FileNumber.of(path)
+    init(path: String, busyTimeout: Int32, files: any StoreFiles) {
+        (self.path, self.busyTimeout, self.files) = (path, busyTimeout, files)
+        file = files.number(of: path)
     }
 
     /// Lends the state that was committed last to `body`, once fewer than ``HandlerStore/maximumReads`` run.
@@ -86,9 +87,9 @@ final class ReaderPool: @unchecked Sendable {
     }
 
     private func open() throws(HandlerError) -> Connection {
-        let connection = try Connection(reading: path, busyTimeout: busyTimeout)
+        let connection = try Connection(reading: path, busyTimeout: busyTimeout, files: files)
         // Each read asks whether the name still leads to the connection's file, but not to the store's.
-        guard FileNumber.of(path) == file else { throw connection.hasMoved() }
+        guard files.number(of: path) == file else { throw connection.hasMoved() }
         try connection.executeOnce("PRAGMA cache_size = -\(Self.cacheSize)")
         return connection
     }

@@ -48,7 +48,7 @@ public final class StoreReader {
             let result = Result { try read(Connection(readingFileAtRest: path), body) }
             if FileState.atRest(path) == before { return try result.get() }
         }
-        return try read(Connection(reading: path, busyTimeout: busyTimeout), body)
+        return try read(Connection(reading: path, busyTimeout: busyTimeout, files: SystemFiles()), body)
     }
 
     private func read<R>(
@@ -85,45 +85,33 @@ private struct FileState: Equatable {
 
 extension Connection {
     /// Opens a database for reading beside others that have it open.
-    convenience init(reading path: String, busyTimeout: Int32) throws(HandlerError) {
-        try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0)
+    convenience init(
+        reading path: String, busyTimeout: Int32, files: any StoreFiles
+    ) throws(HandlerError) {
+        try self.init(reading: path.hasPrefix("/") ? path : "./" + path, of: path, flags: 0, files)
         sqlite3_busy_timeout(database, busyTimeout)
     }
 
     /// Opens a database for reading that nobody has open: SQLite then takes no lock and looks for no log.
     convenience init(readingFileAtRest path: String) throws(HandlerError) {
-        try self.init(reading: Self.uri(path) + "?immutable=1", of: path, flags: SQLITE_OPEN_URI)
+        try self.init(
+            reading: Self.uri(path) + "?immutable=1", of: path, flags: SQLITE_OPEN_URI, SystemFiles())
     }
 
-    private convenience init(reading name: String, of path: String, flags: Int32) throws(HandlerError) {
-        try Self.checkFile(path)
+    private convenience init(
+        reading name: String, of path: String, flags: Int32, _ files: any StoreFiles
+    ) throws(HandlerError) {
+        try files.checkReadable(path)
         var database: OpaquePointer?
         let code = sqlite3_open_v2(
-            name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags, nil)
+            name, &database, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | flags,
+            files.virtualFileSystem)
         guard code == SQLITE_OK, let database else {
             let error = sqliteError(database, code: code, doing: "opening", path: path)
             sqlite3_close_v2(database)
             throw error
         }
         self.init(owning: database, path: path)
-    }
-
-    /// What is no regular file would make SQLite wait, or complain of something else.
-    private static func checkFile(_ path: String) throws(HandlerError) {
-        let kind: FileStatus.Kind
-        do throws(Errno) {
-            kind = try FileStatus(path).kind
-            try FileSystem.checkReadable(path)
-        } catch {
-            throw cannotRead(path, error.description)
-        }
-        guard kind == .regular else { throw cannotRead(path, "it is no file") }
-    }
-
-    private static func cannotRead(_ path: String, _ reason: String) -> HandlerError {
-        HandlerError(
-            .databaseUnavailable,
-            "the store \(path) cannot be read (\(reason)); name the database file of the program to look at")
     }
 
     /// In a URI three characters have a meaning of their own.

@@ -1,4 +1,4 @@
-/// The parts of the operating system that a store uses beside its file. A simulated world replaces them.
+/// The parts of the operating system that a store uses. A simulated world replaces them.
 package struct SystemServices: Sendable {
     /// Takes a slot among the processes that have the database at a path open; see ``ProcessSlot/init(path:recover:)``.
     package typealias Presence =
@@ -9,14 +9,16 @@ package struct SystemServices: Sendable {
     /// Runs the loops of the store's runners and accounts.
     package var driver: any LoopDriver
     package var presence: Presence
+    package var files: any StoreFiles
 
     package init(
-        driver: any LoopDriver = ThreadDriver(),
+        driver: any LoopDriver = ThreadDriver(), files: any StoreFiles = SystemFiles(),
         presence: @escaping Presence = { (path, recover) throws(HandlerError) in
             try ProcessSlot(path: path, recover: recover)
         }
     ) {
         self.driver = driver
         self.presence = presence
+        self.files = files
     }
 }

@@ -1,4 +1,5 @@
 import HandlersTestKit
+import Platform
 import Synchronization
 import TestThreads
 import Testing
@@ -112,8 +113,13 @@ import Testing
         /// `@unchecked Sendable`: used on the test's thread alone.
         final class Running: RunningLoop, @unchecked Sendable {
             let loop: any DrivenLoop
+            var pause: Pause?
             init(_ loop: any DrivenLoop) { self.loop = loop }
             func join() {}
+            /// Whether the pause would end at once.
+            var isWoken: Bool {
+                pause?.entries.contains { PollEntry.waitReadable($0.descriptor, milliseconds: 0) } == true
+            }
         }
 
         let loops = Mutex<[Running]>([])
@@ -126,7 +132,8 @@ import Testing
             return running
         }
 
-        func turn() { for running in loops.withLock({ $0 }) { _ = running.loop.turn([]) } }
+        func turn() { for running in loops.withLock({ $0 }) { running.pause = running.loop.turn([]) } }
+        var isWoken: Bool { loops.withLock { $0 }.contains { $0.isWoken } }
     }
 
     private struct Slow: AsyncHandler {
@@ -165,7 +172,10 @@ import Testing
             while Slow.visits.withLock({ $0.count }) < 1 { await Task.yield() }
             #expect(try other.step { try $0.status(of: id)?.state } == .running)
 
+            second.turn()
+            #expect(!second.isWoken)
             machine.kill(0)
+            #expect(second.isWoken, "a death wakes the runner")
             second.turn()
             clock.advance(by: .seconds(3600))
             second.turn()

@@ -157,6 +157,8 @@ import XMPPTestKit
             #expect(kept.entries.allSatisfy { $0.isTrace && $0.module == .session })
             #expect(kept.lines.contains("trace session alice@localhost: the server answered <resumed/>"))
             kept.log.setTrace(false, for: .session)
+            // The trace of another module is not that of the session.
+            kept.log.setTrace(true, for: AccountLog.Module(description: "weather"))
             let mark = kept.entries.count
             try await account.suspend()
             try await account.connect()

@@ -1,0 +1,189 @@
+package import Handlers
+
+/// The processes of a simulated machine that have one database open: their slots, deaths and notifications.
+///
+///     let machine = SimulatedMachine()
+///     let system = SystemServices(files: files, presence: machine.presence)
+///     machine.kill(slot: 0)
+///
+/// `@unchecked Sendable`: one thread uses it.
+package final class SimulatedMachine: @unchecked Sendable {
+    private struct Slot {
+        let aliveByte: Int64
+        var isAlive = true
+        /// Whether a store has been there since it was recovered last.
+        var isDirty = true
+        var runningCall: RunningCall?
+        var ownNotifications: UInt32 = 0
+        var changed: (@Sendable () -> Void)?
+        var deaths: [Int64: @Sendable () -> Void] = [:]
+    }
+
+    private var slots: [Slot] = []
+    private var notifications: UInt32 = 0
+    private var lastByte: Int64 = 0
+    /// Calls a watcher's callback, at once or when the world's schedule has it.
+    package var deliver: (@escaping @Sendable () -> Void) -> Void = { $0() }
+
+    package init() {}
+
+    /// What ``SystemServices`` takes a store's slot with.
+    package var presence: SystemServices.Presence {
+        { [self] (_, recover) throws(HandlerError) in
+            let presence = SimulatedPresence(self, enter())
+            try recoverDead(recover)
+            return presence
+        }
+    }
+
+    /// Kills the process of a slot. Those that watch it are notified, as by the kernel.
+    package func kill(slot: Int) {
+        guard slots[slot].isAlive else { return }
+        end(slot)
+    }
+
+    /// The slots of live processes.
+    package var alive: [Int] { slots.indices.filter { slots[$0].isAlive } }
+
+    /// Ends all processes; nobody is left to be notified.
+    package func losePower() {
+        for slot in slots.indices {
+            slots[slot].changed = nil
+            slots[slot].deaths = [:]
+            slots[slot].isAlive = false
+            // The record lies in memory.
+            slots[slot].runningCall = nil
+        }
+    }
+
+    // MARK: For the presence of a process
+
+    private func enter() -> Int {
+        lastByte += 1
+        let new = Slot(aliveByte: lastByte, ownNotifications: notifications)
+        if let free = slots.firstIndex(where: { !$0.isAlive && !$0.isDirty }) {
+            slots[free] = new
+            return free
+        }
+        slots.append(new)
+        return slots.count - 1
+    }
+
+    private func end(_ slot: Int) {
+        slots[slot].isAlive = false
+        slots[slot].changed = nil
+        slots[slot].deaths = [:]
+        let byte = slots[slot].aliveByte
+        for other in slots.indices {
+            if let ended = slots[other].deaths.removeValue(forKey: byte) { deliver(ended) }
+        }
+    }
+
+    fileprivate func leave(_ slot: Int) {
+        guard slots[slot].isAlive else { return }
+        slots[slot].isDirty = false
+        slots[slot].runningCall = nil
+        end(slot)
+    }
+
+    fileprivate func isAlive(_ slot: Int, _ byte: Int64) -> Bool {
+        slots[slot].isAlive && slots[slot].aliveByte == byte
+    }
+
+    fileprivate func byte(_ slot: Int) -> Int64 { slots[slot].aliveByte }
+
+    fileprivate func record(_ slot: Int, _ call: RunningCall?) { slots[slot].runningCall = call }
+
+    fileprivate func notify(from slot: Int) {
+        notifications &+= 1
+        slots[slot].ownNotifications &+= 1
+        for other in slots.indices where other != slot {
+            if let changed = slots[other].changed { deliver(changed) }
+        }
+    }
+
+    fileprivate func notifications(by others: Int) -> UInt32 {
+        notifications &- slots[others].ownNotifications
+    }
+
+    fileprivate func recoverDead<E>(_ body: (Int, RunningCall?) throws(E) -> Void) throws(E) {
+        for slot in slots.indices where !slots[slot].isAlive && slots[slot].isDirty {
+            try body(slot, slots[slot].runningCall)
+            (slots[slot].isDirty, slots[slot].runningCall) = (false, nil)
+        }
+    }
+
+    fileprivate func isVacant(_ slot: Int) -> Bool {
+        slot >= slots.count || !slots[slot].isAlive && !slots[slot].isDirty
+    }
+
+    fileprivate func aliveBytes(besides slot: Int) -> [Int64] {
+        slots.indices.filter { $0 != slot && slots[$0].isAlive }.map { slots[$0].aliveByte }
+    }
+
+    fileprivate func watch(_ slot: Int, deathOf byte: Int64, _ ended: @escaping @Sendable () -> Void) {
+        if slots.contains(where: { $0.isAlive && $0.aliveByte == byte }) {
+            slots[slot].deaths[byte] = ended
+        } else {
+            deliver(ended)
+        }
+    }
+
+    fileprivate func watchChanges(_ slot: Int, _ changed: (@Sendable () -> Void)?) {
+        slots[slot].changed = changed
+    }
+
+    fileprivate func endWatch(_ slot: Int, deathOf byte: Int64) { slots[slot].deaths[byte] = nil }
+}
+
+/// The slot of one process. After its death nothing that it does has an effect.
+private final class SimulatedPresence: ProcessPresence, @unchecked Sendable {
+    private let machine: SimulatedMachine
+    let number: Int
+    private let byte: Int64
+    let narrowedFile: String? = nil
+    let fileNumber: Int64? = 1
+
+    init(_ machine: SimulatedMachine, _ number: Int) {
+        (self.machine, self.number) = (machine, number)
+        byte = machine.byte(number)
+    }
+
+    private var isAlive: Bool { machine.isAlive(number, byte) }
+
+    func record(_ runningCall: RunningCall) { if isAlive { machine.record(number, runningCall) } }
+    func clearRunningCall() { if isAlive { machine.record(number, nil) } }
+    func leave() { if isAlive { machine.leave(number) } }
+    func notifyOthers() { if isAlive { machine.notify(from: number) } }
+    var countOfOthers: UInt32 { isAlive ? machine.notifications(by: number) : 0 }
+
+    func recoverDead<E>(_ body: (Int, RunningCall?) throws(E) -> Void) throws(E) {
+        if isAlive { try machine.recoverDead(body) }
+    }
+
+    func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E) {
+        if isAlive, machine.isVacant(slot) { try body() }
+    }
+
+    func isSeenOtherwise(than inode: Int64) -> Bool { false }
+    var aliveBytes: [Int64] { machine.aliveBytes(besides: number) }
+
+    func watch(
+        aliveByte: Int64, ended: @escaping @Sendable () -> Void
+    ) throws(HandlerError) -> any ProcessWatch {
+        if isAlive { machine.watch(number, deathOf: aliveByte, ended) }
+        return Watch { [self] in if isAlive { machine.endWatch(number, deathOf: aliveByte) } }
+    }
+
+    func watchChanges(_ changed: @escaping @Sendable () -> Void) throws(HandlerError) -> any ProcessWatch {
+        if isAlive { machine.watchChanges(number, changed) }
+        return Watch { [self] in if isAlive { machine.watchChanges(number, nil) } }
+    }
+
+    private final class Watch: ProcessWatch {
+        private let end: @Sendable () -> Void
+        init(_ end: @escaping @Sendable () -> Void) { self.end = end }
+        deinit { end() }
+        func cancel() { end() }
+    }
+}

@@ -1,0 +1,255 @@
+import Handlers
+import HandlersTestKit
+import TestThreads
+import Testing
+import World
+
+/// The shipped store on a disk that is killed, loses power, fills up and fails.
+@Suite(.ownThread, .timeLimit(.minutes(2))) struct StoreOnDiskTests {
+    private static let schema = Schema(
+        module: "notes",
+        migrations: ["CREATE TABLE note(id INTEGER PRIMARY KEY, text TEXT NOT NULL, filler BLOB)"])
+
+    private struct Late: Handler {
+        static let id = "world.late"
+        var number: Int
+        func run(_ call: borrowing Call<TimerFired>) throws {}
+    }
+
+    /// A machine with one database.
+    private final class Machine {
+        let disk: SimulatedDisk
+        let files: SQLiteFileSystem
+        let processes = SimulatedMachine()
+        let clock = VirtualClock()
+        let synchronous: HandlerStore.Synchronous
+
+        init(seed: UInt64, synchronous: HandlerStore.Synchronous = .full) {
+            disk = SimulatedDisk(seed: seed)
+            files = SQLiteFileSystem(disk)
+            self.synchronous = synchronous
+        }
+
+        func start() -> SimulatedDisk.Process {
+            let process = disk.startProcess("main")
+            disk.current = process
+            return process
+        }
+
+        func open(_ registry: HandlerRegistry = HandlerRegistry([Late.self])) throws -> HandlerStore {
+            try HandlerStore(
+                path: "/app.db", registry: registry, schemas: [StoreOnDiskTests.schema], role: .main,
+                synchronous: synchronous, busyTimeout: 0, time: clock.timeSource, log: nil,
+                system: SystemServices(files: files, presence: processes.presence))
+        }
+
+        /// Opens the store as the only process, after all others are dead.
+        func reopened<R>(_ body: (HandlerStore) throws -> R) throws -> R {
+            disk.onCall = nil
+            for slot in processes.alive { processes.kill(slot: slot) }
+            _ = start()
+            return try body(open())
+        }
+    }
+
+    private static func add(_ number: Int, to store: HandlerStore) throws {
+        try store.step { step in
+            try step.execute(
+                "INSERT INTO note(id, text, filler) VALUES (?, ?, randomblob(1500))", number, "n\(number)")
+            try step.schedule(Late(number: number).durable, after: .seconds(3600))
+        }
+    }
+
+    private static func notes(_ store: HandlerStore) throws -> [Int64] {
+        try store.step { try $0.all("SELECT id FROM note ORDER BY id") { $0.integer(0) } }
+    }
+
+    /// What a life is ended by.
+    private enum End: CaseIterable { case kill, powerLoss }
+
+    /// Runs a life that ends at a random call.
+    ///
+    /// - Returns: How many commits were confirmed to the caller.
+    private static func live(_ machine: Machine, from first: Int, _ end: End, at call: Int) -> Int {
+        let process = machine.start()
+        var calls = 0
+        machine.disk.onCall = { _ in
+            calls += 1
+            if calls == call { machine.disk.kill(process) }
+            return nil
+        }
+        var confirmed = 0
+        do {
+            let store = try machine.open()
+            for number in first..<first + 14 {
+                try add(number, to: store)
+                confirmed += 1
+            }
+            machine.disk.kill(process)
+        } catch {}
+        machine.disk.onCall = nil
+        machine.disk.kill(process)
+        if end == .powerLoss {
+            machine.disk.losePower()
+            machine.processes.losePower()
+        }
+        return confirmed
+    }
+
+    @Test(
+        "Z2 after a kill or a loss of power at any call, a FULL store has what was confirmed, and whole steps only"
+    )
+    func full() throws {
+        var random = SeededGenerator(seed: 1)
+        for seed in 0..<24 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            var count = 0
+            for life in 0..<4 {
+                let end = End.allCases.randomElement(using: &random) ?? .kill
+                let confirmed = Self.live(
+                    machine, from: count, end, at: Int.random(in: 1...400, using: &random))
+                try machine.reopened { store in
+                    let notes = try Self.notes(store)
+                    let handlers = try store.step {
+                        try $0.all("SELECT count(*) FROM handler") { $0.integer(0) }
+                    }
+                    let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                    let found = notes.count
+                    // The last commit may have been done although nobody was told.
+                    #expect(
+                        found == count + confirmed || found == count + confirmed + 1,
+                        "seed \(seed), life \(life), \(end): \(found) of \(count) + \(confirmed)")
+                    #expect(notes == (0..<Int64(found)).map { $0 })
+                    #expect(handlers == [Int64(found)])
+                    #expect(integrity == ["ok"])
+                    count = found
+                }
+            }
+        }
+    }
+
+    @Test("Z2 after a loss of power a NORMAL store is whole, and at most the newest steps are gone")
+    func normal() throws {
+        var random = SeededGenerator(seed: 2)
+        var lost = 0
+        for seed in 0..<16 as Range<UInt64> {
+            let machine = Machine(seed: seed, synchronous: .normal)
+            let confirmed = Self.live(
+                machine, from: 0, .powerLoss, at: Int.random(in: 100...400, using: &random))
+            try machine.reopened { store in
+                let notes = try Self.notes(store)
+                let integrity = try store.step { try $0.all("PRAGMA integrity_check") { $0.text(0) } }
+                #expect(
+                    notes == (0..<Int64(notes.count)).map { $0 } && notes.count <= confirmed + 1,
+                    "seed \(seed)")
+                #expect(integrity == ["ok"])
+                if notes.count < confirmed { lost += 1 }
+            }
+        }
+        #expect(lost > 0, "a loss of power takes steps that were not synced")
+    }
+
+    @Test("Z2 a step whose sync fails is refused, and what is confirmed after it survives a loss of power")
+    func failedSync() throws {
+        for seed in 0..<8 as Range<UInt64> {
+            let machine = Machine(seed: seed)
+            _ = machine.start()
+            var confirmed: [Int64] = []
+            do {
+                let store = try machine.open()
+                var syncs = 0
+                machine.disk.onCall = { call in
+                    guard call.kind == .sync else { return nil }
+                    syncs += 1
+                    return syncs % 3 == 0 ? .ioError : nil
+                }
+                for number in 0..<12 {
+                    do {
+                        try Self.add(number, to: store)
+                        confirmed.append(Int64(number))
+                    } catch let error as HandlerError {
+                        #expect(error.isStorageFailure, "\(error)")
+                    }
+                }
+                #expect(confirmed.count < 12 && confirmed.count > 6)
+                machine.disk.losePower()
+            }
+            machine.processes.losePower()
+            try machine.reopened { store in
+                let notes = try Self.notes(store)
+                #expect(notes == confirmed, "seed \(seed)")
+            }
+        }
+    }
+
+    @Test("Z2 a full disk refuses steps and loses nothing; with room again they are stored")
+    func fullDisk() throws {
+        let machine = Machine(seed: 3)
+        _ = machine.start()
+        let store = try machine.open()
+        machine.disk.capacity = 400_000
+        var confirmed: [Int64] = []
+        var error: HandlerError?
+        for number in 0..<200 where error == nil {
+            do {
+                try Self.add(number, to: store)
+                confirmed.append(Int64(number))
+            } catch let refusal as HandlerError {
+                error = refusal
+            }
+        }
+        #expect(error?.isStorageFailure == true, "\(error as Any)")
+        let kept = try Self.notes(store)
+        #expect(kept == confirmed && kept.count > 10)
+        machine.disk.capacity = nil
+        try Self.add(1000, to: store)
+        let notes = try Self.notes(store)
+        #expect(notes == confirmed + [1000])
+    }
+
+    @Test("Z2 Z4 a process that was killed changes nothing any more, while another one goes on")
+    func noEffectAfterDeath() throws {
+        let machine = Machine(seed: 4)
+        let first = machine.start()
+        let store = try machine.open()
+        try Self.add(0, to: store)
+        let second = machine.start()
+        let other = try machine.open()
+        machine.disk.current = first
+        // Killed in the middle of its commit; what SQLite does on the way out reaches nobody.
+        machine.disk.onCall = { call in
+            if call.kind == .write { machine.disk.kill(first) }
+            return nil
+        }
+        #expect(throws: HandlerError.self) { try Self.add(1, to: store) }
+        machine.disk.onCall = nil
+        machine.disk.current = second
+        try Self.add(2, to: other)
+        machine.disk.current = first
+        #expect(throws: HandlerError.self) { try Self.add(3, to: store) }
+        machine.disk.current = second
+        let notes = try Self.notes(other)
+        #expect(notes == [0, 2])
+    }
+
+    @Test("Z2 a writer keeps others out, and they are told so at once")
+    func busy() throws {
+        let machine = Machine(seed: 5)
+        _ = machine.start()
+        let store = try machine.open()
+        let other = try machine.open()
+        let error = try store.step { step in
+            try step.execute("INSERT INTO note(id, text) VALUES (1, 'one')")
+            do {
+                try Self.add(2, to: other)
+                return nil as HandlerError?
+            } catch let error as HandlerError {
+                return error
+            }
+        }
+        #expect(error?.code == .databaseLocked)
+        try Self.add(2, to: other)
+        let notes = try Self.notes(store)
+        #expect(notes == [1, 2])
+    }
+}
