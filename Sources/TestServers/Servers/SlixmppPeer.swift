@@ -145,7 +145,8 @@ package final class SlixmppPeer: Sendable {
     package func log() throws -> [PeerRecord] {
         let decoder = JSONDecoder()
         let data = try Data(contentsOf: URL(filePath: "\(folder)/peer.log"))
-        return try data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast().map {
+        return try data.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false).dropLast().map
+        {
             try decoder.decode(PeerRecord.self, from: $0)
         }
     }

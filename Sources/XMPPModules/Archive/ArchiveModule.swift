@@ -159,6 +159,8 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     public var failure: ForeignText?
 }
 
+extension ArchiveProgress.State: StoredState {}
+
 extension Account {
     /// The archives of this account and of its rooms.
     public var archive: Archive { Archive(account: self) }
