@@ -7,7 +7,7 @@ public import XMPPCore
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { … error.maximumSize … }
 /// ```
-public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct UploadError: CodedError, Hashable, Codable {
     /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
         public let rawValue: String
@@ -25,7 +25,7 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
         /// What the service gave is no slot that may be used.
         public static let invalidSlot = Code(rawValue: "invalid-slot")
         /// What was to be uploaded cannot be: its name, its type, or no bytes.
-        public static let invalidFile = Code(rawValue: "invalid-file")
+        package static let invalidFile = Code(rawValue: "invalid-file")
         /// There is no such file.
         public static let fileMissing = Code(rawValue: "file-missing")
         /// The file is no longer the one that was to be uploaded.
@@ -33,7 +33,7 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
         /// The system does not let this process read or write the file.
         public static let fileUnreadable = Code(rawValue: "file-unreadable")
         /// There is a file where the fetched one was to be.
-        public static let fileExists = Code(rawValue: "file-exists")
+        package static let fileExists = Code(rawValue: "file-exists")
         /// The web server answered with another status than success; see ``UploadError/status``.
         public static let httpStatus = Code(rawValue: "http-status")
         /// The web server could not prove who it is.
@@ -45,15 +45,15 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
         /// The program canceled it.
         public static let cancelled = Code(rawValue: "cancelled")
         /// Too many uploads wait.
-        public static let tooManyUploads = Code(rawValue: "too-many-uploads")
+        package static let tooManyUploads = Code(rawValue: "too-many-uploads")
         /// The processes that put the file died, or their store failed, again and again.
         public static let abandoned = Code(rawValue: "abandoned")
         /// A link is none.
-        public static let malformed = Code(rawValue: "malformed")
+        package static let malformed = Code(rawValue: "malformed")
         /// A fetched file is not what was encrypted.
-        public static let undecryptable = Code(rawValue: "undecryptable")
+        package static let undecryptable = Code(rawValue: "undecryptable")
         /// The cryptographic library failed.
-        public static let cryptoFailed = Code(rawValue: "crypto-failed")
+        package static let cryptoFailed = Code(rawValue: "crypto-failed")
     }
 
     /// Kind of the error.

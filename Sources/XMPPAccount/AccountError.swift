@@ -1,4 +1,5 @@
-import XMPPCore
+public import Handlers
+public import XMPPCore
 
 /// An error of an account, with a sentence that says what to do.
 ///
@@ -9,7 +10,7 @@ import XMPPCore
 ///     print("another process has the stream")
 /// }
 /// ```
-public struct AccountError: Error, Sendable, CustomStringConvertible {
+public struct AccountError: CodedError {
     /// Kind of error; open for new kinds.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: String
@@ -21,7 +22,7 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         /// The server does not offer TLS.
         public static let tlsUnavailable = Code(rawValue: "tls-unavailable")
         /// The server sent something that the protocol forbids here.
-        public static let protocolViolation = Code(rawValue: "protocol-violation")
+        package static let protocolViolation = Code(rawValue: "protocol-violation")
         /// The server ended the stream with an error.
         public static let streamError = Code(rawValue: "stream-error")
         /// Another client took the session's place on the server.
@@ -29,9 +30,9 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         /// The server was refused again and again: its certificate, or what it offers to log in with. See the cause.
         public static let untrustedServer = Code(rawValue: "untrusted-server")
         /// The server refused a resource.
-        public static let bindFailed = Code(rawValue: "bind-failed")
+        package static let bindFailed = Code(rawValue: "bind-failed")
         /// The connection could not be made or broke; the account tries again by itself.
-        public static let connectionFailed = Code(rawValue: "connection-failed")
+        package static let connectionFailed = Code(rawValue: "connection-failed")
         /// The server did not answer in time.
         public static let timedOut = Code(rawValue: "timed-out")
         /// Another process took the stream over; this one must not commit, acknowledge or send any more.
@@ -43,17 +44,17 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         /// More stanzas wait than the account may hold.
         public static let outboxFull = Code(rawValue: "outbox-full")
         /// What was to be sent is not a valid stanza.
-        public static let invalidStanza = Code(rawValue: "invalid-stanza")
+        package static let invalidStanza = Code(rawValue: "invalid-stanza")
         /// The server does not take a stanza of that size (XEP-0478).
         public static let stanzaTooLarge = Code(rawValue: "stanza-too-large")
         /// The inbound request was answered before, or cannot be answered any more.
-        public static let alreadyAnswered = Code(rawValue: "already-answered")
+        package static let alreadyAnswered = Code(rawValue: "already-answered")
         /// The stanza is not being delivered just now, so it cannot be deferred.
-        public static let notDeferrable = Code(rawValue: "not-deferrable")
+        package static let notDeferrable = Code(rawValue: "not-deferrable")
         /// The session in which a request was sent is gone; its answer will never come.
         public static let sessionLost = Code(rawValue: "session-lost")
         /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
-        public static let sessionPostponed = Code(rawValue: "session-postponed")
+        package static let sessionPostponed = Code(rawValue: "session-postponed")
         /// What was waited for was canceled or given up; the message says by what.
         public static let abandoned = Code(rawValue: "abandoned")
         /// The account lacks a module: it was not configured in this process.
@@ -81,9 +82,6 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The message, on one line and without what steers a terminal (``/XMPPCore/VisibleText``).
-    public var description: String { VisibleText(message).description }
-
     /// Whether trying again cannot help until someone changes something.
     package var isFinal: Bool {
         switch code {
@@ -94,3 +92,5 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         }
     }
 }
+
+extension HandlerError: CodedError {}

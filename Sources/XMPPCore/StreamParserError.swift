@@ -8,7 +8,7 @@
 ///     close(sending: error.streamError)
 /// }
 /// ```
-public struct StreamParserError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct StreamParserError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// Stable name for logs.
@@ -16,19 +16,19 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
         /// The XML breaks the rules of XML 1.0 or of Namespaces in XML.
         public static let notWellFormed = Code(description: "notWellFormed")
         /// The bytes are no UTF-8, or the XML declaration names another encoding.
-        public static let unsupportedEncoding = Code(description: "unsupportedEncoding")
+        package static let unsupportedEncoding = Code(description: "unsupportedEncoding")
         /// A comment, processing instruction, DTD or reference to an undeclared entity.
         public static let restrictedXML = Code(description: "restrictedXML")
         /// Character data between stanzas, or a root that is no stream header.
-        public static let badFormat = Code(description: "badFormat")
+        package static let badFormat = Code(description: "badFormat")
         /// The root is not in the namespace of streams.
-        public static let invalidNamespace = Code(description: "invalidNamespace")
+        package static let invalidNamespace = Code(description: "invalidNamespace")
         /// A value of `ParserLimits` was exceeded.
         public static let limitExceeded = Code(description: "limitExceeded")
         /// libxml2 had no memory for a parser.
-        public static let outOfMemory = Code(description: "outOfMemory")
+        package static let outOfMemory = Code(description: "outOfMemory")
         /// The parser was used after it had thrown.
-        public static let dead = Code(description: "dead")
+        package static let dead = Code(description: "dead")
     }
 
     /// What is wrong.
@@ -39,7 +39,7 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
     public internal(set) var events: [StreamParser.Event] = []
     /// The first-level element in which the stream ended, without its children and with those of its attributes `from`, `to`,
     /// `id` and `type` that could be read; nil between elements.
-    public internal(set) var element: Element?
+    package internal(set) var element: Element?
 
     init(_ code: Code, _ message: String) {
         self.code = code

@@ -102,7 +102,7 @@ enum JSONContainer {
 ///     throw PubSubPayloadError.unexpected(element, on: Self.node)
 /// }
 /// ```
-public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct PubSubPayloadError: CodedError, Hashable {
     /// What kind of error it is. Open: later versions may add codes.
     public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: String
@@ -129,8 +129,6 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
         self.code = code
         self.message = message
     }
-
-    public var description: String { VisibleText(message).description }
 
     /// An item that holds something else than its node is for.
     ///

@@ -37,7 +37,7 @@ public struct ChatModule: AccountModule {
     public static var schema: Schema? { DeliveryTable.schema }
 
     /// Whose wish for a receipt is granted.
-    public let receipts: Receipts
+    package let receipts: Receipts
     public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
     /// Makes the module.
@@ -109,7 +109,7 @@ public struct Delivery: Hashable, Sendable {
     public var failure: Failure?
 
     /// Whether nothing more is waited for.
-    public var isOver: Bool { deliveredAt != nil || failure != nil }
+    package var isOver: Bool { deliveredAt != nil || failure != nil }
 }
 
 /// Tells that what is known of a delivery has changed.
@@ -138,7 +138,7 @@ public struct DeliveryEnded: Sendable {
     public let delivery: Delivery
 }
 
-extension DeliveryEnded: RestorableContext {
+extension DeliveryEnded: AccountContext {
     private struct Stored: Codable {
         var id: String
         var peer: JID
@@ -148,8 +148,6 @@ extension DeliveryEnded: RestorableContext {
         var attempts: Int
         var failure: String?
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         let stored = Stored(

@@ -1,3 +1,5 @@
+public import XMPPCore
+
 /// Why a ``ScriptedServer`` could not be made or started.
 ///
 /// ```swift
@@ -7,26 +9,26 @@
 ///     Issue.record("\(error.code): \(error)")
 /// }
 /// ```
-public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
+public struct ScriptedServerError: CodedError {
     /// What went wrong. Open: later versions may add codes.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// Stable name for logs.
         public let description: String
 
         /// The domain or an account's name cannot be part of an address.
-        public static let invalidAddress = Code(description: "invalidAddress")
+        package static let invalidAddress = Code(description: "invalidAddress")
         /// The certificate or its key cannot be used.
-        public static let certificate = Code(description: "certificate")
+        package static let certificate = Code(description: "certificate")
         /// A password cannot be used.
-        public static let password = Code(description: "password")
+        package static let password = Code(description: "password")
         /// The log file cannot be written.
-        public static let logFile = Code(description: "logFile")
+        package static let logFile = Code(description: "logFile")
         /// A port cannot be listened on.
-        public static let port = Code(description: "port")
+        package static let port = Code(description: "port")
         /// The system gives no thread or descriptor.
-        public static let system = Code(description: "system")
+        package static let system = Code(description: "system")
         /// The server runs already.
-        public static let running = Code(description: "running")
+        package static let running = Code(description: "running")
     }
 
     /// Kind of the error.

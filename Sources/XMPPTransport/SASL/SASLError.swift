@@ -11,7 +11,7 @@ public import XMPPCore
 ///     print(error)  // ask the operator; Account.forgetLogin() accepts the change
 /// }
 /// ```
-public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct SASLError: CodedError, Hashable {
     /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
     public struct Code: Hashable, Sendable, CustomStringConvertible {
         /// The code's name, stable across versions.
@@ -24,17 +24,17 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
         /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
         public static let downgradeSuspected = Code("downgradeSuspected")
         /// User name or password holds a character that SASL forbids, or is empty.
-        public static let forbiddenCredentials = Code("forbiddenCredentials")
+        package static let forbiddenCredentials = Code("forbiddenCredentials")
         /// A message of the exchange breaks its grammar, or comes at the wrong time.
-        public static let malformedMessage = Code("malformedMessage")
+        package static let malformedMessage = Code("malformedMessage")
         /// The nonce of the other side does not continue ours.
-        public static let nonceMismatch = Code("nonceMismatch")
+        package static let nonceMismatch = Code("nonceMismatch")
         /// The other side demands an extension that this library does not know (`m=`).
-        public static let unsupportedExtension = Code("unsupportedExtension")
+        package static let unsupportedExtension = Code("unsupportedExtension")
         /// The server wants the password hashed too few times to be safe.
-        public static let tooFewIterations = Code("tooFewIterations")
+        package static let tooFewIterations = Code("tooFewIterations")
         /// The server wants the password hashed so often that it would only burn this machine's time.
-        public static let tooManyIterations = Code("tooManyIterations")
+        package static let tooManyIterations = Code("tooManyIterations")
         /// The server could not prove that it knows the password: it may be an impostor.
         public static let serverNotAuthenticated = Code("serverNotAuthenticated")
         /// User name or password is wrong.
@@ -50,16 +50,19 @@ public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String
     /// What the server said, when it said something.
-    public let cause: ForeignText?
+    package let words: ForeignText?
 
     package init(_ code: Code, _ message: String, cause: (any TextConvertible)? = nil) {
         self.code = code
         self.message = message
-        self.cause = cause?.foreignText
+        words = cause?.foreignText
     }
+
+    /// What the server said, as an error whose description it is.
+    public var cause: (any Error)? { words.map { ReportedWords($0.string) } }
 
     /// The message, and the cause in parentheses.
     public var description: String {
-        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+        VisibleText(words.map { "\(message) (\($0))" } ?? message).description
     }
 }
