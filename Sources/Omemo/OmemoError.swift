@@ -7,36 +7,7 @@ public import XMPPCore
 /// ```
 public struct OmemoError: CodedError {
     /// Kind of error; open for new kinds.
-    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// What a peer sent has not the form that the protocol demands.
-        public static let malformed = Code(rawValue: "malformed")
-        /// A signature does not fit its key.
-        package static let badSignature = Code(rawValue: "bad-signature")
-        /// The message was decrypted before.
-        public static let duplicate = Code(rawValue: "duplicate")
-        /// There is no session with the sender's device.
-        package static let noSession = Code(rawValue: "no-session")
-        /// The message fits no session with the sender's device, or was changed on its way.
-        public static let undecryptable = Code(rawValue: "undecryptable")
-        /// The message was encrypted with a key of ours that is gone.
-        package static let unknownPreKey = Code(rawValue: "unknown-prekey")
-        /// The message is not for this device.
-        public static let notForThisDevice = Code(rawValue: "not-for-this-device")
-        /// What was decrypted contradicts the stanza around it.
-        package static let envelopeRejected = Code(rawValue: "envelope-rejected")
-        /// This account has no device yet.
-        package static let noDevice = Code(rawValue: "no-device")
-        /// The identity key is not known.
-        package static let unknownIdentity = Code(rawValue: "unknown-identity")
-        /// The room's members are not known.
-        package static let unknownRoom = Code(rawValue: "unknown-room")
-        /// The cryptographic library failed.
-        package static let cryptoFailed = Code(rawValue: "crypto-failed")
-    }
+    public typealias Code = ErrorCode<OmemoError>
 
     /// Kind of the error.
     public let code: Code
@@ -54,4 +25,33 @@ public struct OmemoError: CodedError {
     }
 
     public var description: String { VisibleText("\(message) (\(code))").description }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == OmemoError {
+    /// What a peer sent has not the form that the protocol demands.
+    public static var malformed: Self { Self(rawValue: "malformed") }
+    /// A signature does not fit its key.
+    package static var badSignature: Self { Self(rawValue: "bad-signature") }
+    /// The message was decrypted before.
+    public static var duplicate: Self { Self(rawValue: "duplicate") }
+    /// There is no session with the sender's device.
+    package static var noSession: Self { Self(rawValue: "no-session") }
+    /// The message fits no session with the sender's device, or was changed on its way.
+    public static var undecryptable: Self { Self(rawValue: "undecryptable") }
+    /// The message was encrypted with a key of ours that is gone.
+    package static var unknownPreKey: Self { Self(rawValue: "unknown-prekey") }
+    /// The message is not for this device.
+    public static var notForThisDevice: Self { Self(rawValue: "not-for-this-device") }
+    /// What was decrypted contradicts the stanza around it.
+    package static var envelopeRejected: Self { Self(rawValue: "envelope-rejected") }
+    /// This account has no device yet.
+    package static var noDevice: Self { Self(rawValue: "no-device") }
+    /// The identity key is not known.
+    package static var unknownIdentity: Self { Self(rawValue: "unknown-identity") }
+    /// The room's members are not known.
+    package static var unknownRoom: Self { Self(rawValue: "unknown-room") }
+    /// The cryptographic library failed.
+    package static var cryptoFailed: Self { Self(rawValue: "crypto-failed") }
 }

@@ -26,6 +26,23 @@ extension CodedError {
     public var description: String { VisibleText(message).description }
 }
 
+/// Kind of an error, by a name that stays the same in all versions.
+///
+/// Open: later versions and other modules may add codes, so a `switch` needs a `default`.
+///
+/// ```swift
+/// extension AccountError.Code { static var closedShop: Self { Self(rawValue: "closed-shop") } }
+/// ```
+public struct ErrorCode<Failure>: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
+    /// The name, for logs too.
+    public let rawValue: String
+    /// Makes a code.
+    ///
+    /// - Parameter rawValue: Its name, the same in all versions.
+    public init(rawValue: String) { self.rawValue = rawValue }
+    public var description: String { rawValue }
+}
+
 /// Words of a server, the system or a library about an error, as the cause of an error of this library.
 package struct ReportedWords: Error, Hashable, CustomStringConvertible {
     package let description: String

@@ -9,14 +9,7 @@
 /// ```
 public struct ElementValueError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// There is no such attribute, or nothing at the path.
-        public static let missing = Code(description: "missing")
-        /// The text is no value of the type.
-        public static let malformed = Code(description: "malformed")
-    }
+    public typealias Code = ErrorCode<ElementValueError>
 
     /// Place of a value in an element.
     package enum Place: Hashable, Sendable {
@@ -68,4 +61,13 @@ public struct ElementValueError: CodedError, Hashable {
 
     /// The stanza error to answer a request with (RFC 6120 section 8.3.3.1).
     public var stanzaError: StanzaError { StanzaError(.badRequest, text: message) }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == ElementValueError {
+    /// There is no such attribute, or nothing at the path.
+    public static var missing: Self { Self(rawValue: "missing") }
+    /// The text is no value of the type.
+    public static var malformed: Self { Self(rawValue: "malformed") }
 }

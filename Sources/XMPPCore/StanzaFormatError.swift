@@ -9,20 +9,7 @@
 /// ```
 public struct StanzaFormatError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// The element has another name or namespace.
-        package static let wrongElement = Code(description: "wrongElement")
-        /// An IQ has no `id`.
-        package static let missingID = Code(description: "missingID")
-        /// `type` is missing where it is required, or has a value the RFC does not know.
-        package static let unknownType = Code(description: "unknownType")
-        /// `to` or `from` is no JID.
-        package static let malformedAddress = Code(description: "malformedAddress")
-        /// A request has not exactly one child element, or a result more than one.
-        package static let wrongChildCount = Code(description: "wrongChildCount")
-    }
+    public typealias Code = ErrorCode<StanzaFormatError>
 
     /// What is wrong.
     public let code: Code
@@ -71,4 +58,19 @@ public struct StanzaFormatError: CodedError, Hashable {
         reply.append(error.element(in: element.namespace))
         return reply
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == StanzaFormatError {
+    /// The element has another name or namespace.
+    package static var wrongElement: Self { Self(rawValue: "wrongElement") }
+    /// An IQ has no `id`.
+    package static var missingID: Self { Self(rawValue: "missingID") }
+    /// `type` is missing where it is required, or has a value the RFC does not know.
+    package static var unknownType: Self { Self(rawValue: "unknownType") }
+    /// `to` or `from` is no JID.
+    package static var malformedAddress: Self { Self(rawValue: "malformedAddress") }
+    /// A request has not exactly one child element, or a result more than one.
+    package static var wrongChildCount: Self { Self(rawValue: "wrongChildCount") }
 }

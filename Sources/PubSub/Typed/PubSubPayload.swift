@@ -104,16 +104,7 @@ enum JSONContainer {
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {
     /// What kind of error it is. Open: later versions may add codes.
-    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// An item holds something else than its node is for.
-        public static let unreadable = Code(rawValue: "unreadable")
-        /// The value cannot be written.
-        public static let unwritable = Code(rawValue: "unwritable")
-    }
+    public typealias Code = ErrorCode<PubSubPayloadError>
 
     /// What kind of error it is.
     public let code: Code
@@ -142,4 +133,13 @@ public struct PubSubPayloadError: CodedError, Hashable {
             "an item of the node '\(node)' holds <\(element.name) xmlns='\(element.namespace)'/>, which is not what the node is for; leave it out"
         )
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == PubSubPayloadError {
+    /// An item holds something else than its node is for.
+    public static var unreadable: Self { Self(rawValue: "unreadable") }
+    /// The value cannot be written.
+    public static var unwritable: Self { Self(rawValue: "unwritable") }
 }

@@ -82,7 +82,7 @@ public struct ChatModule: AccountModule {
 /// let delivery = try account.store.read { try account.chat.delivery(of: id, in: $0) }
 /// print(delivery?.deliveredAt ?? 0)
 /// ```
-public struct Delivery: Hashable, Sendable {
+public struct Delivery: ModuleEvent, Hashable {
     /// Why a message did not arrive.
     public enum Failure: Hashable, Sendable {
         /// The server or the recipient sent it back.
@@ -110,16 +110,6 @@ public struct Delivery: Hashable, Sendable {
 
     /// Whether nothing more is waited for.
     package var isOver: Bool { deliveredAt != nil || failure != nil }
-}
-
-/// Tells that what is known of a delivery has changed.
-///
-/// ```swift
-/// for await change in account.events(of: DeliveryChange.self) { print(change.delivery) }
-/// ```
-public struct DeliveryChange: ModuleEvent, Hashable {
-    /// What is known now.
-    public let delivery: Delivery
 }
 
 /// The context of a handler that waits for the end of a delivery.

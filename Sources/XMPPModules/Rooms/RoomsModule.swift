@@ -120,5 +120,5 @@ extension Account {
 
 extension AccountError.Code {
     /// The account neither is in that room nor wants to be.
-    public static let notInRoom = AccountError.Code(rawValue: "not-in-room")
+    public static var notInRoom: Self { Self(rawValue: "not-in-room") }
 }
