@@ -341,7 +341,8 @@ let package = Package(
             name: "HandlersLockTests",
             dependencies: [
                 "CSQLite", "Handlers", "Omemo", "PubSub", "PushwakeCommands", "Simulation", "TestServers",
-                "TestThreads", "Upload", "XMPPAccount", "XMPPModules",
+                "TestThreads", "Upload", "XMPPAccount", "XMPPCore", "XMPPModules", "XMPPTestKit",
+                "XMPPTransport",
             ]),
     ],
     swiftLanguageModes: [.v6]

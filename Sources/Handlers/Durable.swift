@@ -13,7 +13,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// The stored name, ``DurableHandler/id``.
     public let name: String
     /// The version of the argument list.
-    public let version: Int
+    package let version: Int
     /// The bound arguments: the bytes of one JSON object.
     package let arguments: [UInt8]
     /// What runs instead when it can never be called any more: the bytes of a `Durable<Invalidation>`.
@@ -86,7 +86,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// ```
     ///
     /// - Parameter overrides: Arguments that win over bound ones by name. They are stored, so their names are those of the
-    ///   ``version`` in which the handler was bound; ``DurableHandler/upcast(_:from:)`` brings all of them forward.
+    ///   `version` in which the handler was bound; ``DurableHandler/upcast(_:from:)`` brings all of them forward.
     /// - Returns: The handler with those arguments, and with the same invalidation.
     /// - Throws: ``HandlerError`` with code `argumentNotEncodable` when an argument cannot be stored, or `wrongArgument` when the
     ///   stored bytes are no JSON object.
@@ -121,7 +121,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// The bound arguments by name.
     ///
     /// - Throws: ``HandlerError`` with code `wrongArgument` when the stored bytes are no JSON object.
-    public var record: Record {
+    package var record: Record {
         get throws(HandlerError) { try ArgumentCoding.record(arguments, handler: name) }
     }
 

@@ -158,17 +158,17 @@ public enum Availability: Hashable, Sendable {
 /// ```
 public struct RetryPolicy: Hashable, Sendable {
     /// Number of attempts before the handler has failed for good, from 1.
-    public var attempts: Int
+    package var attempts: Int
     /// The wait after the first failure.
-    public var firstDelay: Duration
+    package var firstDelay: Duration
     /// How much longer each wait is than the one before it, from 1.
-    public var factor: Double
+    package var factor: Double
     /// The longest wait.
-    public var longestDelay: Duration
+    package var longestDelay: Duration
     /// Number of process deaths during the handler before it has failed for good, from 1.
-    public var deaths: Int
+    package var deaths: Int
     /// Action after the last attempt has failed.
-    public var finally: Finally
+    package var finally: Finally
 
     /// Action for a handler that has used up its attempts or killed too many processes.
     ///

@@ -17,33 +17,33 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         /// No handler of that name is registered in this program.
         public static let unknownHandler = Code(rawValue: "unknown-handler")
         /// The row was written by a newer version of the handler than this program has.
-        public static let newerVersion = Code(rawValue: "newer-version")
+        package static let newerVersion = Code(rawValue: "newer-version")
         /// The handler expects another context than the one it was called with.
-        public static let wrongContext = Code(rawValue: "wrong-context")
+        package static let wrongContext = Code(rawValue: "wrong-context")
         /// A mandatory argument is missing.
         public static let missingArgument = Code(rawValue: "missing-argument")
         /// An argument has another type than the handler declares.
         public static let wrongArgument = Code(rawValue: "wrong-argument")
         /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
-        public static let upcastFailed = Code(rawValue: "upcast-failed")
+        package static let upcastFailed = Code(rawValue: "upcast-failed")
         /// An argument cannot be stored.
-        public static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
+        package static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
         /// The path to the handler's instance gave nil.
-        public static let missingInstance = Code(rawValue: "missing-instance")
+        package static let missingInstance = Code(rawValue: "missing-instance")
         /// A handler row that was asked for has ended or never existed.
         public static let noSuchHandler = Code(rawValue: "no-such-handler")
         /// A handler was not called because too many processes died while it ran.
-        public static let deadly = Code(rawValue: "deadly")
+        package static let deadly = Code(rawValue: "deadly")
         /// The context of a call cannot be stored until the handler can run.
-        public static let contextNotRestorable = Code(rawValue: "context-not-restorable")
+        package static let contextNotRestorable = Code(rawValue: "context-not-restorable")
         /// An async handler was ended after it had lost its lease or had ended.
         public static let leaseLost = Code(rawValue: "lease-lost")
         /// A step or a read was started inside a step on the same thread, or a read inside a read.
         public static let nestedStep = Code(rawValue: "nested-step")
         /// Handlers ended each other deeper than any program means to.
-        public static let nestedTooDeep = Code(rawValue: "nested-too-deep")
+        package static let nestedTooDeep = Code(rawValue: "nested-too-deep")
         /// Two schemas carry the name of one module.
-        public static let duplicateSchema = Code(rawValue: "duplicate-schema")
+        package static let duplicateSchema = Code(rawValue: "duplicate-schema")
         /// Another process holds the database's write lock.
         public static let databaseLocked = Code(rawValue: "database-locked")
         /// The database or its folder cannot be written.
@@ -53,9 +53,9 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         /// The database was written by a newer version of this library.
         public static let databaseNewer = Code(rawValue: "database-newer")
         /// The database was written by an older version of this library, and is only being read.
-        public static let databaseOlder = Code(rawValue: "database-older")
+        package static let databaseOlder = Code(rawValue: "database-older")
         /// The file is a SQLite database of another program.
-        public static let databaseForeign = Code(rawValue: "database-foreign")
+        package static let databaseForeign = Code(rawValue: "database-foreign")
         /// The file cannot be opened.
         public static let databaseUnavailable = Code(rawValue: "database-unavailable")
         /// The disk is full or failed.
@@ -63,7 +63,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         /// A runner was used after it had been closed.
         public static let runnerClosed = Code(rawValue: "runner-closed")
         /// The system gives no more threads or files.
-        public static let resourcesExhausted = Code(rawValue: "resources-exhausted")
+        package static let resourcesExhausted = Code(rawValue: "resources-exhausted")
         /// So many events of a kind wait that no more may be posted.
         public static let tooManyEvents = Code(rawValue: "too-many-events")
         /// Another SQLite error: a faulty statement, a constraint.

@@ -7,11 +7,11 @@
 /// for try await delivery in store.events(HandlerFailure.self) { page(delivery.event.description) }
 /// ```
 ///
-/// Of those that nobody consumes the newest ``kept`` are kept.
+/// Of those that nobody consumes the newest `kept` are kept.
 public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvertible {
     public static let id = "handlers.failed"
     /// Number of events that are stored while nothing consumes them.
-    public static let kept = 1000
+    package static let kept = 1000
     /// The longest ``error`` in bytes, and the longest ``name`` and scope: a row that rotted may hold more than an event.
     static let errorBytes = 1024
     static let nameBytes = 1024

@@ -32,7 +32,7 @@ public struct Record: Hashable, Sendable, Codable, ExpressibleByDictionaryLitera
     }
 
     /// Whether there is no argument.
-    public var isEmpty: Bool { values.isEmpty }
+    package var isEmpty: Bool { values.isEmpty }
 
     /// The argument `name`; setting nil removes it.
     ///
@@ -71,7 +71,7 @@ public struct Record: Hashable, Sendable, Codable, ExpressibleByDictionaryLitera
     /// Replaces arguments by those of `other`, name by name.
     ///
     /// - Parameter other: The arguments that win.
-    public mutating func merge(_ other: Record) {
+    package mutating func merge(_ other: Record) {
         values.merge(other.values) { _, new in new }
     }
 }

@@ -1,42 +1,13 @@
-import XMPPCore
+public import XMPPCore
 
 /// Error of OMEMO, with a sentence that says what to do.
 ///
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .notForThisDevice { return }
 /// ```
-public struct OmemoError: Error, Sendable, CustomStringConvertible {
+public struct OmemoError: CodedError {
     /// Kind of error; open for new kinds.
-    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// What a peer sent has not the form that the protocol demands.
-        public static let malformed = Code(rawValue: "malformed")
-        /// A signature does not fit its key.
-        public static let badSignature = Code(rawValue: "bad-signature")
-        /// The message was decrypted before.
-        public static let duplicate = Code(rawValue: "duplicate")
-        /// There is no session with the sender's device.
-        public static let noSession = Code(rawValue: "no-session")
-        /// The message fits no session with the sender's device, or was changed on its way.
-        public static let undecryptable = Code(rawValue: "undecryptable")
-        /// The message was encrypted with a key of ours that is gone.
-        public static let unknownPreKey = Code(rawValue: "unknown-prekey")
-        /// The message is not for this device.
-        public static let notForThisDevice = Code(rawValue: "not-for-this-device")
-        /// What was decrypted contradicts the stanza around it.
-        public static let envelopeRejected = Code(rawValue: "envelope-rejected")
-        /// This account has no device yet.
-        public static let noDevice = Code(rawValue: "no-device")
-        /// The identity key is not known.
-        public static let unknownIdentity = Code(rawValue: "unknown-identity")
-        /// The room's members are not known.
-        public static let unknownRoom = Code(rawValue: "unknown-room")
-        /// The cryptographic library failed.
-        public static let cryptoFailed = Code(rawValue: "crypto-failed")
-    }
+    public typealias Code = ErrorCode<OmemoError>
 
     /// Kind of the error.
     public let code: Code
@@ -48,10 +19,39 @@ public struct OmemoError: Error, Sendable, CustomStringConvertible {
     /// - Parameters:
     ///   - code: What went wrong.
     ///   - message: A sentence that says what happened and what to do, without keys and plaintext.
-    init(_ code: Code, _ message: String) {
+    package init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }
 
     public var description: String { VisibleText("\(message) (\(code))").description }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == OmemoError {
+    /// What a peer sent has not the form that the protocol demands.
+    public static var malformed: Self { Self(rawValue: "malformed") }
+    /// A signature does not fit its key.
+    package static var badSignature: Self { Self(rawValue: "bad-signature") }
+    /// The message was decrypted before.
+    public static var duplicate: Self { Self(rawValue: "duplicate") }
+    /// There is no session with the sender's device.
+    package static var noSession: Self { Self(rawValue: "no-session") }
+    /// The message fits no session with the sender's device, or was changed on its way.
+    public static var undecryptable: Self { Self(rawValue: "undecryptable") }
+    /// The message was encrypted with a key of ours that is gone.
+    package static var unknownPreKey: Self { Self(rawValue: "unknown-prekey") }
+    /// The message is not for this device.
+    public static var notForThisDevice: Self { Self(rawValue: "not-for-this-device") }
+    /// What was decrypted contradicts the stanza around it.
+    package static var envelopeRejected: Self { Self(rawValue: "envelope-rejected") }
+    /// This account has no device yet.
+    package static var noDevice: Self { Self(rawValue: "no-device") }
+    /// The identity key is not known.
+    package static var unknownIdentity: Self { Self(rawValue: "unknown-identity") }
+    /// The room's members are not known.
+    package static var unknownRoom: Self { Self(rawValue: "unknown-room") }
+    /// The cryptographic library failed.
+    package static var cryptoFailed: Self { Self(rawValue: "crypto-failed") }
 }

@@ -1,6 +1,6 @@
 import FoundationEssentials
 public import Handlers
-import XMPPAccount
+public import XMPPAccount
 import XMPPCore
 
 // A handler that waits (AsyncHandler), or must not run in this process, is called later, with what arrived read again.
@@ -62,9 +62,7 @@ extension PubSubReply {
     }
 }
 
-extension PubSubFetch: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension PubSubFetch: AccountContext {
     public func stored() throws -> [UInt8] { try reply.stored(.items) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -72,9 +70,7 @@ extension PubSubFetch: RestorableContext {
     }
 }
 
-extension PubSubPublication: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension PubSubPublication: AccountContext {
     public func stored() throws -> [UInt8] { try reply.stored(.publish(itemID: itemID)) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
@@ -82,9 +78,7 @@ extension PubSubPublication: RestorableContext {
     }
 }
 
-extension PubSubAnswer: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension PubSubAnswer: AccountContext {
     public func stored() throws -> [UInt8] { try reply.stored(subject) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

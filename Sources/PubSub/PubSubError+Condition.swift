@@ -63,7 +63,7 @@ extension PubSubError {
         public static let unsupportedAccessModel = Condition(rawValue: "unsupported-access-model")
 
         /// All conditions of XEP-0060, in the order of the alphabet.
-        public static let defined: [Condition] = [
+        package static let defined: [Condition] = [
             .closedNode, .configurationRequired, .invalidJID, .invalidOptions, .invalidPayload,
             .invalidSubscriptionID, .itemForbidden, .itemRequired, .jidRequired, .maximumItemsExceeded,
             .maximumNodesExceeded, .nodeFull, .nodeIDRequired, .notInRosterGroup, .notSubscribed,

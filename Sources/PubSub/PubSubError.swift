@@ -9,7 +9,7 @@ public import XMPPCore
 /// ```
 ///
 /// Source: XEP-0060 sections 12 and 18.2.
-public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct PubSubError: CodedError, Hashable {
     /// PubSub's own condition; nil when the service gave none.
     public let condition: Condition?
     /// The feature that the service lacks, such as `retrieve-items`; given with ``Condition/unsupported``.
@@ -48,14 +48,20 @@ public struct PubSubError: Error, Hashable, Sendable, CustomStringConvertible {
         stanzaError = error
     }
 
+    /// PubSub's own condition; the general one when the service gave none.
+    public var code: Condition { condition ?? Condition(rawValue: stanzaError.condition.rawValue) }
+
+    /// The ``stanzaError``.
+    public var cause: (any Error)? { stanzaError }
+
     /// What happened and what to do, in one sentence.
-    public var description: String {
+    public var message: String {
         var text = "the PubSub service answered with "
         text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.description
         if let unsupportedFeature { text += ", feature \(unsupportedFeature)" }
         if let said = stanzaError.text { text += ", saying \"\(said)\"" }
         text += "; " + (condition?.advice ?? Self.generalAdvice(stanzaError.kind))
-        return VisibleText(text).description
+        return text
     }
 
     private static func generalAdvice(_ kind: StanzaError.Kind) -> String {

@@ -25,7 +25,7 @@ public struct PubSubSubscription: Hashable, Sendable {
         public static let unconfigured = State(rawValue: "unconfigured")
 
         /// All states of XEP-0060, in the order of the alphabet.
-        public static let defined: [State] = [.none, .pending, .subscribed, .unconfigured]
+        package static let defined: [State] = [.none, .pending, .subscribed, .unconfigured]
     }
 
     /// The node; nil where it goes without saying.
@@ -101,7 +101,7 @@ public struct PubSubAffiliation: Hashable, Sendable {
         public static let publisher = Kind(rawValue: "publisher")
 
         /// All kinds of XEP-0060, in the order of the alphabet.
-        public static let defined: [Kind] = [.member, .none, .outcast, .owner, .publishOnly, .publisher]
+        package static let defined: [Kind] = [.member, .none, .outcast, .owner, .publishOnly, .publisher]
     }
 
     /// The node; nil where it goes without saying.

@@ -11,9 +11,9 @@ public import XMPPCore
 /// Source: XEP-0060 sections 7.1.5 and 17.4.
 public struct PubSubOption: Hashable, Sendable {
     /// The field's name, such as `pubsub#access_model`.
-    public let name: ForeignText
+    package let name: ForeignText
     /// Its values, one for most fields.
-    public let values: [ForeignText]
+    package let values: [ForeignText]
 
     /// Makes a field.
     ///
@@ -84,7 +84,7 @@ public struct PubSubAccessModel: RawRepresentable, Hashable, Sendable, CustomStr
     public static let whitelist = PubSubAccessModel(rawValue: "whitelist")
 
     /// All models of XEP-0060, in its order.
-    public static let defined: [PubSubAccessModel] = [.open, .presence, .roster, .authorize, .whitelist]
+    package static let defined: [PubSubAccessModel] = [.open, .presence, .roster, .authorize, .whitelist]
 }
 
 extension DataForm {

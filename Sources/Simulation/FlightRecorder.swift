@@ -73,7 +73,7 @@ package enum FlightRecorder {
         "CREATE TABLE report_epoch(epoch INTEGER PRIMARY KEY, owner TEXT, since INTEGER NOT NULL)",
         "CREATE TABLE report_session(at INTEGER NOT NULL, kind TEXT NOT NULL, number INTEGER NOT NULL)",
         """
-        CREATE TRIGGER report_bound AFTER INSERT ON handler WHEN NEW.kind = 0 BEGIN
+        CREATE TRIGGER report_bound AFTER INSERT ON handler WHEN NEW.kind = \(Transaction.Kind.once.sql) BEGIN
             INSERT INTO report_flight(handler, name, arguments, bound_at, bound_by, trace)
             VALUES (NEW.id, NEW.name, NEW.arguments, NEW.bound_at, \(owner), coalesce(NEW.trace, NEW.id));
         END
@@ -86,7 +86,7 @@ package enum FlightRecorder {
         """,
         """
         CREATE TRIGGER report_failed AFTER UPDATE OF attempts ON handler
-            WHEN NEW.attempts > OLD.attempts AND NEW.state <> 3 BEGIN
+            WHEN NEW.attempts > OLD.attempts AND NEW.state <> \(Transaction.State.leased.sql) BEGIN
             INSERT INTO report_failure VALUES (NEW.id, \(now));
         END
         """,

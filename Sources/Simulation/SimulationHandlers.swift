@@ -124,7 +124,11 @@ package enum SimulationApp {
     /// How many handlers wait and how many stanzas are not acknowledged.
     package static func waiting(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
-            "SELECT (SELECT count(*) FROM handler WHERE kind = 0 AND state IN (0, 3)) + (SELECT count(*) FROM outbox)"
+            """
+            SELECT (SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)
+                AND state IN (\(Transaction.State.pending.sql), \(Transaction.State.leased.sql)))
+                + (SELECT count(*) FROM outbox)
+            """
         ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
     }
 }

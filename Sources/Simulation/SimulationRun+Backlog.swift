@@ -85,7 +85,7 @@ extension SimulationRun {
     private func ownWork(_ store: HandlerStore) throws -> Int {
         try store.step { step in
             try step.first(
-                "SELECT count(*) FROM handler WHERE kind = 0 AND name LIKE 'simulation.%'"
+                "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql) AND name LIKE 'simulation.%'"
             ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
         }
     }

@@ -176,10 +176,13 @@ struct Judge {
         // Set aside is not ended: parked and quarantined rows count as pending too. Those of the modules as well, which bind
         // as many as they need.
         counts.pending =
-            try numbers("SELECT count(*) FROM handler WHERE kind = 0", in: step).first.map(Int.init) ?? 0
+            try numbers("SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql)", in: step)
+            .first
+            .map(Int.init) ?? 0
         let ends = counts.result + counts.error + counts.timeout + counts.invalidated
         let own = try numbers(
-            "SELECT count(*) FROM handler WHERE kind = 0 AND name LIKE 'simulation.%'", in: step
+            "SELECT count(*) FROM handler WHERE kind = \(Transaction.Kind.once.sql) AND name LIKE 'simulation.%'",
+            in: step
         ).first.map(Int.init)
         counts.lost = max(0, counts.bound - ends - (own ?? 0))
         counts.repeated = max(0, ends + (own ?? 0) - counts.bound)

@@ -89,7 +89,7 @@ public struct UploadEnded: Sendable {
     }
 }
 
-extension UploadEnded: RestorableContext {
+extension UploadEnded: AccountContext {
     private struct Stored: Codable {
         var upload: UploadID
         var file: UploadFile
@@ -98,8 +98,6 @@ extension UploadEnded: RestorableContext {
         var link: Secret<String>?
         var error: UploadError?
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         var stored = Stored(upload: upload, file: file, messageID: messageID)

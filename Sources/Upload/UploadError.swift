@@ -7,54 +7,9 @@ public import XMPPCore
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { … error.maximumSize … }
 /// ```
-public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConvertible {
+public struct UploadError: CodedError, Hashable, Codable {
     /// Kind of error; open for new kinds.
-    public struct Code: RawRepresentable, Hashable, Sendable, Codable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// The server has no upload service, or none that answers.
-        public static let noService = Code(rawValue: "no-service")
-        /// The file is larger than allowed; see ``UploadError/maximumSize``.
-        public static let tooLarge = Code(rawValue: "too-large")
-        /// The account has uploaded too much; see ``UploadError/retryAt``.
-        public static let quotaExceeded = Code(rawValue: "quota-exceeded")
-        /// The service gives no slot; see ``UploadError/condition``.
-        public static let refused = Code(rawValue: "refused")
-        /// What the service gave is no slot that may be used.
-        public static let invalidSlot = Code(rawValue: "invalid-slot")
-        /// What was to be uploaded cannot be: its name, its type, or no bytes.
-        public static let invalidFile = Code(rawValue: "invalid-file")
-        /// There is no such file.
-        public static let fileMissing = Code(rawValue: "file-missing")
-        /// The file is no longer the one that was to be uploaded.
-        public static let fileChanged = Code(rawValue: "file-changed")
-        /// The system does not let this process read or write the file.
-        public static let fileUnreadable = Code(rawValue: "file-unreadable")
-        /// There is a file where the fetched one was to be.
-        public static let fileExists = Code(rawValue: "file-exists")
-        /// The web server answered with another status than success; see ``UploadError/status``.
-        public static let httpStatus = Code(rawValue: "http-status")
-        /// The web server could not prove who it is.
-        public static let tls = Code(rawValue: "tls")
-        /// The web server was not reached, or the line broke or stood still.
-        public static let connection = Code(rawValue: "connection")
-        /// The account does not send what is to be sent, such as a message to a room that it has left.
-        public static let notSent = Code(rawValue: "not-sent")
-        /// The program canceled it.
-        public static let cancelled = Code(rawValue: "cancelled")
-        /// Too many uploads wait.
-        public static let tooManyUploads = Code(rawValue: "too-many-uploads")
-        /// The processes that put the file died, or their store failed, again and again.
-        public static let abandoned = Code(rawValue: "abandoned")
-        /// A link is none.
-        public static let malformed = Code(rawValue: "malformed")
-        /// A fetched file is not what was encrypted.
-        public static let undecryptable = Code(rawValue: "undecryptable")
-        /// The cryptographic library failed.
-        public static let cryptoFailed = Code(rawValue: "crypto-failed")
-    }
+    public typealias Code = ErrorCode<UploadError>
 
     /// Kind of the error.
     public let code: Code
@@ -115,4 +70,49 @@ public struct UploadError: Error, Hashable, Sendable, Codable, CustomStringConve
     var isFinal: Bool {
         [.tooLarge, .fileMissing, .fileChanged, .fileUnreadable, .invalidFile].contains(code)
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == UploadError {
+    /// The server has no upload service, or none that answers.
+    public static var noService: Self { Self(rawValue: "no-service") }
+    /// The file is larger than allowed; see ``UploadError/maximumSize``.
+    public static var tooLarge: Self { Self(rawValue: "too-large") }
+    /// The account has uploaded too much; see ``UploadError/retryAt``.
+    public static var quotaExceeded: Self { Self(rawValue: "quota-exceeded") }
+    /// The service gives no slot; see ``UploadError/condition``.
+    public static var refused: Self { Self(rawValue: "refused") }
+    /// What the service gave is no slot that may be used.
+    public static var invalidSlot: Self { Self(rawValue: "invalid-slot") }
+    /// What was to be uploaded cannot be: its name, its type, or no bytes.
+    package static var invalidFile: Self { Self(rawValue: "invalid-file") }
+    /// There is no such file.
+    public static var fileMissing: Self { Self(rawValue: "file-missing") }
+    /// The file is no longer the one that was to be uploaded.
+    public static var fileChanged: Self { Self(rawValue: "file-changed") }
+    /// The system does not let this process read or write the file.
+    public static var fileUnreadable: Self { Self(rawValue: "file-unreadable") }
+    /// There is a file where the fetched one was to be.
+    package static var fileExists: Self { Self(rawValue: "file-exists") }
+    /// The web server answered with another status than success; see ``UploadError/status``.
+    public static var httpStatus: Self { Self(rawValue: "http-status") }
+    /// The web server could not prove who it is.
+    public static var tls: Self { Self(rawValue: "tls") }
+    /// The web server was not reached, or the line broke or stood still.
+    public static var connection: Self { Self(rawValue: "connection") }
+    /// The account does not send what is to be sent, such as a message to a room that it has left.
+    public static var notSent: Self { Self(rawValue: "not-sent") }
+    /// The program canceled it.
+    public static var cancelled: Self { Self(rawValue: "cancelled") }
+    /// Too many uploads wait.
+    package static var tooManyUploads: Self { Self(rawValue: "too-many-uploads") }
+    /// The processes that put the file died, or their store failed, again and again.
+    public static var abandoned: Self { Self(rawValue: "abandoned") }
+    /// A link is none.
+    package static var malformed: Self { Self(rawValue: "malformed") }
+    /// A fetched file is not what was encrypted.
+    package static var undecryptable: Self { Self(rawValue: "undecryptable") }
+    /// The cryptographic library failed.
+    package static var cryptoFailed: Self { Self(rawValue: "crypto-failed") }
 }

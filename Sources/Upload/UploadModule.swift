@@ -29,12 +29,12 @@ public struct UploadModule: AccountModule {
     public static let schemas: [Schema] = [UploadTable.schema]
 
     /// The upload service; nil for the one that the server names.
-    public let service: JID?
+    package let service: JID?
     /// Which certificate authorities a web server is believed by; nil for those of the account's configuration.
-    public let trust: AccountConfiguration.Trust?
+    package let trust: AccountConfiguration.Trust?
     /// How often a file is tried, each time with a new slot, and how long it waits in between. `deaths` and `finally` mean
     /// nothing here.
-    public let retry: RetryPolicy
+    package let retry: RetryPolicy
     let limits: HTTPRequest.Limits
 
     /// Makes the module.

@@ -108,8 +108,9 @@ public struct AccountConfiguration: Sendable {
     /// throws away the messages that it kept for later, as it takes for granted that they are fetched from the archive
     /// (XEP-0313): set this only in a program that does so.
     public var bindsInline: Bool = false
-    /// What this process is to the account.
-    public var role: AccountRole = .main
+    /// Role of this process for the account: a worker leaves a live owner of the stream alone, and the main program asks a
+    /// worker to hand it over.
+    public var role: HandlerStore.Role = .main
     /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
     public var resourcePrefix: String = "dh"
     /// How long a request waits for its answer, in connected time; 1 ms or more.

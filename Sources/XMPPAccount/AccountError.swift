@@ -1,4 +1,5 @@
-import XMPPCore
+public import Handlers
+public import XMPPCore
 
 /// An error of an account, with a sentence that says what to do.
 ///
@@ -9,58 +10,9 @@ import XMPPCore
 ///     print("another process has the stream")
 /// }
 /// ```
-public struct AccountError: Error, Sendable, CustomStringConvertible {
+public struct AccountError: CodedError {
     /// Kind of error; open for new kinds.
-    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// The server refused the user name or password.
-        public static let notAuthorized = Code(rawValue: "not-authorized")
-        /// The server does not offer TLS.
-        public static let tlsUnavailable = Code(rawValue: "tls-unavailable")
-        /// The server sent something that the protocol forbids here.
-        public static let protocolViolation = Code(rawValue: "protocol-violation")
-        /// The server ended the stream with an error.
-        public static let streamError = Code(rawValue: "stream-error")
-        /// Another client took the session's place on the server.
-        public static let conflict = Code(rawValue: "conflict")
-        /// The server was refused again and again: its certificate, or what it offers to log in with. See the cause.
-        public static let untrustedServer = Code(rawValue: "untrusted-server")
-        /// The server refused a resource.
-        public static let bindFailed = Code(rawValue: "bind-failed")
-        /// The connection could not be made or broke; the account tries again by itself.
-        public static let connectionFailed = Code(rawValue: "connection-failed")
-        /// The server did not answer in time.
-        public static let timedOut = Code(rawValue: "timed-out")
-        /// Another process took the stream over; this one must not commit, acknowledge or send any more.
-        public static let ownershipLost = Code(rawValue: "ownership-lost")
-        /// Another process owns the stream and is alive.
-        public static let ownershipHeld = Code(rawValue: "ownership-held")
-        /// The account was closed.
-        public static let closed = Code(rawValue: "closed")
-        /// More stanzas wait than the account may hold.
-        public static let outboxFull = Code(rawValue: "outbox-full")
-        /// What was to be sent is not a valid stanza.
-        public static let invalidStanza = Code(rawValue: "invalid-stanza")
-        /// The server does not take a stanza of that size (XEP-0478).
-        public static let stanzaTooLarge = Code(rawValue: "stanza-too-large")
-        /// The inbound request was answered before, or cannot be answered any more.
-        public static let alreadyAnswered = Code(rawValue: "already-answered")
-        /// The stanza is not being delivered just now, so it cannot be deferred.
-        public static let notDeferrable = Code(rawValue: "not-deferrable")
-        /// The session in which a request was sent is gone; its answer will never come.
-        public static let sessionLost = Code(rawValue: "session-lost")
-        /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
-        public static let sessionPostponed = Code(rawValue: "session-postponed")
-        /// What was waited for was canceled or given up; the message says by what.
-        public static let abandoned = Code(rawValue: "abandoned")
-        /// The account lacks a module: it was not configured in this process.
-        public static let missingModule = Code(rawValue: "missing-module")
-        /// A configuration value cannot be used.
-        public static let invalidConfiguration = Code(rawValue: "invalid-configuration")
-    }
+    public typealias Code = ErrorCode<AccountError>
 
     /// Kind of the error.
     public let code: Code
@@ -81,9 +33,6 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         self.cause = cause
     }
 
-    /// The message, on one line and without what steers a terminal (``/XMPPCore/VisibleText``).
-    public var description: String { VisibleText(message).description }
-
     /// Whether trying again cannot help until someone changes something.
     package var isFinal: Bool {
         switch code {
@@ -93,4 +42,55 @@ public struct AccountError: Error, Sendable, CustomStringConvertible {
         default: false
         }
     }
+}
+
+extension HandlerError: CodedError {}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == AccountError {
+    /// The server refused the user name or password.
+    public static var notAuthorized: Self { Self(rawValue: "not-authorized") }
+    /// The server does not offer TLS.
+    public static var tlsUnavailable: Self { Self(rawValue: "tls-unavailable") }
+    /// The server sent something that the protocol forbids here.
+    package static var protocolViolation: Self { Self(rawValue: "protocol-violation") }
+    /// The server ended the stream with an error.
+    public static var streamError: Self { Self(rawValue: "stream-error") }
+    /// Another client took the session's place on the server.
+    public static var conflict: Self { Self(rawValue: "conflict") }
+    /// The server was refused again and again: its certificate, or what it offers to log in with. See the cause.
+    public static var untrustedServer: Self { Self(rawValue: "untrusted-server") }
+    /// The server refused a resource.
+    package static var bindFailed: Self { Self(rawValue: "bind-failed") }
+    /// The connection could not be made or broke; the account tries again by itself.
+    package static var connectionFailed: Self { Self(rawValue: "connection-failed") }
+    /// The server did not answer in time.
+    public static var timedOut: Self { Self(rawValue: "timed-out") }
+    /// Another process took the stream over; this one must not commit, acknowledge or send any more.
+    public static var ownershipLost: Self { Self(rawValue: "ownership-lost") }
+    /// Another process owns the stream and is alive.
+    public static var ownershipHeld: Self { Self(rawValue: "ownership-held") }
+    /// The account was closed.
+    public static var closed: Self { Self(rawValue: "closed") }
+    /// More stanzas wait than the account may hold.
+    public static var outboxFull: Self { Self(rawValue: "outbox-full") }
+    /// What was to be sent is not a valid stanza.
+    package static var invalidStanza: Self { Self(rawValue: "invalid-stanza") }
+    /// The server does not take a stanza of that size (XEP-0478).
+    public static var stanzaTooLarge: Self { Self(rawValue: "stanza-too-large") }
+    /// The inbound request was answered before, or cannot be answered any more.
+    package static var alreadyAnswered: Self { Self(rawValue: "already-answered") }
+    /// The stanza is not being delivered just now, so it cannot be deferred.
+    package static var notDeferrable: Self { Self(rawValue: "not-deferrable") }
+    /// The session in which a request was sent is gone; its answer will never come.
+    public static var sessionLost: Self { Self(rawValue: "session-lost") }
+    /// The program's ``AccountConfiguration/chooseSession`` wants to wait.
+    package static var sessionPostponed: Self { Self(rawValue: "session-postponed") }
+    /// What was waited for was canceled or given up; the message says by what.
+    public static var abandoned: Self { Self(rawValue: "abandoned") }
+    /// The account lacks a module: it was not configured in this process.
+    public static var missingModule: Self { Self(rawValue: "missing-module") }
+    /// A configuration value cannot be used.
+    public static var invalidConfiguration: Self { Self(rawValue: "invalid-configuration") }
 }

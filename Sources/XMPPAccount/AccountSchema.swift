@@ -1,10 +1,10 @@
-public import Handlers
+package import Handlers
 import IQTracker
 
 extension Account {
     /// The tables of an account without the modules of this library; pass them to ``/Handlers/HandlerStore`` together with
     /// those of the program's own modules. `Account.schemas` of `XMPPModules` has both.
-    public static let coreSchemas: [Schema] = [
+    package static let coreSchemas: [Schema] = [
         PendingIQTable.schema, accountSchema, LoginTable.schema, ModuleList.schema, OwnPresenceTable.schema,
     ]
 

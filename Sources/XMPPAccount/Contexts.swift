@@ -3,6 +3,20 @@ public import Handlers
 package import IQTracker
 public import XMPPCore
 
+/// A context that belongs to an account; a call that is made later gets the account of the process that makes it.
+///
+/// ```swift
+/// struct OrderPlaced: AccountContext { let account: Account }    // and what RestorableContext demands
+/// ```
+public protocol AccountContext: RestorableContext {
+    /// The account that the handler serves.
+    var account: Account { get }
+}
+
+extension AccountContext {
+    public var environment: (any HandlerEnvironment)? { account }
+}
+
 /// The context of a handler that waits for the answer to a request.
 ///
 /// ```swift
@@ -41,14 +55,12 @@ public struct IQReply: Sendable {
     }
 }
 
-extension IQReply: RestorableContext {
+extension IQReply: AccountContext {
     private struct Stored: Codable {
         var stanza: String
         /// Whether the stanza is of our own making.
         var isTimeout: Bool
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         let stanza = String(decoding: Serializer().bytes(iq.element), as: UTF8.self)
@@ -170,9 +182,7 @@ public struct MessageReceived: Sendable {
     }
 }
 
-extension MessageReceived: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension MessageReceived: AccountContext {
     /// How it came, then the message. Kept apart from the stanza so that nobody can write it into one.
     private struct Stored: Codable {
         var source: Source
@@ -231,13 +241,11 @@ public struct StanzaAcknowledged: Sendable {
     public var id: ForeignText? { stanza.id }
 }
 
-extension StanzaAcknowledged: RestorableContext {
+extension StanzaAcknowledged: AccountContext {
     private struct Stored: Codable {
         var id: String?
         var key: String?
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         try [UInt8](JSONEncoder().encode(Stored(id: stanza.id?.string, key: stanza.storedKey)))

@@ -106,7 +106,7 @@ public struct DataForm: Hashable, Sendable {
     }
 
     /// The form's `FORM_TYPE`.
-    public var formType: ForeignText? { self["FORM_TYPE"] }
+    package var formType: ForeignText? { self["FORM_TYPE"] }
 
     /// The first value of a field; nil when there is no such field, or it has none.
     ///

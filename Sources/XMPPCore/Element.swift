@@ -103,7 +103,7 @@ public struct Element: Hashable, Sendable {
     ///   - namespace: Namespace name, empty for none.
     ///   - attributes: Attributes in order.
     ///   - children: Nodes in order.
-    public init(name: ForeignText, namespace: ForeignText, attributes: [Attribute], children: [Node]) {
+    package init(name: ForeignText, namespace: ForeignText, attributes: [Attribute], children: [Node]) {
         self.name = name
         self.namespace = namespace
         self.attributes = attributes

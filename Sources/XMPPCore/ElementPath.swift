@@ -47,7 +47,7 @@ public struct ElementPath: Hashable, Sendable {
     }
 
     /// How many levels a path may go down.
-    public static let maximumSteps = 16
+    package static let maximumSteps = 16
 
     let steps: [Step]
     let attribute: Attribute?
@@ -55,7 +55,7 @@ public struct ElementPath: Hashable, Sendable {
     /// Reads a path that is known only when the program runs.
     ///
     /// - Parameter text: The path, all of it syntax: a foreign name in it may be part of the syntax, too.
-    /// - Throws: ``ElementPathError`` when it is no path, or has more than ``maximumSteps`` steps.
+    /// - Throws: ``ElementPathError`` when it is no path, or has more than `maximumSteps` steps.
     public init(_ text: some TextConvertible) throws(ElementPathError) {
         var parser = ElementPathParser()
         try parser.read(syntax: text.foreignText)
@@ -177,7 +177,7 @@ extension Element {
     }
 
     /// Calls `body` with each element at the path until it returns false. It goes down by one call a step, so
-    /// ``ElementPath/maximumSteps`` bounds the stack, however deep the element is.
+    /// `maximumSteps` bounds the stack, however deep the element is.
     @discardableResult
     private func visit(
         _ path: ElementPath, _ steps: ArraySlice<ElementPath.Step>, _ body: (Element) -> Bool

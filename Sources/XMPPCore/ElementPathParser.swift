@@ -3,28 +3,14 @@
 /// ```swift
 /// let path = try ElementPath(input)    // throws: Write a name between the slashes of 'items//item'.
 /// ```
-public struct ElementPathError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct ElementPathError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// A step has no name.
-        public static let missingName = Code(description: "missingName")
-        /// A character stands where it means nothing.
-        public static let misplacedCharacter = Code(description: "misplacedCharacter")
-        /// Something follows an attribute.
-        public static let attributeNotLast = Code(description: "attributeNotLast")
-        /// There are more than ``ElementPath/maximumSteps`` steps.
-        public static let tooManySteps = Code(description: "tooManySteps")
-    }
+    public typealias Code = ErrorCode<ElementPathError>
 
     /// What is wrong.
     public let code: Code
     /// One sentence that says what to do.
     public let message: String
-
-    /// The message, made visible.
-    public var description: String { VisibleText(message).description }
 }
 
 /// Reads a path byte by byte: what is syntax by its marks, what is a name as a whole.
@@ -121,4 +107,17 @@ struct ElementPathParser {
     private func error(_ code: ElementPathError.Code, _ message: String) -> ElementPathError {
         ElementPathError(code: code, message: message)
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == ElementPathError {
+    /// A step has no name.
+    package static var missingName: Self { Self(rawValue: "missingName") }
+    /// A character stands where it means nothing.
+    package static var misplacedCharacter: Self { Self(rawValue: "misplacedCharacter") }
+    /// Something follows an attribute.
+    package static var attributeNotLast: Self { Self(rawValue: "attributeNotLast") }
+    /// There are more than `maximumSteps` steps.
+    package static var tooManySteps: Self { Self(rawValue: "tooManySteps") }
 }

@@ -7,19 +7,12 @@
 ///     print(error)    // Write a whole number from 0 to 255 into 'code' of <status xmlns='…'/>, not 'many'.
 /// }
 /// ```
-public struct ElementValueError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct ElementValueError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// There is no such attribute, or nothing at the path.
-        public static let missing = Code(description: "missing")
-        /// The text is no value of the type.
-        public static let malformed = Code(description: "malformed")
-    }
+    public typealias Code = ErrorCode<ElementValueError>
 
     /// Place of a value in an element.
-    public enum Place: Hashable, Sendable {
+    package enum Place: Hashable, Sendable {
         /// In the attribute of this name.
         case attribute(ForeignText)
         /// In the element's own text.
@@ -29,20 +22,20 @@ public struct ElementValueError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// How many bytes of each name and value an error keeps.
-    public static let maximumTextLength = 64
+    package static let maximumTextLength = 64
 
     /// What is wrong.
     public let code: Code
-    /// The element's local name, cut to ``maximumTextLength``.
-    public let element: ForeignText
-    /// The element's namespace, cut to ``maximumTextLength``.
-    public let namespace: ForeignText
+    /// The element's local name, cut to `maximumTextLength`.
+    package let element: ForeignText
+    /// The element's namespace, cut to `maximumTextLength`.
+    package let namespace: ForeignText
     /// Where in the element.
-    public let place: Place
-    /// What stands there, cut to ``maximumTextLength``; nil when nothing does.
-    public let value: ForeignText?
+    package let place: Place
+    /// What stands there, cut to `maximumTextLength`; nil when nothing does.
+    package let value: ForeignText?
     /// What is expected there, as ``ForeignValue/expectation`` says it.
-    public let expectation: String
+    package let expectation: String
 
     init(_ element: Element, _ place: Place, _ value: ForeignText?, _ type: any ForeignValue.Type) {
         code = value == nil ? .missing : .malformed
@@ -54,7 +47,7 @@ public struct ElementValueError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// What to write, where, and what stands there now.
-    public var description: String {
+    public var message: String {
         let whole: VisibleText = "<\(element) xmlns='\(namespace)'/>"
         let end: VisibleText = value.map { ", not '\($0)'." } ?? "."
         let text: VisibleText =
@@ -67,5 +60,14 @@ public struct ElementValueError: Error, Hashable, Sendable, CustomStringConverti
     }
 
     /// The stanza error to answer a request with (RFC 6120 section 8.3.3.1).
-    public var stanzaError: StanzaError { StanzaError(.badRequest, text: description) }
+    public var stanzaError: StanzaError { StanzaError(.badRequest, text: message) }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == ElementValueError {
+    /// There is no such attribute, or nothing at the path.
+    public static var missing: Self { Self(rawValue: "missing") }
+    /// The text is no value of the type.
+    public static var malformed: Self { Self(rawValue: "malformed") }
 }

@@ -217,19 +217,19 @@ extension FixedWidthInteger {
 // MARK: - Collections of texts
 
 /// Whether both have the same texts in the same order, compared byte by byte.
-public func == (left: [ForeignText], right: [String]) -> Bool { left.elementsEqual(right) { $0 == $1 } }
+package func == (left: [ForeignText], right: [String]) -> Bool { left.elementsEqual(right) { $0 == $1 } }
 /// Whether both have the same texts in the same order, compared byte by byte.
-public func == (left: [String], right: [ForeignText]) -> Bool { right == left }
+package func == (left: [String], right: [ForeignText]) -> Bool { right == left }
 /// Whether the texts or their order differ, compared byte by byte.
-public func != (left: [ForeignText], right: [String]) -> Bool { !(left == right) }
+package func != (left: [ForeignText], right: [String]) -> Bool { !(left == right) }
 /// Whether the texts or their order differ, compared byte by byte.
-public func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
+package func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
 
 extension Sequence where Element == String {
     /// Whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
-    public func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
+    package func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
 }
 
 extension Sequence where Element == ForeignText {
@@ -241,7 +241,7 @@ extension Sequence where Element == ForeignText {
     /// All of them in one.
     ///
     /// - Parameter separator: What stands between two.
-    public func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
+    package func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
 }
 
 extension Set<ForeignText> {

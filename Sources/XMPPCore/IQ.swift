@@ -20,7 +20,7 @@ public struct IQ: Hashable, Sendable {
         case error
 
         /// Whether this kind must be answered, exactly once.
-        public var isRequest: Bool { self == .get || self == .set }
+        package var isRequest: Bool { self == .get || self == .set }
     }
 
     /// The element as it came or was built.
@@ -130,7 +130,7 @@ public struct IQ: Hashable, Sendable {
     ///
     /// - Parameter payload: The one child element; nil for an empty result.
     /// - Returns: The answer with the same id, from and to exchanged.
-    public func result(payload: Element? = nil) -> IQ? {
+    package func result(payload: Element? = nil) -> IQ? {
         answer(.result, children: payload.map { [$0] } ?? [])
     }
 
@@ -140,7 +140,7 @@ public struct IQ: Hashable, Sendable {
     ///   - error: What went wrong.
     ///   - echo: Whether the request's child goes back along with it.
     /// - Returns: The answer with the same id, from and to exchanged.
-    public func errorReply(_ error: StanzaError, echo: Bool = false) -> IQ? {
+    package func errorReply(_ error: StanzaError, echo: Bool = false) -> IQ? {
         let echoed = echo ? payload.map { [$0] } ?? [] : []
         return answer(.error, children: echoed + [error.element(in: element.namespace)])
     }

@@ -37,7 +37,7 @@ public struct JID: Hashable, Sendable {
     public let resource: ForeignText?
 
     /// The longest a part may be, in octets of UTF-8 (RFC 7622 section 3.1).
-    public static let maximumPartLength = 1023
+    package static let maximumPartLength = 1023
 
     /// Reads a JID from its text form.
     ///
@@ -84,9 +84,9 @@ public struct JID: Hashable, Sendable {
     /// Whether there is no resource.
     public var isBare: Bool { resource == nil }
     /// Whether there is a resource.
-    public var isFull: Bool { resource != nil }
+    package var isFull: Bool { resource != nil }
     /// The address of the domain alone, as a server or service has it.
-    public var domainJID: JID { JID(preparedLocal: nil, domain: domain, resource: nil) }
+    package var domainJID: JID { JID(preparedLocal: nil, domain: domain, resource: nil) }
 
     /// This address with another resource.
     ///

@@ -3,34 +3,16 @@
 /// ```swift
 /// do throws(JIDError) {
 ///     let jid = try JID(input)
-/// } catch where error.code == .port {
-///     print(error)  // what is wrong, and with which part
+/// } catch {
+///     print(error)  // what is wrong, with which part, and what to do
 /// }
 /// ```
-public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct JIDError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// The part is there but holds nothing (`@d`, `a@b/`, an empty string).
-        public static let empty = Code(description: "empty")
-        /// The part is longer than 1023 octets of UTF-8.
-        public static let tooLong = Code(description: "tooLong")
-        /// The part holds a character that its profile forbids.
-        public static let forbiddenCharacter = Code(description: "forbiddenCharacter")
-        /// The part holds letters that run to the left in a way in which it could be taken for another.
-        public static let mixedDirection = Code(description: "mixedDirection")
-        /// The domain has an empty label, one that is longer than 63 octets in DNS, one with a hyphen or a combining mark
-        /// where none may be, or one that begins with `xn--` and is not what it should be.
-        public static let invalidLabel = Code(description: "invalidLabel")
-        /// The domain is in brackets but no IPv6 address.
-        public static let invalidAddress = Code(description: "invalidAddress")
-        /// The domain ends in a port; a JID names an entity, not an endpoint.
-        public static let port = Code(description: "port")
-    }
+    public typealias Code = ErrorCode<JIDError>
 
     /// The part of a JID that is wrong.
-    public enum Part: String, Hashable, Sendable {
+    package enum Part: String, Hashable, Sendable {
         /// In front of the `@`.
         case localpart
         /// The server, room service or other host.
@@ -42,9 +24,9 @@ public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
     /// What is wrong.
     public let code: Code
     /// Where it is wrong.
-    public let part: Part
+    package let part: Part
     /// The text of that part, cut to 64 bytes.
-    public let text: ForeignText
+    package let text: ForeignText
     /// One sentence that says what to do.
     public let message: String
 
@@ -57,4 +39,24 @@ public struct JIDError: Error, Hashable, Sendable, CustomStringConvertible {
 
     /// The message, with the text it is about.
     public var description: String { VisibleText("\(message) (\(part.rawValue) '\(text)')").description }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == JIDError {
+    /// The part is there but holds nothing (`@d`, `a@b/`, an empty string).
+    package static var empty: Self { Self(rawValue: "empty") }
+    /// The part is longer than 1023 octets of UTF-8.
+    package static var tooLong: Self { Self(rawValue: "tooLong") }
+    /// The part holds a character that its profile forbids.
+    package static var forbiddenCharacter: Self { Self(rawValue: "forbiddenCharacter") }
+    /// The part holds letters that run to the left in a way in which it could be taken for another.
+    package static var mixedDirection: Self { Self(rawValue: "mixedDirection") }
+    /// The domain has an empty label, one that is longer than 63 octets in DNS, one with a hyphen or a combining mark
+    /// where none may be, or one that begins with `xn--` and is not what it should be.
+    package static var invalidLabel: Self { Self(rawValue: "invalidLabel") }
+    /// The domain is in brackets but no IPv6 address.
+    package static var invalidAddress: Self { Self(rawValue: "invalidAddress") }
+    /// The domain ends in a port; a JID names an entity, not an endpoint.
+    package static var port: Self { Self(rawValue: "port") }
 }

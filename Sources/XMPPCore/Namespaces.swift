@@ -65,7 +65,7 @@ public enum Namespaces {
     /// Disco information (XEP-0030).
     public static let discoInfo = "http://jabber.org/protocol/disco#info"
     /// Disco items (XEP-0030).
-    public static let discoItems = "http://jabber.org/protocol/disco#items"
+    package static let discoItems = "http://jabber.org/protocol/disco#items"
     /// Entity capabilities (XEP-0115).
     package static let caps = "http://jabber.org/protocol/caps"
     /// Software version (XEP-0092).
@@ -82,7 +82,7 @@ public enum Namespaces {
     /// Stanza and origin ids (XEP-0359).
     public static let sid = "urn:xmpp:sid:0"
     /// Delivery receipts (XEP-0184).
-    public static let receipts = "urn:xmpp:receipts"
+    package static let receipts = "urn:xmpp:receipts"
     /// Carbons (XEP-0280).
     package static let carbons = "urn:xmpp:carbons:2"
     /// Forwarded stanzas (XEP-0297).
@@ -90,7 +90,7 @@ public enum Namespaces {
     /// Message archive (XEP-0313).
     package static let mam = "urn:xmpp:mam:2"
     /// Chat states (XEP-0085).
-    public static let chatStates = "http://jabber.org/protocol/chatstates"
+    package static let chatStates = "http://jabber.org/protocol/chatstates"
     /// Processing hints (XEP-0334).
     package static let hints = "urn:xmpp:hints"
     /// Corrections of messages (XEP-0308).
@@ -102,19 +102,19 @@ public enum Namespaces {
     /// Replies to messages (XEP-0461).
     public static let replies = "urn:xmpp:reply:0"
     /// Text for clients that do not know an extension (XEP-0428).
-    public static let fallback = "urn:xmpp:fallback:0"
+    package static let fallback = "urn:xmpp:fallback:0"
     /// Displayed markers (XEP-0333).
     public static let markers = "urn:xmpp:chat-markers:0"
     /// Messages whose text is hidden at first (XEP-0382).
-    public static let spoilers = "urn:xmpp:spoiler:0"
+    package static let spoilers = "urn:xmpp:spoiler:0"
     /// Names of occupants that outlive their nicknames (XEP-0421).
     package static let occupantID = "urn:xmpp:occupant-id:0"
     /// User nickname (XEP-0172).
-    public static let nick = "http://jabber.org/protocol/nick"
+    package static let nick = "http://jabber.org/protocol/nick"
     /// Electronic visiting cards (XEP-0054).
     package static let vcard = "vcard-temp"
     /// Rooms (XEP-0045).
-    public static let muc = "http://jabber.org/protocol/muc"
+    package static let muc = "http://jabber.org/protocol/muc"
     /// Rooms, as their occupants see them (XEP-0045).
     package static let mucUser = "http://jabber.org/protocol/muc#user"
     /// Who may do what in a room (XEP-0045).
@@ -147,7 +147,7 @@ public enum Namespaces {
     ///
     /// - Parameter namespace: A namespace name.
     /// - Returns: Whether it is one of the three (RFC 6120 section 4.8.2, XEP-0114).
-    public static func isContent(_ namespace: ForeignText) -> Bool {
+    package static func isContent(_ namespace: ForeignText) -> Bool {
         namespace == client || namespace == server || namespace == component
     }
 }

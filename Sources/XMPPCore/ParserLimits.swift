@@ -14,10 +14,10 @@ public struct ParserLimits: Hashable, Sendable {
     /// Bytes of one first-level element, markup included. Default 1 MiB, at least 10 000.
     public var stanzaBytes = 1 << 20
     /// Bytes of the stream header. Default 16 KiB.
-    public var headerBytes = 16 << 10
+    package var headerBytes = 16 << 10
     /// Bytes of the prefixes and namespaces that the stream header declares, as they are written again behind each element that
     /// libxml2 refuses. Default 2 KiB.
-    public var headerNamespaceBytes = 2 << 10
+    package var headerNamespaceBytes = 2 << 10
     /// Elements inside each other, the stream header counted. Default 64.
     public var depth = 64
     /// Attributes of one element, namespace declarations counted. Default 64.
@@ -28,10 +28,10 @@ public struct ParserLimits: Hashable, Sendable {
     public var textBytes = 1 << 20
     /// Bytes of an element that is left out, markup included, while its end is looked for. Nothing of it is held. Default
     /// 16 MiB.
-    public var skippedBytes = 16 << 20
+    package var skippedBytes = 16 << 20
     /// Bytes of start tags of one first-level element that are read once more behind members of its lists that were left
     /// out. Beyond it the element is left out as a whole. Default 4 MiB.
-    public var replayedBytes = 4 << 20
+    package var replayedBytes = 4 << 20
 
     /// The defaults.
     public static let standard = ParserLimits()

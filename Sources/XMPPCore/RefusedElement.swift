@@ -14,11 +14,11 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
     /// The name is empty when even that cannot be read.
     public let root: Element
     /// Which of `from`, `to`, `id` and `type` are there and cannot be read: malformed, repeated, or over 4096 bytes.
-    public let unreadable: Set<ForeignText>
+    package let unreadable: Set<ForeignText>
     /// The list whose member was left out, without its children; nil when the whole first-level element was.
-    public let list: Element?
+    package let list: Element?
     /// Bytes of what was left out, markup included.
-    public let byteCount: Int
+    package let byteCount: Int
     /// What is wrong.
     public let reason: StreamParserError
 

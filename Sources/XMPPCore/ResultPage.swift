@@ -20,7 +20,7 @@ public struct ResultPage: Hashable, Sendable {
     ///   - first: The id of the first item; nil for none.
     ///   - last: The id of the last item; nil for none.
     ///   - count: How many items there are in all, 0 or more; nil when that is not known.
-    public init(first: ForeignText? = nil, last: ForeignText? = nil, count: Int? = nil) {
+    package init(first: ForeignText? = nil, last: ForeignText? = nil, count: Int? = nil) {
         (self.first, self.last, self.count) = (first, last, count)
     }
 

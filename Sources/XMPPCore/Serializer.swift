@@ -17,13 +17,13 @@
 /// Source: XML 1.0 sections 2.2 and 2.4, Namespaces in XML 1.0, RFC 6120 section 4.8.
 public struct Serializer: Sendable {
     /// The namespace that needs no declaration.
-    public let contentNamespace: ForeignText
+    package let contentNamespace: ForeignText
     private let hasStreamPrefix: Bool
 
     /// A serializer for a stream.
     ///
     /// - Parameter contentNamespace: The default namespace that the stream header declares.
-    public init(contentNamespace: any TextConvertible = Namespaces.client) {
+    package init(contentNamespace: any TextConvertible = Namespaces.client) {
         self.contentNamespace = contentNamespace.foreignText
         hasStreamPrefix = true
     }
@@ -31,7 +31,7 @@ public struct Serializer: Sendable {
     /// A serializer for elements that stand alone.
     ///
     /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
-    public init(standaloneIn defaultNamespace: any TextConvertible) {
+    package init(standaloneIn defaultNamespace: any TextConvertible) {
         contentNamespace = defaultNamespace.foreignText
         hasStreamPrefix = false
     }
@@ -66,7 +66,7 @@ public struct Serializer: Sendable {
     ///   - language: The default language of what people will read.
     ///   - contentNamespace: The default namespace.
     /// - Returns: The bytes up to the end of the start tag, which stays open.
-    public static func streamHeader(
+    package static func streamHeader(
         to: (any TextConvertible)?, from: (any TextConvertible)? = nil, id: (any TextConvertible)? = nil,
         language: (any TextConvertible)? = nil, contentNamespace: any TextConvertible = Namespaces.client
     ) -> [UInt8] {
@@ -84,7 +84,7 @@ public struct Serializer: Sendable {
     }
 
     /// The end of the stream. It also ends a resumable session (XEP-0198 section 5).
-    public static let streamEnd: [UInt8] = Array("</stream:stream>".utf8)
+    package static let streamEnd: [UInt8] = Array("</stream:stream>".utf8)
 
     // MARK: Elements
 

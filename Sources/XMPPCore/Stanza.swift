@@ -28,7 +28,7 @@ public enum Stanza: Hashable, Sendable {
     ///
     /// - Parameter element: A first-level element of a stream.
     /// - Returns: Whether it is an iq, a message or a presence.
-    public static func isStanza(_ element: Element) -> Bool {
+    package static func isStanza(_ element: Element) -> Bool {
         switch element.name {
         case "iq", "message", "presence": Namespaces.isContent(element.namespace)
         default: false

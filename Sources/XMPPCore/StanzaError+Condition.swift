@@ -54,7 +54,7 @@ extension StanzaError {
         public static let unexpectedRequest = Condition(rawValue: "unexpected-request")
 
         /// All conditions of RFC 6120, in its order.
-        public static let defined: [Condition] = [
+        package static let defined: [Condition] = [
             .badRequest, .conflict, .featureNotImplemented, .forbidden, .gone, .internalServerError,
             .itemNotFound,
             .jidMalformed, .notAcceptable, .notAllowed, .notAuthorized, .policyViolation,
@@ -65,7 +65,7 @@ extension StanzaError {
         ]
 
         /// The error type that RFC 6120 associates with the condition, the first one where it names two.
-        public var defaultKind: Kind {
+        package var defaultKind: Kind {
             switch self {
             case .forbidden, .notAuthorized, .registrationRequired, .subscriptionRequired: .auth
             case .badRequest, .jidMalformed, .notAcceptable, .policyViolation, .redirect: .modify

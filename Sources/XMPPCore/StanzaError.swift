@@ -5,7 +5,7 @@
 /// ```
 ///
 /// Source: RFC 6120 section 8.3.
-public struct StanzaError: Error, Hashable, Sendable {
+public struct StanzaError: CodedError, Hashable {
     /// What the sender may do about it (RFC 6120 section 8.3.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Try again after proving who you are.
@@ -27,7 +27,7 @@ public struct StanzaError: Error, Hashable, Sendable {
     /// A sentence for people, in the language `language`.
     public var text: ForeignText?
     /// Language tag of `text`.
-    public var language: ForeignText?
+    package var language: ForeignText?
     /// Who raised the error, when that is not the stanza's sender.
     public var by: JID?
     /// The new address that `gone` and `redirect` may name, as a URI.
@@ -60,7 +60,7 @@ public struct StanzaError: Error, Hashable, Sendable {
     /// becomes `undefinedCondition`, an unknown `type` the one associated with the condition.
     ///
     /// - Parameter element: `<error/>` in a content namespace.
-    public init?(_ element: Element) {
+    package init?(_ element: Element) {
         guard element.name == "error", Namespaces.isContent(element.namespace) else { return nil }
         self.init(.undefinedCondition)
         for child in element.elements { read(child) }
@@ -87,7 +87,7 @@ public struct StanzaError: Error, Hashable, Sendable {
     ///
     /// - Parameter namespace: The content namespace of the stanza.
     /// - Returns: The element, to be the last child of the stanza.
-    public func element(in namespace: some TextConvertible) -> Element {
+    package func element(in namespace: some TextConvertible) -> Element {
         var error = Element(
             "error", namespace: namespace, attributes: ["type": kind.rawValue, "by": by?.description])
         error.append(Element(condition.rawValue, namespace: Namespaces.stanzas, text: alternateAddress))
@@ -101,7 +101,12 @@ public struct StanzaError: Error, Hashable, Sendable {
     }
 }
 
-extension StanzaError: CustomStringConvertible {
+extension StanzaError {
+    /// The ``condition``.
+    public var code: Condition { condition }
+    /// The peer's sentence; the condition's name if it gave none.
+    public var message: String { text?.string ?? condition.description }
+
     /// Kind, condition and text in one line.
     public var description: String {
         let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])

@@ -7,38 +7,29 @@
 ///     if let reply = error.reply(to: element) { send(reply) }
 /// }
 /// ```
-public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct StanzaFormatError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// The element has another name or namespace.
-        public static let wrongElement = Code(description: "wrongElement")
-        /// An IQ has no `id`.
-        public static let missingID = Code(description: "missingID")
-        /// `type` is missing where it is required, or has a value the RFC does not know.
-        public static let unknownType = Code(description: "unknownType")
-        /// `to` or `from` is no JID.
-        public static let malformedAddress = Code(description: "malformedAddress")
-        /// A request has not exactly one child element, or a result more than one.
-        public static let wrongChildCount = Code(description: "wrongChildCount")
-    }
+    public typealias Code = ErrorCode<StanzaFormatError>
 
     /// What is wrong.
     public let code: Code
     /// One sentence that says what to do.
     public let message: String
-    /// The address error behind `malformedAddress`.
-    public let cause: JIDError?
+    private let addressError: JIDError?
 
     init(_ code: Code, _ message: String, cause: JIDError? = nil) {
         self.code = code
         self.message = message
-        self.cause = cause
+        addressError = cause
     }
 
+    /// The ``JIDError`` of an address that is no JID.
+    public var cause: (any Error)? { addressError }
+
     /// The message, with its cause.
-    public var description: String { VisibleText(message + (cause.map { " \($0)" } ?? "")).description }
+    public var description: String {
+        VisibleText(message + (addressError.map { " \($0)" } ?? "")).description
+    }
 
     /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
     public var stanzaError: StanzaError {
@@ -67,4 +58,19 @@ public struct StanzaFormatError: Error, Hashable, Sendable, CustomStringConverti
         reply.append(error.element(in: element.namespace))
         return reply
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == StanzaFormatError {
+    /// The element has another name or namespace.
+    package static var wrongElement: Self { Self(rawValue: "wrongElement") }
+    /// An IQ has no `id`.
+    package static var missingID: Self { Self(rawValue: "missingID") }
+    /// `type` is missing where it is required, or has a value the RFC does not know.
+    package static var unknownType: Self { Self(rawValue: "unknownType") }
+    /// `to` or `from` is no JID.
+    package static var malformedAddress: Self { Self(rawValue: "malformedAddress") }
+    /// A request has not exactly one child element, or a result more than one.
+    package static var wrongChildCount: Self { Self(rawValue: "wrongChildCount") }
 }

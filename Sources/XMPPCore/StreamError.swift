@@ -5,13 +5,13 @@
 /// ```
 ///
 /// Source: RFC 6120 section 4.9.
-public struct StreamError: Error, Hashable, Sendable {
+public struct StreamError: CodedError, Hashable {
     /// Kind of the error.
     public var condition: Condition
     /// A sentence for people.
     public var text: ForeignText?
     /// Language tag of `text`.
-    public var language: ForeignText?
+    package var language: ForeignText?
     /// Where to connect instead, with `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
     public var otherHost: ForeignText?
     /// The condition of the extension concerned, such as stream management's `<handled-count-too-high/>`.
@@ -66,7 +66,12 @@ public struct StreamError: Error, Hashable, Sendable {
     }
 }
 
-extension StreamError: CustomStringConvertible {
+extension StreamError {
+    /// The ``condition``.
+    public var code: Condition { condition }
+    /// The peer's sentence; the condition's name if it gave none.
+    public var message: String { text?.string ?? condition.description }
+
     /// Condition and text in one line.
     public var description: String {
         let conditions = [condition.rawValue.string] + (applicationCondition.map { [$0.name.string] } ?? [])
@@ -85,41 +90,41 @@ extension StreamError {
         public var description: String { rawValue.string }
 
         /// XML that cannot be processed (4.9.3.1).
-        public static let badFormat = Condition(rawValue: "bad-format")
+        package static let badFormat = Condition(rawValue: "bad-format")
         /// A prefix that is unknown or missing (4.9.3.2).
-        public static let badNamespacePrefix = Condition(rawValue: "bad-namespace-prefix")
+        package static let badNamespacePrefix = Condition(rawValue: "bad-namespace-prefix")
         /// A newer stream of the same entity took over (4.9.3.3).
         public static let conflict = Condition(rawValue: "conflict")
         /// Nothing was heard for too long (4.9.3.4).
-        public static let connectionTimeout = Condition(rawValue: "connection-timeout")
+        package static let connectionTimeout = Condition(rawValue: "connection-timeout")
         /// The domain is served here no longer (4.9.3.5).
-        public static let hostGone = Condition(rawValue: "host-gone")
+        package static let hostGone = Condition(rawValue: "host-gone")
         /// The domain is not served here (4.9.3.6).
         public static let hostUnknown = Condition(rawValue: "host-unknown")
         /// A stanza between servers lacks an address (4.9.3.7).
-        public static let improperAddressing = Condition(rawValue: "improper-addressing")
+        package static let improperAddressing = Condition(rawValue: "improper-addressing")
         /// The server failed (4.9.3.8).
         public static let internalServerError = Condition(rawValue: "internal-server-error")
         /// `from` is not the entity that was authenticated (4.9.3.9).
-        public static let invalidFrom = Condition(rawValue: "invalid-from")
+        package static let invalidFrom = Condition(rawValue: "invalid-from")
         /// The stream or content namespace is unknown (4.9.3.10).
-        public static let invalidNamespace = Condition(rawValue: "invalid-namespace")
+        package static let invalidNamespace = Condition(rawValue: "invalid-namespace")
         /// XML that a validating server refuses (4.9.3.11).
-        public static let invalidXML = Condition(rawValue: "invalid-xml")
+        package static let invalidXML = Condition(rawValue: "invalid-xml")
         /// Data before authentication (4.9.3.12).
         public static let notAuthorized = Condition(rawValue: "not-authorized")
         /// XML that is not well-formed (4.9.3.13).
-        public static let notWellFormed = Condition(rawValue: "not-well-formed")
+        package static let notWellFormed = Condition(rawValue: "not-well-formed")
         /// A local policy was violated, such as a limit (4.9.3.14).
         public static let policyViolation = Condition(rawValue: "policy-violation")
         /// The server cannot reach another that it needs (4.9.3.15).
-        public static let remoteConnectionFailed = Condition(rawValue: "remote-connection-failed")
+        package static let remoteConnectionFailed = Condition(rawValue: "remote-connection-failed")
         /// The server wants a fresh stream (4.9.3.16).
         public static let reset = Condition(rawValue: "reset")
         /// The server is too busy (4.9.3.17).
         public static let resourceConstraint = Condition(rawValue: "resource-constraint")
         /// Comment, processing instruction, DTD or entity reference (4.9.3.18).
-        public static let restrictedXML = Condition(rawValue: "restricted-xml")
+        package static let restrictedXML = Condition(rawValue: "restricted-xml")
         /// Connect to another host (4.9.3.19).
         public static let seeOtherHost = Condition(rawValue: "see-other-host")
         /// The server is going down (4.9.3.20).
@@ -127,16 +132,16 @@ extension StreamError {
         /// None of the others (4.9.3.21).
         public static let undefinedCondition = Condition(rawValue: "undefined-condition")
         /// Another encoding than UTF-8, or broken UTF-8 (4.9.3.22).
-        public static let unsupportedEncoding = Condition(rawValue: "unsupported-encoding")
+        package static let unsupportedEncoding = Condition(rawValue: "unsupported-encoding")
         /// A mandatory feature is not supported (4.9.3.23).
-        public static let unsupportedFeature = Condition(rawValue: "unsupported-feature")
+        package static let unsupportedFeature = Condition(rawValue: "unsupported-feature")
         /// A first-level element that is no stanza we know (4.9.3.24).
-        public static let unsupportedStanzaType = Condition(rawValue: "unsupported-stanza-type")
+        package static let unsupportedStanzaType = Condition(rawValue: "unsupported-stanza-type")
         /// The stream's `version` is not supported (4.9.3.25).
-        public static let unsupportedVersion = Condition(rawValue: "unsupported-version")
+        package static let unsupportedVersion = Condition(rawValue: "unsupported-version")
 
         /// All conditions of RFC 6120, in its order.
-        public static let defined: [Condition] = [
+        package static let defined: [Condition] = [
             .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
             .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
             .notAuthorized,

@@ -104,7 +104,7 @@ public final class StreamParser {
     /// - Returns: What became complete, in order.
     /// - Throws: `StreamParserError`, with the events that were complete in front of the error and the stream error
     ///   to send. The parser is dead then: every further call throws `dead`.
-    public func parse(_ bytes: UnsafeRawBufferPointer) throws(StreamParserError) -> [Event] {
+    package func parse(_ bytes: UnsafeRawBufferPointer) throws(StreamParserError) -> [Event] {
         if isDead {
             throw StreamParserError(.dead, "This stream has failed; make a new parser for a new stream.")
         }
@@ -139,7 +139,7 @@ public final class StreamParser {
     /// - Parameter text: Any number of characters.
     /// - Returns: What became complete, in order.
     /// - Throws: `StreamParserError`, as for a buffer.
-    public func parse(_ text: String) throws(StreamParserError) -> [Event] {
+    package func parse(_ text: String) throws(StreamParserError) -> [Event] {
         try withBytes(Array(text.utf8))
     }
 

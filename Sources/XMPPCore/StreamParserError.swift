@@ -8,28 +8,9 @@
 ///     close(sending: error.streamError)
 /// }
 /// ```
-public struct StreamParserError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct StreamParserError: CodedError, Hashable {
     /// What is wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-        /// The XML breaks the rules of XML 1.0 or of Namespaces in XML.
-        public static let notWellFormed = Code(description: "notWellFormed")
-        /// The bytes are no UTF-8, or the XML declaration names another encoding.
-        public static let unsupportedEncoding = Code(description: "unsupportedEncoding")
-        /// A comment, processing instruction, DTD or reference to an undeclared entity.
-        public static let restrictedXML = Code(description: "restrictedXML")
-        /// Character data between stanzas, or a root that is no stream header.
-        public static let badFormat = Code(description: "badFormat")
-        /// The root is not in the namespace of streams.
-        public static let invalidNamespace = Code(description: "invalidNamespace")
-        /// A value of `ParserLimits` was exceeded.
-        public static let limitExceeded = Code(description: "limitExceeded")
-        /// libxml2 had no memory for a parser.
-        public static let outOfMemory = Code(description: "outOfMemory")
-        /// The parser was used after it had thrown.
-        public static let dead = Code(description: "dead")
-    }
+    public typealias Code = ErrorCode<StreamParserError>
 
     /// What is wrong.
     public let code: Code
@@ -39,7 +20,7 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
     public internal(set) var events: [StreamParser.Event] = []
     /// The first-level element in which the stream ended, without its children and with those of its attributes `from`, `to`,
     /// `id` and `type` that could be read; nil between elements.
-    public internal(set) var element: Element?
+    package internal(set) var element: Element?
 
     init(_ code: Code, _ message: String) {
         self.code = code
@@ -64,4 +45,25 @@ public struct StreamParserError: Error, Hashable, Sendable, CustomStringConverti
 
     /// The message with its code.
     public var description: String { VisibleText("\(message) (\(condition.rawValue))").description }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == StreamParserError {
+    /// The XML breaks the rules of XML 1.0 or of Namespaces in XML.
+    public static var notWellFormed: Self { Self(rawValue: "notWellFormed") }
+    /// The bytes are no UTF-8, or the XML declaration names another encoding.
+    package static var unsupportedEncoding: Self { Self(rawValue: "unsupportedEncoding") }
+    /// A comment, processing instruction, DTD or reference to an undeclared entity.
+    public static var restrictedXML: Self { Self(rawValue: "restrictedXML") }
+    /// Character data between stanzas, or a root that is no stream header.
+    package static var badFormat: Self { Self(rawValue: "badFormat") }
+    /// The root is not in the namespace of streams.
+    package static var invalidNamespace: Self { Self(rawValue: "invalidNamespace") }
+    /// A value of `ParserLimits` was exceeded.
+    public static var limitExceeded: Self { Self(rawValue: "limitExceeded") }
+    /// libxml2 had no memory for a parser.
+    package static var outOfMemory: Self { Self(rawValue: "outOfMemory") }
+    /// The parser was used after it had thrown.
+    package static var dead: Self { Self(rawValue: "dead") }
 }

@@ -4,30 +4,23 @@ public import XMPPAccount
 /// The modules of this library.
 ///
 /// ```swift
-/// configuration.modules = AccountModules.standard + [MyModule()]
+/// configuration.modules = .standard + [MyModule()]
 /// ```
-public enum AccountModules {
+package enum AccountModules {
     /// All of them; their tables are part of `Account.schemas`.
     static let all: [any AccountModule.Type] = [
         DiscoModule.self, RosterModule.self, BlockingModule.self, CarbonsModule.self, ChatModule.self,
         ArchiveModule.self, RoomsModule.self, PushModule.self,
     ]
 
-    /// What a messenger needs, as most of them want it.
-    public static var standard: [any AccountModule] {
+    package static var standard: [any AccountModule] {
         [
             DiscoModule(), RosterModule(), BlockingModule(), CarbonsModule(), ChatModule(), ArchiveModule(),
             RoomsModule(), PushModule(),
         ]
     }
 
-    /// What a bot needs: ``standard`` without the catch-up with archives and without copies of what other clients of the
-    /// account send and receive.
-    ///
-    /// A bot that starts with an empty or restored store so gets no messages that it may have answered before. What the
-    /// server keeps for a client that is not connected (XEP-0160) still comes. Room history comes as well; see
-    /// ``/XMPPAccount/MessageReceived/isHistory``.
-    public static var bot: [any AccountModule] {
+    package static var bot: [any AccountModule] {
         [DiscoModule(), RosterModule(), BlockingModule(), ChatModule(), RoomsModule(), PushModule()]
     }
 }
@@ -44,9 +37,18 @@ extension Account {
 }
 
 extension Array where Element == any AccountModule {
-    /// What a messenger needs; see ``AccountModules/standard``.
+    /// What a messenger needs, as most of them want it.
+    ///
+    /// ```swift
+    /// configuration.modules = .standard + [MyModule()]
+    /// ```
     public static var standard: [any AccountModule] { AccountModules.standard }
 
-    /// What a bot needs; see ``AccountModules/bot``.
+    /// What a bot needs: ``standard`` without the catch-up with archives and without copies of what other clients of the
+    /// account send and receive.
+    ///
+    /// A bot that starts with an empty or restored store so gets no messages that it may have answered before. What the
+    /// server keeps for a client that is not connected (XEP-0160) still comes. Room history comes as well; see
+    /// ``/XMPPAccount/MessageReceived/isHistory``.
     public static var bot: [any AccountModule] { AccountModules.bot }
 }

@@ -41,12 +41,6 @@ public struct TestCertificates: Sendable {
         public let keyFile: String
     }
 
-    /// Why a certificate could not be made.
-    public struct Failure: Error, CustomStringConvertible {
-        /// What failed.
-        public let description: String
-    }
-
     /// The folder all files are in.
     public let folder: String
     /// The authority's certificate, for a client to trust.
@@ -55,7 +49,7 @@ public struct TestCertificates: Sendable {
     /// Makes the authority in `folder`, which must exist. Files of an earlier one are overwritten.
     ///
     /// - Parameter folder: The folder; its files are the caller's to remove.
-    /// - Throws: ``Failure`` when a file cannot be written.
+    /// - Throws: ``ScriptedServerError`` when a file cannot be written.
     public init(in folder: String) throws {
         self.folder = folder
         try makeAuthority(named: "authority", commonName: "Test Authority")
@@ -69,7 +63,7 @@ public struct TestCertificates: Sendable {
     ///   - commonName: The subject's common name, which clients ignore; the first domain when nil.
     ///   - name: How the files are named, without extension; from the first domain and the flaw when nil.
     /// - Returns: Where the certificate and its key are.
-    /// - Throws: ``Failure`` when a file cannot be written.
+    /// - Throws: ``ScriptedServerError`` when a file cannot be written.
     public func makeServerCertificate(
         for domains: [String], flaw: Flaw = .none, commonName: String? = nil, name: String? = nil
     ) throws -> ServerCertificate {
@@ -114,7 +108,7 @@ public struct TestCertificates: Sendable {
     ///   - address: The account's bare address, which stands in the certificate as id-on-xmppAddr.
     ///   - name: How the files are named, without extension.
     /// - Returns: Where the certificate and its key are.
-    /// - Throws: ``Failure`` when a file cannot be written.
+    /// - Throws: ``ScriptedServerError`` when a file cannot be written.
     public func makeClientCertificate(for address: String, name: String = "client") throws
         -> ServerCertificate
     {
@@ -156,13 +150,11 @@ public struct TestCertificates: Sendable {
     }
 
     private func makeKey() throws -> Key {
-        guard let pointer = dh_make_p256_key() else { throw Failure("OpenSSL made no key.") }
+        guard let pointer = dh_make_p256_key() else {
+            throw ScriptedServerError(.certificate, "OpenSSL made no key.")
+        }
         return Key(pointer)
     }
-}
-
-extension TestCertificates.Failure {
-    fileprivate init(_ description: String) { self.description = description }
 }
 
 /// Owns an EVP_PKEY.
@@ -174,7 +166,7 @@ private final class Key {
     convenience init(readFrom path: String) throws {
         guard let pointer = try withFile(path, mode: "r", { PEM_read_bio_PrivateKey($0, nil, nil, nil) })
         else {
-            throw TestCertificates.Failure("\(path) holds no key.")
+            throw ScriptedServerError(.certificate, "\(path) holds no key.")
         }
         self.init(pointer)
     }
@@ -186,7 +178,7 @@ private final class Key {
             chmod(path, 0o600)
             return PEM_write_bio_PKCS8PrivateKey(file, pointer, nil, nil, 0, nil, nil)
         }
-        guard result == 1 else { throw TestCertificates.Failure("\(path) cannot be written.") }
+        guard result == 1 else { throw ScriptedServerError(.certificate, "\(path) cannot be written.") }
     }
 }
 
@@ -198,7 +190,9 @@ private final class Certificate {
     ///
     /// - Parameter validity: First and last moment, in seconds from now.
     init(commonName: String, key: OpaquePointer, validity: ClosedRange<Int>) throws {
-        guard let made = X509_new() else { throw TestCertificates.Failure("OpenSSL made no certificate.") }
+        guard let made = X509_new() else {
+            throw ScriptedServerError(.certificate, "OpenSSL made no certificate.")
+        }
         pointer = made
         var serial: UInt64 = 0
         let name = X509_get_subject_name(made)
@@ -209,12 +203,12 @@ private final class Certificate {
             X509_gmtime_adj(X509_getm_notAfter(made), validity.upperBound) != nil,
             X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, commonName, -1, -1, 0) == 1,
             X509_set_issuer_name(made, name) == 1, X509_set_pubkey(made, key) == 1
-        else { throw TestCertificates.Failure("OpenSSL could not fill in a certificate.") }
+        else { throw ScriptedServerError(.certificate, "OpenSSL could not fill in a certificate.") }
     }
 
     init(readFrom path: String) throws {
         guard let read = try withFile(path, mode: "r", { PEM_read_bio_X509($0, nil, nil, nil) }) else {
-            throw TestCertificates.Failure("\(path) holds no certificate.")
+            throw ScriptedServerError(.certificate, "\(path) holds no certificate.")
         }
         pointer = read
     }
@@ -223,23 +217,23 @@ private final class Certificate {
 
     func add(_ kind: Int32, _ value: String, issuer: Certificate) throws {
         guard let made = dh_make_extension(issuer.pointer, pointer, kind, value) else {
-            throw TestCertificates.Failure("\"\(value)\" cannot stand in a certificate.")
+            throw ScriptedServerError(.certificate, "\"\(value)\" cannot stand in a certificate.")
         }
         defer { X509_EXTENSION_free(made) }
         guard X509_add_ext(pointer, made, -1) == 1 else {
-            throw TestCertificates.Failure("\"\(value)\" cannot be added to a certificate.")
+            throw ScriptedServerError(.certificate, "\"\(value)\" cannot be added to a certificate.")
         }
     }
 
     func sign(issuer: Certificate, key: Key) throws {
         guard X509_set_issuer_name(pointer, X509_get_subject_name(issuer.pointer)) == 1,
             X509_sign(pointer, key.pointer, EVP_sha256()) > 0
-        else { throw TestCertificates.Failure("OpenSSL could not sign a certificate.") }
+        else { throw ScriptedServerError(.certificate, "OpenSSL could not sign a certificate.") }
     }
 
     func write(to path: String) throws {
         guard try withFile(path, mode: "w", { PEM_write_bio_X509($0, pointer) }) == 1 else {
-            throw TestCertificates.Failure("\(path) cannot be written.")
+            throw ScriptedServerError(.certificate, "\(path) cannot be written.")
         }
     }
 }
@@ -249,7 +243,8 @@ private func withFile<Result>(_ path: String, mode: String, _ body: (OpaquePoint
     -> Result
 {
     guard let file = BIO_new_file(path, mode) else {
-        throw TestCertificates.Failure("\(path) cannot be opened: \(String(cString: strerror(errno))).")
+        throw ScriptedServerError(
+            .certificate, "\(path) cannot be opened: \(String(cString: strerror(errno))).")
     }
     defer { BIO_free(file) }
     return body(file)

@@ -1,6 +1,8 @@
 import Foundation
 import Handlers
 import Testing
+import XMPPAccount
+import XMPPModules
 
 /// A statement of a source file.
 struct SourceStatement {
@@ -21,6 +23,13 @@ struct SourceStatement {
         let words =
             #/\s*(ALTER|ANALYZE|ATTACH|BEGIN|COMMIT|CREATE|DETACH|DROP|END|EXPLAIN|PRAGMA|REINDEX|RELEASE|REPLACE|ROLLBACK|SAVEPOINT|VACUUM)\b/#
         return try literals(in: folder, beginning: words).map { SourceStatement(file: $0.file, sql: $0.sql) }
+    }
+
+    /// The statements of a folder as the literals stand, with the names of numbers.
+    static func written(in folder: String) throws -> [SourceStatement] {
+        try literals(in: folder, beginning: #/\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/#).map {
+            SourceStatement(file: $0.file, sql: $0.sql)
+        }
     }
 
     /// The literals of a folder that begin like a statement, each with its file and the code of that file.
@@ -89,11 +98,17 @@ struct SourceStatement {
     /// The named numbers, as the sources write them.
     private static let names: [String: String] = {
         var names: [String: String] = [:]
-        for kind in Transaction.Kind.allCases { names["Kind.\(kind).sql"] = kind.sql }
-        for state in Transaction.State.allCases {
-            names["State.\(state).sql"] = state.sql
-            names["State.\(state).condition"] = state.condition
+        func add<State: StoredState>(_ type: State.Type, as name: String) {
+            for state in (0..<16).compactMap(State.init(rawValue:)) {
+                names["\(name).\(state).sql"] = state.sql
+            }
         }
+        add(Transaction.Kind.self, as: "Kind")
+        add(Transaction.State.self, as: "State")
+        add(Outbox.Kind.self, as: "Kind")
+        add(ArchiveTable.State.self, as: "State")
+        add(PushTable.Answer.self, as: "Answer")
+        for state in Transaction.State.allCases { names["State.\(state).condition"] = state.condition }
         return names
     }()
 

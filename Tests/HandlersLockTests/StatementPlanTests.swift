@@ -47,6 +47,42 @@ import XMPPModules
         #expect(!Self.faults(of: plan, sql).isEmpty, "\(plan)")
     }
 
+    @Test("H16 no statement of the sources has the number of a state or kind where its name belongs")
+    func named() throws {
+        for statement in try (Self.folders + ["Simulation"]).flatMap(SourceStatement.written) {
+            let number = statement.sql.firstMatch(
+                of:
+                    #/\b(kind|state|outcome|lane|trust)\s*(=|<>|IN \(|WHEN)\s*[0-9]|CASE (kind|state) WHEN [0-9]/#
+            )
+            #expect(number == nil, "\(statement.file): \(statement.sql)")
+        }
+    }
+
+    @Test(
+        "H16 a statement about a state uses the index that it was written for",
+        arguments: [
+            (
+                "SELECT id FROM handler WHERE \(Transaction.State.quarantined.condition)",
+                "SEARCH handler USING COVERING INDEX handler_state (state=?)"
+            ),
+            (
+                "SELECT jid FROM archive WHERE account = ? AND state = \(ArchiveTable.State.waiting.sql)",
+                "SEARCH archive USING PRIMARY KEY (account=?)"
+            ),
+            (
+                "UPDATE push_registration SET state = \(PushTable.Answer.pending.sql) WHERE account = ?",
+                "SEARCH push_registration USING PRIMARY KEY (account=?)"
+            ),
+            (
+                "SELECT seq FROM outbox WHERE account = ? AND session IS NULL AND kind = \(Outbox.Kind.request.sql)",
+                "SEARCH outbox USING INDEX outbox_account (account=?)"
+            ),
+        ])
+    func index(sql: String, line: String) throws {
+        let plan = try PlanDatabase(Self.schemas).plan(of: sql)
+        #expect(plan == [line])
+    }
+
     /// Tables that hold a row or a few, however much there is.
     private static let small = [
         "CONSTANT", "sqlite_schema", "sqlite_master", "sqlite_sequence", "pragma_application_id", "place",

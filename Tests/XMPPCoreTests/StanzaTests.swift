@@ -125,7 +125,7 @@ import XMPPCore
             Issue.record("a message from '@' was read")
         } catch {
             #expect(error.stanzaError.condition == .jidMalformed)
-            #expect(error.cause?.part == .localpart)
+            #expect((error.cause as? JIDError)?.part == .localpart)
             #expect(error.description.contains("'from'"))
             #expect(error.description.contains("localpart"))
         }

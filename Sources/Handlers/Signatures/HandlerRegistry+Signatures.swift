@@ -5,7 +5,7 @@ extension HandlerRegistry {
     ///
     /// - Throws: ``HandlerError`` with code `unknownSignature` when the arguments of one cannot be seen; it says what to
     ///   write.
-    public var signatures: [HandlerSignature] {
+    package var signatures: [HandlerSignature] {
         get throws(HandlerError) { try signatures { _ in true } }
     }
 

@@ -15,11 +15,11 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     /// One stored argument.
     public struct Argument: Hashable, Sendable {
         /// The name under which it is stored.
-        public let name: String
+        package let name: String
         /// Its type, with its module unless that is `Swift`: `[String: XMPPCore.JID?]`.
-        public let type: String
+        package let type: String
         /// Whether a default value counts where it is missing from a row.
-        public let hasDefault: Bool
+        package let hasDefault: Bool
 
         /// Describes one argument.
         ///
@@ -38,24 +38,24 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
     }
 
     /// ``DurableHandler/id``.
-    public let id: String
+    package let id: String
     /// ``DurableHandler/version``.
-    public let version: Int
+    package let version: Int
     /// ``DurableHandler/aliases``, sorted.
-    public let aliases: [String]
+    package let aliases: [String]
     /// Whether it is an ``AsyncHandler``.
-    public let isAsync: Bool
+    package let isAsync: Bool
     /// The type of what it is called with.
-    public let context: String
+    package let context: String
     /// The arguments, sorted by name.
-    public let arguments: [Argument]
+    package let arguments: [Argument]
 
     /// Reads the signature of a handler.
     ///
     /// - Parameter handler: The handler's type.
     /// - Throws: ``HandlerError`` with code `unknownSignature` when its arguments cannot be seen; it says what to
     ///   write.
-    public init<H: DurableHandler>(_ handler: H.Type) throws(HandlerError) {
+    package init<H: DurableHandler>(_ handler: H.Type) throws(HandlerError) {
         id = H.id
         version = H.version
         aliases = H.aliases.sorted()
@@ -79,9 +79,9 @@ public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
 
 extension HandlerError.Code {
     /// A handler's arguments cannot be seen.
-    public static let unknownSignature = Self(rawValue: "unknown-signature")
+    package static let unknownSignature = Self(rawValue: "unknown-signature")
     /// The signatures of a program's handlers are not those of its lock file.
     public static let signaturesChanged = Self(rawValue: "signatures-changed")
     /// A lock file cannot be read or written.
-    public static let lockFileUnavailable = Self(rawValue: "lock-file-unavailable")
+    package static let lockFileUnavailable = Self(rawValue: "lock-file-unavailable")
 }

@@ -41,11 +41,11 @@ public final class HandlerStore: Sendable {
     /// The same from the root and without links: all who have the file open know the files beside it by this.
     package let filePath: String
     /// The handlers that this program knows.
-    public let registry: HandlerRegistry
+    package let registry: HandlerRegistry
     /// Role of this process.
-    public let role: Role
+    package let role: Role
     /// The clocks of this store.
-    public let time: TimeSource
+    package let time: TimeSource
     package let system: SystemServices
     private let log: HandlerLog?
     /// Slot of this store among the processes that have the file open.

@@ -9,11 +9,11 @@
 /// ```
 public struct Schema: Sendable {
     /// The module's name in the store; unique and never changed.
-    public let module: String
+    package let module: String
     /// SQL scripts; the one at index `n` leads from version `n` to `n + 1`. A released script never changes.
-    public let migrations: [String]
+    package let migrations: [String]
     /// The module's own handlers; every store that has its tables knows them.
-    public let handlers: [any DurableHandler.Type]
+    package let handlers: [any DurableHandler.Type]
 
     /// Describes the tables of a module.
     ///

@@ -13,7 +13,7 @@ import Platform
 /// ```
 public final class StoreReader {
     /// The path of the database file.
-    public let path: String
+    package let path: String
     private let schemas: [Schema]
     private let busyTimeout: Int32
     private let time: TimeSource

@@ -50,22 +50,17 @@ package final class Transaction {
         self.monotonic = monotonic
     }
 
-    package enum Kind: Int64, CaseIterable {
+    package enum Kind: Int64, CaseIterable, StoredState {
         case once = 0
         case standing = 1
-
-        /// The number, as a statement has it.
-        package var sql: String { String(rawValue) }
     }
 
-    package enum State: Int64, CaseIterable {
+    package enum State: Int64, CaseIterable, StoredState {
         case pending = 0
         case parked = 1
         case quarantined = 2
         case leased = 3
 
-        /// The number, as a statement has it.
-        package var sql: String { String(rawValue) }
         /// The rows in this state. The index of those that are not pending is found by its own condition only.
         package var condition: String {
             self == .pending ? "state = \(sql)" : "state <> \(Self.pending.sql) AND state = \(sql)"

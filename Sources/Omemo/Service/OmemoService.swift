@@ -43,7 +43,7 @@ public struct OmemoService: Sendable {
     public static let schemas: [Schema] = [OmemoDeviceListTable.schema]
 
     /// The versions that an account speaks, the preferred one first.
-    public static let versions: [OmemoVersion] = [.omemo2, .legacy]
+    package static let versions: [OmemoVersion] = [.omemo2, .legacy]
 
     /// The device lists that this account knows.
     package var deviceLists: OmemoDeviceListTable { OmemoDeviceListTable(account: account.id) }

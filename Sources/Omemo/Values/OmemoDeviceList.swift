@@ -1,4 +1,4 @@
-public import XMPPCore
+package import XMPPCore
 
 /// The number of a device, unique in its user's account: 1 to 2^31 - 1 (XEP-0384 section 5.1).
 ///
@@ -22,7 +22,7 @@ public struct OmemoDeviceID:
     /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
     ///
     /// - Parameter text: What stands in an attribute; nil when there is none.
-    public init?(_ text: ForeignText?) {
+    package init?(_ text: ForeignText?) {
         // UInt32 would also read a sign.
         guard let text, text.utf8.allSatisfy({ (0x30...0x39).contains($0) }), let number = UInt32(text)
         else { return nil }

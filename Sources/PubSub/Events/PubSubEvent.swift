@@ -59,7 +59,7 @@ public struct PubSubEvent: Sendable {
         ///   - id: The id; nil where items are not kept.
         ///   - payload: What the item holds; nil when only its being there is told.
         ///   - publisher: Who published it; nil where the service does not say.
-        public init(id: (any TextConvertible)? = nil, payload: Element? = nil, publisher: JID? = nil) {
+        package init(id: (any TextConvertible)? = nil, payload: Element? = nil, publisher: JID? = nil) {
             (self.id, self.payload, self.publisher) = (id?.foreignText, payload, publisher)
         }
     }
@@ -107,10 +107,10 @@ public struct PubSubEvent: Sendable {
     public let subscriptionIDs: [ForeignText]
 
     /// Whether it was held up on the way, or is shown again.
-    public var isDelayed: Bool { sentAt != nil }
+    package var isDelayed: Bool { sentAt != nil }
 }
 
-extension PubSubEvent: RestorableContext {
+extension PubSubEvent: AccountContext {
     private struct Stored: Codable {
         var service: JID
         var node: ForeignText
@@ -119,8 +119,6 @@ extension PubSubEvent: RestorableContext {
         var subscriptionIDs: [ForeignText]
         var change: String
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         let stored = Stored(

@@ -76,9 +76,7 @@ public struct PubSubSubscriptionRequested: Sendable {
     public let request: PubSubSubscriptionRequest
 }
 
-extension PubSubSubscriptionRequested: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension PubSubSubscriptionRequested: AccountContext {
     public func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

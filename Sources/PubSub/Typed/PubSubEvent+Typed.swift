@@ -43,7 +43,7 @@ extension PubSubEvent {
         /// Reads the items of an event.
         ///
         /// - Parameter event: The event as it came.
-        public init(_ event: PubSubEvent) {
+        package init(_ event: PubSubEvent) {
             self.event = event
             var unreadable: [PubSubItem] = []
             change =
@@ -122,9 +122,7 @@ extension PubSubEvent: ConvertibleContext {
     }
 }
 
-extension PubSubEvent.Of: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { event.environment }
-
+extension PubSubEvent.Of: AccountContext {
     /// As the event itself: which form the handler takes is known only where its row is called.
     public func stored() throws -> [UInt8] { try event.stored() }
 

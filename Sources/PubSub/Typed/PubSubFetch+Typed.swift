@@ -38,7 +38,7 @@ extension PubSubFetch {
         /// Reads the items of a fetch.
         ///
         /// - Parameter fetch: The fetch as it ended.
-        public init(_ fetch: PubSubFetch) {
+        package init(_ fetch: PubSubFetch) {
             self.fetch = fetch
             var unreadable: [PubSubItem] = []
             outcome =
@@ -87,9 +87,7 @@ extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
 
 extension PubSubFetch.Of: TypedContext {}
 
-extension PubSubFetch.Of: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { fetch.environment }
-
+extension PubSubFetch.Of: AccountContext {
     /// As the fetch itself: which form the handler takes is known only where its row is called.
     public func stored() throws -> [UInt8] { try fetch.stored() }
 

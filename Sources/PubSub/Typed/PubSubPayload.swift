@@ -102,18 +102,9 @@ enum JSONContainer {
 ///     throw PubSubPayloadError.unexpected(element, on: Self.node)
 /// }
 /// ```
-public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct PubSubPayloadError: CodedError, Hashable {
     /// What kind of error it is. Open: later versions may add codes.
-    public struct Code: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: String
-        public init(rawValue: String) { self.rawValue = rawValue }
-        public var description: String { rawValue }
-
-        /// An item holds something else than its node is for.
-        public static let unreadable = Code(rawValue: "unreadable")
-        /// The value cannot be written.
-        public static let unwritable = Code(rawValue: "unwritable")
-    }
+    public typealias Code = ErrorCode<PubSubPayloadError>
 
     /// What kind of error it is.
     public let code: Code
@@ -130,8 +121,6 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
         self.message = message
     }
 
-    public var description: String { VisibleText(message).description }
-
     /// An item that holds something else than its node is for.
     ///
     /// - Parameters:
@@ -144,4 +133,13 @@ public struct PubSubPayloadError: Error, Hashable, Sendable, CustomStringConvert
             "an item of the node '\(node)' holds <\(element.name) xmlns='\(element.namespace)'/>, which is not what the node is for; leave it out"
         )
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == PubSubPayloadError {
+    /// An item holds something else than its node is for.
+    public static var unreadable: Self { Self(rawValue: "unreadable") }
+    /// The value cannot be written.
+    public static var unwritable: Self { Self(rawValue: "unwritable") }
 }

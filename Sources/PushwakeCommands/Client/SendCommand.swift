@@ -41,7 +41,7 @@ struct SendCommand {
 
     func run() async throws -> Int32 {
         let account = client.account
-        let changes = account.events(of: DeliveryChange.self)
+        let changes = account.events(of: Delivery.self)
         // Stored before there is a connection: killed from here on, it is sent by whatever comes next on this store.
         let id = try await account.perform {
             try account.chat.send(Message(to: recipient, body: text), in: $0)
@@ -62,8 +62,8 @@ struct SendCommand {
         } catch {
             throw CommandFailure("\(error); the message is stored and goes out with the next connection")
         }
-        for await change in changes where change.delivery.id == id {
-            if let status = try await end(with: change.delivery) { return status }
+        for await delivery in changes where delivery.id == id {
+            if let status = try await end(with: delivery) { return status }
         }
         throw unconfirmed
     }

@@ -32,8 +32,9 @@ extension StoreContents {
         dropped = try snapshot.droppedCalls().map {
             Dropped(handler: $0.name, calls: $0.calls, bytes: $0.bytes, age: snapshot.now - $0.lastAt)
         }
-        pending = try Self.named("kind = 0 AND state = 0", snapshot)
-        standing = try Self.named("kind = 1", snapshot)
+        pending = try Self.named(
+            "kind = \(Transaction.Kind.once.sql) AND \(Transaction.State.pending.condition)", snapshot)
+        standing = try Self.named("kind = \(Transaction.Kind.standing.sql)", snapshot)
         events = try Self.count("event", snapshot)
         endings = try Self.endings(snapshot)
         lastEndings = try Self.lastEndings(snapshot, limit)
@@ -99,7 +100,6 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Stanza> {
         guard try snapshot.hasTable("outbox") else { return Rows(count: 0, shown: []) }
-        let kinds = ["message", "presence", "request", "reply", "fleeting"]
         let now = snapshot.now
         let shown = try snapshot.all(
             """
@@ -108,10 +108,10 @@ extension StoreContents {
                 LEFT JOIN handler ON handler.id = outbox.handler ORDER BY seq LIMIT ?
             """, limit
         ) { (row) throws(HandlerError) in
-            let kind = Int(row.integer(2))
-            return Stanza(
+            Stanza(
                 account: row.text(0), seq: row.integer(1),
-                kind: kinds.indices.contains(kind) ? kinds[kind] : "unknown", id: row.optionalText(3),
+                kind: Outbox.Kind(rawValue: row.integer(2)).map { "\($0)" } ?? "unknown",
+                id: row.optionalText(3),
                 bytes: row.integer(4), age: now - row.quantity(5), session: row.optionalInteger(6),
                 handler: row.optionalText(7))
         }
@@ -153,8 +153,14 @@ extension StoreContents {
     private static func handlers(
         _ state: HandlerStatus.State, _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Handler> {
-        let stored: [HandlerStatus.State: Int] = [.parked: 1, .quarantined: 2, .running: 3]
-        let count = try count("handler WHERE state <> 0 AND state = \(stored[state] ?? 0)", snapshot)
+        let stored: Transaction.State =
+            switch state {
+            case .pending: .pending
+            case .parked: .parked
+            case .quarantined: .quarantined
+            case .running: .leased
+            }
+        let count = try count("handler WHERE \(stored.condition)", snapshot)
         let now = snapshot.now
         return Rows(
             count: count, shown: try snapshot.handlers(in: state, limit: limit).map { Handler($0, now: now) })

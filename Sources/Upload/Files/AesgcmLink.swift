@@ -22,13 +22,13 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     private let key: [UInt8]
 
     /// The longest link that is read, in bytes.
-    public static let maximumLength = 8192
+    package static let maximumLength = 8192
     private static let scheme = "aesgcm://"
     private static let keySize = 32
 
     /// Reads a link. Nil when it is none, when its fragment holds no key of 32 bytes with an IV of 12 (or, as older
     /// clients
-    /// write it, 16) in hexadecimal digits, or when it is longer than ``maximumLength``.
+    /// write it, 16) in hexadecimal digits, or when it is longer than `maximumLength`.
     ///
     /// - Parameter text: The link, such as the whole text of a message.
     public init?(_ text: some TextConvertible) {

@@ -78,9 +78,7 @@ extension Account {
     }
 }
 
-extension IQRequest: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension IQRequest: AccountContext {
     public func stored() throws -> [UInt8] { Serializer().bytes(iq.element) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

@@ -35,7 +35,7 @@ package struct ListenerTable: Sendable {
             event, key
         ) { (row) throws(HandlerError) in row.integer(0) }
         guard let old else { return false }
-        try step.execute("DELETE FROM handler WHERE id = ? AND kind = 1", old)
+        try step.execute("DELETE FROM handler WHERE id = ? AND kind = \(Transaction.Kind.standing.sql)", old)
         return true
     }
 

@@ -19,9 +19,7 @@ public struct PresenceReceived: Sendable {
     var delivery: Deferral?
 }
 
-extension PresenceReceived: RestorableContext {
-    public var environment: (any HandlerEnvironment)? { account }
-
+extension PresenceReceived: AccountContext {
     public func stored() throws -> [UInt8] { Serializer().bytes(presence.element) }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

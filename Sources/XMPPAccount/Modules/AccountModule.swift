@@ -30,7 +30,7 @@ public protocol AccountModule: Sendable {
     static var dependencies: [any AccountModule.Type] { get }
     /// Whether it begins before the account's presence makes the server send what waits.
     static var startsBeforePresence: Bool { get }
-    /// Its tables and its durable handlers; pass them to the store beside ``Account/coreSchemas``.
+    /// Its tables and its durable handlers; pass them to the store beside `Account.schemas`.
     static var schema: Schema? { get }
 
     /// What others may learn that this account understands (XEP-0030 section 3.1).

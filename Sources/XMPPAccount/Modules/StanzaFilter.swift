@@ -71,7 +71,7 @@ extension StanzaFilter {
 
 extension AccountError.Code {
     /// A ``StanzaFilter`` stopped what was to be sent; the message says which and why.
-    public static let stoppedByFilter = AccountError.Code(rawValue: "stopped-by-filter")
+    public static var stoppedByFilter: Self { Self(rawValue: "stopped-by-filter") }
 }
 
 extension Account {

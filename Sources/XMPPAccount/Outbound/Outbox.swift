@@ -5,10 +5,10 @@ import XMPPCore
 ///
 /// A row is written whole before a byte of it reaches the socket and deleted when the server acknowledges it, so the
 /// rows of a session, oldest first, are exactly the stanzas that the server's next `h` counts from.
-struct Outbox {
+package struct Outbox {
     let account: Int64
 
-    enum Kind: Int64 {
+    package enum Kind: Int64, StoredState {
         case message = 0
         case presence = 1
         case request = 2
@@ -94,8 +94,10 @@ struct Outbox {
     /// Removes the stanza of a request that was never written: nobody waits for its answer any more.
     func withdraw(requestID: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "DELETE FROM outbox WHERE account = ? AND session IS NULL AND kind = 2 AND stanza_id = ?",
-            account, requestID)
+            """
+            DELETE FROM outbox
+            WHERE account = ? AND session IS NULL AND kind = \(Kind.request.sql) AND stanza_id = ?
+            """, account, requestID)
     }
 
     /// Lets a session carry the stanzas that none has carried yet.
@@ -111,7 +113,8 @@ struct Outbox {
         let rows = try step.all(
             """
             SELECT seq, stanza_id, handler, key FROM outbox
-            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind <> 0 ORDER BY seq LIMIT ?
+            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind <> \(Kind.message.sql) ORDER BY seq
+            LIMIT ?
             """, account, last, limit, read: Self.readRemoved)
         for row in rows { try step.execute("DELETE FROM outbox WHERE seq = ?", row.seq) }
         return rows
@@ -130,7 +133,8 @@ struct Outbox {
         let rows = try step.all(
             """
             SELECT seq, xml, created_at FROM outbox
-            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = 0 ORDER BY seq LIMIT ?
+            WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = \(Kind.message.sql) ORDER BY seq
+            LIMIT ?
             """, account, last, limit
         ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.quantity(2))
         }

@@ -1,4 +1,4 @@
-import Handlers
+package import Handlers
 import XMPPTransport
 
 /// Ownership of an account's stream: the epoch that this process raised, its lock, and the socket on which it answers.
@@ -141,14 +141,6 @@ final class Ownership: @unchecked Sendable {
     }
 }
 
-/// What a process is to an account.
-///
-/// ```swift
-/// configuration.role = .worker
-/// ```
-public enum AccountRole: String, Hashable, Sendable {
-    /// The main program: asks a worker to hand the stream over.
-    case main
-    /// A short-lived process that a push woke: leaves a live owner alone.
-    case worker
-}
+/// Role of a process for an account: the main program asks a worker to hand the stream over, and a worker leaves a live
+/// owner alone.
+package typealias AccountRole = HandlerStore.Role

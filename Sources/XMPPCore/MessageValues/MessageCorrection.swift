@@ -32,7 +32,7 @@ public struct MessageCorrection: Hashable, Sendable {
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id.
-    public init(_ element: Element) throws(ElementValueError) { id = try element.reference() }
+    package init(_ element: Element) throws(ElementValueError) { id = try element.reference() }
 
     /// The correction as XML, to be added to a message.
     public var element: Element {

@@ -15,7 +15,7 @@ public struct MessageFallback: Hashable, Sendable {
     }
 
     /// How many regions of one element, and how many elements of one message, are read.
-    public static let maximumCount = 32
+    package static let maximumCount = 32
 
     /// The extension's namespace; nil when the message does not say, so that nobody can understand it.
     public var feature: ForeignText?
@@ -31,12 +31,12 @@ public struct MessageFallback: Hashable, Sendable {
         (self.feature, self.regions) = (feature.foreignText, regions)
     }
 
-    /// Reads `<fallback/>`. Regions behind ``maximumCount`` others are left out, so that what they mean is shown.
+    /// Reads `<fallback/>`. Regions behind `maximumCount` others are left out, so that what they mean is shown.
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` when a region has a start without an end, an end without a start or in front of
     ///   it, or what is no number.
-    public init(_ element: Element) throws(ElementValueError) {
+    package init(_ element: Element) throws(ElementValueError) {
         feature = element["for"]
         regions = []
         for child in element.elements where child.namespace == Namespaces.fallback {

@@ -12,9 +12,9 @@
 /// Source: XEP-0444 sections 3 and 4.
 public struct MessageReactions: Hashable, Sendable {
     /// How many different reactions of one message are read.
-    public static let maximumCount = 64
+    package static let maximumCount = 64
     /// How many bytes of UTF-8 a reaction may have; the longest emoji of Unicode 16 has 35.
-    public static let maximumLength = 128
+    package static let maximumLength = 128
 
     /// The id of the message that they are about; see ``Message/referenceID``.
     public var id: ForeignText
@@ -42,12 +42,12 @@ public struct MessageReactions: Hashable, Sendable {
         self.init(reactions, to: id)
     }
 
-    /// Reads `<reactions/>`. What comes twice, is empty or longer than ``maximumLength`` is left out, and so is what
-    /// comes behind ``maximumCount`` others.
+    /// Reads `<reactions/>`. What comes twice, is empty or longer than `maximumLength` is left out, and so is what
+    /// comes behind `maximumCount` others.
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id.
-    public init(_ element: Element) throws(ElementValueError) {
+    package init(_ element: Element) throws(ElementValueError) {
         id = try element.reference()
         reactions = Self.distinct(element.children("reaction", Namespaces.reactions).lazy.map(\.text))
     }

@@ -36,7 +36,7 @@ public struct MessageReply: Hashable, Sendable {
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id, or with an author that is no address.
-    public init(_ element: Element) throws(ElementValueError) {
+    package init(_ element: Element) throws(ElementValueError) {
         id = try element.reference()
         author = try element.optionalValue(of: "to")
     }

@@ -36,7 +36,7 @@ public struct MessageRetraction: Hashable, Sendable {
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id.
-    public init(_ element: Element) throws(ElementValueError) { id = try element.reference() }
+    package init(_ element: Element) throws(ElementValueError) { id = try element.reference() }
 
     /// The retraction as XML, to be added to a message.
     public var element: Element {
@@ -62,7 +62,7 @@ public struct MessageTombstone: Hashable, Sendable {
     /// - Parameters:
     ///   - retractionID: The `id` of the message that retracted it, not empty.
     ///   - time: Milliseconds since 1970; nil for unknown.
-    public init(retractionID: some TextConvertible, time: Int64? = nil) {
+    package init(retractionID: some TextConvertible, time: Int64? = nil) {
         (self.retractionID, self.time) = (retractionID.foreignText, time)
     }
 
@@ -70,7 +70,7 @@ public struct MessageTombstone: Hashable, Sendable {
     ///
     /// - Parameter element: The element.
     /// - Throws: ``ElementValueError`` without an id, or with a time that is none.
-    public init(_ element: Element) throws(ElementValueError) {
+    package init(_ element: Element) throws(ElementValueError) {
         retractionID = try element.reference()
         time = try element.optionalValue(of: "stamp", as: DateTime.self)?.milliseconds
     }

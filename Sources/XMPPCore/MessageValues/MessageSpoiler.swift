@@ -25,7 +25,7 @@ public struct MessageSpoiler: Hashable, Sendable {
     }
 
     /// How many topics of one message are read.
-    public static let maximumTopics = 32
+    package static let maximumTopics = 32
 
     /// The topic in each language; none when the sender names none.
     public var topics: [Topic]

@@ -26,11 +26,11 @@ public struct ArchiveModule: AccountModule {
     public static var schema: Schema? { ArchiveTable.schema }
 
     /// How many messages are asked for at once, 1 to 250; servers may send fewer.
-    public let pageSize: Int
+    package let pageSize: Int
     /// How far back the first catch-up of an archive goes; nil for everything that is there.
-    public let history: Duration?
+    package let history: Duration?
     /// How many archives are fetched from at the same time, 1 or more; the account's own comes first.
-    public let concurrency: Int
+    package let concurrency: Int
 
     /// Makes the module.
     ///
@@ -145,7 +145,7 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     }
 
     /// The ``failure`` of an archive that sends the same pages for ever, or pages that bring nothing.
-    public static let standsStill = "stands-still"
+    package static let standsStill = "stands-still"
 
     /// Whose archive: the account's bare address, or a room's.
     public var archive: JID
@@ -155,9 +155,11 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     public var received: Int
     /// How many there are to come in all, if the server says so. It may be an estimate.
     public var total: Int?
-    /// Why it failed: the condition of the error, or ``standsStill``.
+    /// Why it failed: the condition of the error, or `standsStill`.
     public var failure: ForeignText?
 }
+
+extension ArchiveProgress.State: StoredState {}
 
 extension Account {
     /// The archives of this account and of its rooms.

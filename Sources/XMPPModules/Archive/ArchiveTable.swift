@@ -3,7 +3,10 @@ import XMPPAccount
 import XMPPCore
 
 /// How far each archive was fetched, and the queries that are under way.
-struct ArchiveTable {
+package struct ArchiveTable {
+    /// The states in `state`.
+    package typealias State = ArchiveProgress.State
+
     let account: Int64
 
     static let schema = Schema(
@@ -84,7 +87,9 @@ struct ArchiveTable {
         // What comes live from now on says nothing about what came before. A failure is remembered until the archive is
         // asked again: rooms are asked for their history instead.
         try step.execute(
-            "UPDATE archive SET state = 4, live_id = NULL, failures = 0, held = 0 WHERE account = ?", account)
+            """
+            UPDATE archive SET state = \(State.paused.sql), live_id = NULL, failures = 0, held = 0 WHERE account = ?
+            """, account)
     }
 
     // MARK: The place in an archive
@@ -129,8 +134,10 @@ struct ArchiveTable {
     /// A message came out of the archive whose id there could not be read.
     func noteUnread(in archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE archive SET unread = unread + 1 WHERE account = ? AND jid = ? AND state = 2", account,
-            archive.description)
+            """
+            UPDATE archive SET unread = unread + 1
+            WHERE account = ? AND jid = ? AND state = \(State.fetching.sql)
+            """, account, archive.description)
     }
 
     /// A page ended with that message, which may have been one that could not be read: the next page begins behind it.
@@ -146,9 +153,9 @@ struct ArchiveTable {
     func noteLive(_ archive: JID, _ id: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN 0 THEN ?1 ELSE last_id END,
-                last_at = CASE state WHEN 0 THEN ?2 ELSE last_at END,
-                live_id = CASE state WHEN 0 THEN NULL ELSE ?1 END
+            UPDATE archive SET prior_id = last_id, last_id = CASE state WHEN \(State.complete.sql) THEN ?1 ELSE last_id END,
+                last_at = CASE state WHEN \(State.complete.sql) THEN ?2 ELSE last_at END,
+                live_id = CASE state WHEN \(State.complete.sql) THEN NULL ELSE ?1 END
             WHERE account = ?3 AND jid = ?4
             """, id, step.now, account, archive.description)
     }
@@ -221,10 +228,10 @@ struct ArchiveTable {
     func enqueue(_ archive: JID, since: Int64?, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, 1)
-            ON CONFLICT(account, jid) DO UPDATE SET state = 1, received = 0, total = NULL, failure = NULL,
-                failures = 0, held = 0, pages = 0, checkpoint = archive.last_id
-            WHERE archive.state IN (0, 3, 4)
+            INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, \(State.waiting.sql))
+            ON CONFLICT(account, jid) DO UPDATE SET state = \(State.waiting.sql), received = 0, total = NULL,
+                failure = NULL, failures = 0, held = 0, pages = 0, checkpoint = archive.last_id
+            WHERE archive.state IN (\(State.complete.sql), \(State.failed.sql), \(State.paused.sql))
             """, account, archive.description, since)
     }
 
@@ -263,7 +270,8 @@ struct ArchiveTable {
     func complete(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
-            UPDATE archive SET state = 0, last_id = coalesce(live_id, last_id), live_id = NULL, failure = NULL, failures = 0
+            UPDATE archive SET state = \(State.complete.sql), last_id = coalesce(live_id, last_id), live_id = NULL,
+                failure = NULL, failures = 0
             WHERE account = ? AND jid = ?
             """, account, archive.description)
     }
@@ -272,8 +280,8 @@ struct ArchiveTable {
     func countFailure(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             """
-            UPDATE archive SET state = 1, held = 1, failures = failures + 1 WHERE account = ? AND jid = ?
-            RETURNING failures
+            UPDATE archive SET state = \(State.waiting.sql), held = 1, failures = failures + 1
+            WHERE account = ? AND jid = ? RETURNING failures
             """, account, archive.description
         ) { (row) throws(HandlerError) in Int(row.quantity(0)) } ?? 0
     }
@@ -282,9 +290,10 @@ struct ArchiveTable {
     func waiting(own: JID, limit: Int, in step: borrowing Step) throws -> [JID] {
         let rows = try step.all(
             """
-            SELECT jid FROM archive WHERE account = ?1 AND state = 1 AND held = 0 ORDER BY jid <> ?2, jid
+            SELECT jid FROM archive WHERE account = ?1 AND state = \(State.waiting.sql) AND held = 0
+            ORDER BY jid <> ?2, jid
             LIMIT (SELECT CASE WHEN count(*) < ?3 THEN ?3 - count(*) ELSE 0 END FROM archive
-                WHERE account = ?1 AND state = 2)
+                WHERE account = ?1 AND state = \(State.fetching.sql))
             """, account, own.description, limit
         ) { (row) throws(HandlerError) in row.text(0) }
         return try rows.map { try JID($0) }
@@ -293,15 +302,18 @@ struct ArchiveTable {
     /// Ends the wait for a better time.
     func retry(_ archive: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = 1", account,
-            archive.description)
+            "UPDATE archive SET held = 0 WHERE account = ? AND jid = ? AND state = \(State.waiting.sql)",
+            account, archive.description)
     }
 
     /// Whether any archive is being fetched or is to be.
     func isCatchingUp(in step: borrowing Step) throws(HandlerError) -> Bool {
-        try step.first("SELECT 1 FROM archive WHERE account = ? AND state IN (1, 2) LIMIT 1", account) {
-            (row) throws(HandlerError) in row.integer(0)
-        } != nil
+        try step.first(
+            """
+            SELECT 1 FROM archive
+            WHERE account = ? AND state IN (\(State.waiting.sql), \(State.fetching.sql)) LIMIT 1
+            """, account
+        ) { (row) throws(HandlerError) in row.integer(0) } != nil
     }
 
     func isInUse(_ archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {

@@ -8,7 +8,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let id = try await account.perform { try account.chat.send(Message(to: juliet, body: "But soft!"), in: $0) }
-/// for await change in account.events(of: DeliveryChange.self) where change.delivery.id == id { … }
+/// for await delivery in account.events(of: Delivery.self) where delivery.id == id { … }
 /// ```
 public struct Chat: Sendable {
     let account: Account
@@ -154,7 +154,7 @@ public struct Chat: Sendable {
         guard var row = try table.row(id, in: step), row.delivery.acknowledgedAt == nil else { return }
         row.delivery.acknowledgedAt = step.now
         try table.update(row, in: step)
-        account.report(DeliveryChange(delivery: row.delivery), after: step)
+        account.report(row.delivery, after: step)
     }
 
     /// An archive or another client's copy gave it back: the server has it.
@@ -237,7 +237,7 @@ public struct Chat: Sendable {
         if let handler, try step.waits(handler) {
             try step.end(handler, .result, with: DeliveryEnded(account: account, delivery: row.delivery))
         }
-        account.report(DeliveryChange(delivery: row.delivery), after: step)
+        account.report(row.delivery, after: step)
     }
 
     // MARK: Receipts for others

@@ -37,7 +37,7 @@ public struct ChatModule: AccountModule {
     public static var schema: Schema? { DeliveryTable.schema }
 
     /// Whose wish for a receipt is granted.
-    public let receipts: Receipts
+    package let receipts: Receipts
     public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
     /// Makes the module.
@@ -82,7 +82,7 @@ public struct ChatModule: AccountModule {
 /// let delivery = try account.store.read { try account.chat.delivery(of: id, in: $0) }
 /// print(delivery?.deliveredAt ?? 0)
 /// ```
-public struct Delivery: Hashable, Sendable {
+public struct Delivery: ModuleEvent, Hashable {
     /// Why a message did not arrive.
     public enum Failure: Hashable, Sendable {
         /// The server or the recipient sent it back.
@@ -109,17 +109,7 @@ public struct Delivery: Hashable, Sendable {
     public var failure: Failure?
 
     /// Whether nothing more is waited for.
-    public var isOver: Bool { deliveredAt != nil || failure != nil }
-}
-
-/// Tells that what is known of a delivery has changed.
-///
-/// ```swift
-/// for await change in account.events(of: DeliveryChange.self) { print(change.delivery) }
-/// ```
-public struct DeliveryChange: ModuleEvent, Hashable {
-    /// What is known now.
-    public let delivery: Delivery
+    package var isOver: Bool { deliveredAt != nil || failure != nil }
 }
 
 /// The context of a handler that waits for the end of a delivery.
@@ -138,7 +128,7 @@ public struct DeliveryEnded: Sendable {
     public let delivery: Delivery
 }
 
-extension DeliveryEnded: RestorableContext {
+extension DeliveryEnded: AccountContext {
     private struct Stored: Codable {
         var id: String
         var peer: JID
@@ -148,8 +138,6 @@ extension DeliveryEnded: RestorableContext {
         var attempts: Int
         var failure: String?
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         let stored = Stored(

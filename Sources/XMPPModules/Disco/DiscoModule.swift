@@ -17,11 +17,11 @@ public struct DiscoModule: AccountModule {
     public static var schema: Schema? { CapabilityTable.schema }
 
     /// What this account's client is.
-    public let identity: DiscoInfo.Identity
+    package let identity: DiscoInfo.Identity
     /// The program's name and version, for those who ask (XEP-0092); nil to say neither.
-    public let software: (name: String, version: String)?
+    package let software: (name: String, version: String)?
     /// A web address that names the program, part of what presence says (XEP-0115 section 4).
-    public let node: String
+    package let node: String
 
     /// What this module understands, and what the program does beside its modules.
     public let features: Set<String>

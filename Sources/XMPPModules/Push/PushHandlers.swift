@@ -32,14 +32,12 @@ public struct PushAnswer: Sendable {
     public let outcome: Outcome
 }
 
-extension PushAnswer: RestorableContext {
+extension PushAnswer: AccountContext {
     private struct Stored: Codable {
         var service: JID
         var node: String?
         var outcome: Outcome
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         try [UInt8](JSONEncoder().encode(Stored(service: service, node: node?.string, outcome: outcome)))

@@ -3,7 +3,14 @@ import XMPPAccount
 import XMPPCore
 
 /// Stored registrations, and those that the server has not been told to forget; read and written only inside steps.
-struct PushTable {
+package struct PushTable {
+    /// What the server has answered about a registration, in `state`.
+    package enum Answer: Int64, StoredState {
+        case pending = 0
+        case enabled = 1
+        case refused = 2
+    }
+
     let account: Int64
 
     static let script = """
@@ -60,30 +67,33 @@ struct PushTable {
             """
             INSERT INTO push_registration(account, service, node, options, asked) VALUES (?, ?, ?, ?, ?)
             ON CONFLICT(account, service, node) DO UPDATE SET
-                options = excluded.options, asked = excluded.asked, state = 0, error = NULL
+                options = excluded.options, asked = excluded.asked, state = \(Answer.pending.sql),
+                error = NULL
             """, account, registration.service.description, registration.node ?? "",
             registration.form?.serialized(), asked)
     }
 
     func setState(_ state: PushState, asked: ForeignText, in step: borrowing Step) throws(HandlerError) {
-        let (code, error): (Int, StanzaError?) =
+        let (answer, error): (Answer, StanzaError?) =
             switch state {
-            case .pending: (0, nil)
-            case .enabled: (1, nil)
+            case .pending: (.pending, nil)
+            case .enabled: (.enabled, nil)
             // Who refuses with a book is remembered with its title.
             case .refused(let error) where error.element.serialized().utf8.count > ForeignBounds.words:
-                (2, StanzaError(.undefinedCondition))
-            case .refused(let error): (2, error)
+                (.refused, StanzaError(.undefinedCondition))
+            case .refused(let error): (.refused, error)
             }
         try step.execute(
-            "UPDATE push_registration SET state = ?, error = ? WHERE account = ? AND asked = ?", code,
+            "UPDATE push_registration SET state = ?, error = ? WHERE account = ? AND asked = ?",
+            answer.rawValue,
             error?.element.serialized(), account, asked)
     }
 
     /// A new session knows nothing yet.
     func forgetStates(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
-            "UPDATE push_registration SET state = 0, error = NULL WHERE account = ?", account)
+            "UPDATE push_registration SET state = \(Answer.pending.sql), error = NULL WHERE account = ?",
+            account)
     }
 
     /// - Parameter node: The node; nil for all of the service's.
@@ -104,13 +114,16 @@ struct PushTable {
         let form = row.optionalText(2).flatMap { try? Element(parsing: $0) }.flatMap { DataForm($0) }
         let options = (form?.fields ?? []).filter { $0.name != "FORM_TYPE" }
         let error = row.optionalText(5).flatMap { try? Element(parsing: $0) }.flatMap { StanzaError($0) }
-        let states: [Int64: PushState] = [
-            1: .enabled, 2: .refused(error ?? StanzaError(.undefinedCondition)),
-        ]
+        let state: PushState =
+            switch Answer(rawValue: row.integer(4)) {
+            case .enabled: .enabled
+            case .refused: .refused(error ?? StanzaError(.undefinedCondition))
+            case .pending, nil: .pending
+            }
         return Stored(
             registration: PushRegistration(
                 service: service, node: node.isEmpty ? nil : node, options: options),
-            asked: row.optionalForeignText(3), state: states[row.integer(4)] ?? .pending)
+            asked: row.optionalForeignText(3), state: state)
     }
 
     // MARK: What the server is to forget

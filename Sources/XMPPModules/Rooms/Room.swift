@@ -34,7 +34,7 @@ public struct Room: Hashable, Sendable {
     /// The occupant that set the subject, or the room.
     public let subjectBy: JID?
     /// Up to where its messages were received.
-    public let cursor: RoomCursor?
+    package let cursor: RoomCursor?
 
     let password: ForeignText?
     let history: RoomHistory
@@ -58,11 +58,11 @@ public struct Room: Hashable, Sendable {
 /// ```swift
 /// let time = try account.store.read { try account.rooms.room(council, in: $0)?.cursor?.time }
 /// ```
-public struct RoomCursor: Hashable, Sendable {
+package struct RoomCursor: Hashable, Sendable {
     /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
-    public let archiveID: ForeignText?
+    package let archiveID: ForeignText?
     /// When the last message was sent, in milliseconds since 1970, as far as that is known here.
-    public let time: Int64
+    package let time: Int64
 
     /// Makes a cursor.
     ///

@@ -56,7 +56,7 @@ public struct RoomJoined: Sendable {
     }
 }
 
-extension RoomJoined: RestorableContext {
+extension RoomJoined: AccountContext {
     private struct Stored: Codable {
         var room: JID
         var nick: String
@@ -64,8 +64,6 @@ extension RoomJoined: RestorableContext {
         var error: String?
         var isNew: Bool
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         var stored = Stored(room: room, nick: nick.string, outcome: "joined", isNew: isNew)

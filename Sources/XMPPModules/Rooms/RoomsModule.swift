@@ -23,11 +23,11 @@ public struct RoomsModule: AccountModule {
     public static let schema: Schema? = RoomTable.schema
 
     /// How long a room may take to let the account in, in connected time.
-    public var joinTimeout: Duration
+    package var joinTimeout: Duration
     /// After how much silence, in connected time, a room is asked whether the account is still in it.
-    public var silence: Duration
+    package var silence: Duration
     /// After how much connected time a room that could not be joined again is asked once more.
-    public var retryDelay: Duration
+    package var retryDelay: Duration
 
     public let features: Set<String> = [Namespaces.muc, Namespaces.conference]
 
@@ -120,5 +120,5 @@ extension Account {
 
 extension AccountError.Code {
     /// The account neither is in that room nor wants to be.
-    public static let notInRoom = AccountError.Code(rawValue: "not-in-room")
+    public static var notInRoom: Self { Self(rawValue: "not-in-room") }
 }

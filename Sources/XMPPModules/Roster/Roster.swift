@@ -53,7 +53,7 @@ public struct Roster: Sendable {
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The version, which only the server understands.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func version(in source: borrowing some Readable) throws -> ForeignText? {
+    package func version(in source: borrowing some Readable) throws -> ForeignText? {
         try update.roster.state(in: source).version
     }
 

@@ -22,7 +22,7 @@ public enum RosterChange: ModuleEvent, Hashable {
     /// Somebody asks to see the account's presence; it is stored until it is answered.
     case requested(SubscriptionRequest)
     /// Somebody in the roster asked to see the account's presence and may do so now, as
-    /// ``RosterModule/approvesKnownContacts`` says.
+    /// `approvesKnownContacts` says.
     case approved(SubscriptionRequest)
     /// Somebody who had asked to see the account's presence, or saw it, does not want to any more.
     case unsubscribed(JID)

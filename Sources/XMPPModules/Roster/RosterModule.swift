@@ -31,13 +31,13 @@ public struct RosterModule: AccountModule {
         handlers: [RosterFetched.self, SubscriptionSent.self, SubscriptionUnsent.self])
 
     /// Whether subscription requests of contacts in the roster are approved without asking the user.
-    public let approvesKnownContacts: Bool
+    package let approvesKnownContacts: Bool
 
     /// Makes the module.
     ///
     /// - Parameter approvesKnownContacts: Whether somebody in the roster who asks to see the account's presence may do so without
     ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
-    public init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
+    package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
     public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }

@@ -37,14 +37,12 @@ public struct SubscriptionDecision: Sendable {
     public let outcome: Outcome
 }
 
-extension SubscriptionDecision: RestorableContext {
+extension SubscriptionDecision: AccountContext {
     private struct Stored: Codable {
         var jid: JID
         var isApproved: Bool
         var error: String?
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         var stored = Stored(jid: jid, isApproved: outcome == .approved)

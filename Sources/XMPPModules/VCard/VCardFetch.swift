@@ -74,13 +74,11 @@ public struct VCardFetch: Sendable {
     }
 }
 
-extension VCardFetch: RestorableContext {
+extension VCardFetch: AccountContext {
     private struct Stored: Codable {
         var jid: JID?
         var reply: String
     }
-
-    public var environment: (any HandlerEnvironment)? { account }
 
     public func stored() throws -> [UInt8] {
         let reply = String(decoding: try reply.stored(), as: UTF8.self)

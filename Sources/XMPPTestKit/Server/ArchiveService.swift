@@ -1,5 +1,5 @@
 import Synchronization
-public import XMPPCore
+package import XMPPCore
 
 /// An archive (XEP-0313) on a ``ScriptedServer``, of an account or of a room, as large as wanted.
 ///
@@ -11,7 +11,7 @@ public import XMPPCore
 /// ```
 ///
 /// It makes messages when they are asked for, so that a large one costs no memory. Their ids are `0`, `1`, ….
-public final class ArchiveService: Sendable {
+package final class ArchiveService: Sendable {
     private struct State {
         var count: Int
         var queries: [Query] = []
@@ -23,13 +23,13 @@ public final class ArchiveService: Sendable {
     /// ```swift
     /// #expect(archive.queries.map(\.after) == [nil, 249, 499])
     /// ```
-    public struct Query: Hashable, Sendable {
+    package struct Query: Hashable, Sendable {
         /// Id after which messages were requested; nil for the start.
-        public var after: Int?
+        package var after: Int?
         /// How many messages were sent.
-        public var count: Int
+        package var count: Int
         /// The earliest time that was asked for.
-        public var start: Int64?
+        package var start: Int64?
     }
 
     private let state: Mutex<State>
@@ -40,7 +40,7 @@ public final class ArchiveService: Sendable {
     ///
     /// - Parameter number: The message's number, from 0.
     /// - Returns: The time.
-    public static func time(of number: Int) -> Int64 { 1_700_000_000_000 + Int64(number) * 1000 }
+    package static func time(of number: Int) -> Int64 { 1_700_000_000_000 + Int64(number) * 1000 }
 
     /// Makes an archive.
     ///
@@ -48,31 +48,31 @@ public final class ArchiveService: Sendable {
     ///   - count: How many messages it holds.
     ///   - pageLimit: How many it sends at once at most.
     ///   - make: Makes the message of a number.
-    public init(count: Int, pageLimit: Int = 250, make: @escaping @Sendable (Int) -> Element) {
+    package init(count: Int, pageLimit: Int = 250, make: @escaping @Sendable (Int) -> Element) {
         state = Mutex(State(count: count))
         self.pageLimit = pageLimit
         self.make = make
     }
 
     /// What was asked so far.
-    public var queries: [Query] { state.withLock { $0.queries } }
+    package var queries: [Query] { state.withLock { $0.queries } }
 
     /// Adds messages at the end.
     ///
     /// - Parameter count: How many, 0 or more.
-    public func grow(by count: Int) { state.withLock { $0.count += count } }
+    package func grow(by count: Int) { state.withLock { $0.count += count } }
 
     /// Removes the oldest messages: their ids are not known any more.
     ///
     /// - Parameter count: How many, 0 or more.
-    public func drop(first count: Int) { state.withLock { $0.firstKept += count } }
+    package func drop(first count: Int) { state.withLock { $0.firstKept += count } }
 
     /// Answers for an address.
     ///
     /// - Parameters:
     ///   - jid: An account's bare address, or one that the test answers for, such as a room's.
     ///   - server: The server, running or not.
-    public func serve(at jid: JID, on server: ScriptedServer) {
+    package func serve(at jid: JID, on server: ScriptedServer) {
         let isAccount = jid.domain == server.configuration.domain
         server.addService(at: jid, for: isAccount ? [Namespaces.mam] : nil) { stanza, service in
             self.take(stanza, service)
@@ -84,7 +84,7 @@ public final class ArchiveService: Sendable {
     /// - Parameters:
     ///   - stanza: What was sent to the archive's address.
     ///   - service: The service that answers.
-    public func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
+    package func take(_ stanza: Element, _ service: ScriptedServer.Bot) {
         guard let request = try? IQ(element: stanza), request.type.isRequest else { return }
         guard let query = request.payload, query.has(name: "query", namespace: Namespaces.mam) else {
             return service.refuse(stanza, StanzaError(.serviceUnavailable))
@@ -116,7 +116,7 @@ public final class ArchiveService: Sendable {
     ///   - query: The id of the query; nil for a result that nobody asked for.
     ///   - recipient: Whom it is for, as text; nil for nobody.
     /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
-    public func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
+    package func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
         let delay = Element(
             "delay", namespace: Namespaces.delay, attributes: ["stamp": DateTime.text(Self.time(of: number))])
         let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [delay, make(number)])

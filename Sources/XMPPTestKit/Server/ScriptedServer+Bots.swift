@@ -95,7 +95,7 @@ extension ScriptedServer {
     /// Removes a bot; requests to it are answered with `service-unavailable` from now on.
     ///
     /// - Parameter jid: Its full address.
-    public func removeBot(jid: JID) {
+    package func removeBot(jid: JID) {
         core.perform { loop in
             loop.lasting.bots[jid] = nil
             loop.lasting.domain.removeBot(jid)

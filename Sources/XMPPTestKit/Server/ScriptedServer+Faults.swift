@@ -56,7 +56,7 @@ extension ScriptedServer {
     ///   - sent: How many bytes are sent before; nil for any number.
     ///   - received: How many bytes are received before; nil for any number.
     ///   - ending: How it breaks.
-    public func dropNextConnection(
+    package func dropNextConnection(
         afterSending sent: Int? = nil, afterReceiving received: Int? = nil,
         _ ending: ConnectionEnding = .finish
     ) {
@@ -69,7 +69,7 @@ extension ScriptedServer {
     /// Whether connections that come from now on are reset at once.
     ///
     /// - Parameter isRefusing: False lets clients in again.
-    public func refuseConnections(_ isRefusing: Bool = true) {
+    package func refuseConnections(_ isRefusing: Bool = true) {
         core.perform { $0.refusesConnections = isRefusing }
     }
 
@@ -109,7 +109,7 @@ extension ScriptedServer {
     /// Sends nothing any more on the connections that exist now, while what they send is still handled.
     ///
     /// - Parameter target: Whose.
-    public func freezeWrites(of target: ServerTarget = .everyone) { pause(.writing, of: target) }
+    package func freezeWrites(of target: ServerTarget = .everyone) { pause(.writing, of: target) }
 
     private func setPaused(_ isPaused: Bool, _ directions: Directions, _ target: ServerTarget) {
         core.perform { loop in
@@ -165,7 +165,7 @@ extension ScriptedServer {
     }
 
     /// Makes every token that was given useless (XEP-0484).
-    public func revokeTokens() { core.perform { $0.lasting.domain.tokens.revokeAll() } }
+    package func revokeTokens() { core.perform { $0.lasting.domain.tokens.revokeAll() } }
 
     // MARK: Elements
 
@@ -186,7 +186,7 @@ extension ScriptedServer {
     /// - Parameters:
     ///   - text: The text, as UTF-8.
     ///   - target: To whom.
-    public func send(raw text: String, to target: ServerTarget) {
+    package func send(raw text: String, to target: ServerTarget) {
         core.perform { loop in
             for connection in loop.connections(of: target) { connection.output += text.utf8 }
         }
@@ -200,7 +200,7 @@ extension ScriptedServer {
     /// ```
     ///
     /// - Parameter writing: The text for an element; nil for the element itself. Nil in its place ends that.
-    public func setWriting(_ writing: (@Sendable (Element) -> String?)?) {
+    package func setWriting(_ writing: (@Sendable (Element) -> String?)?) {
         core.perform { $0.lasting.writing = writing }
     }
 
@@ -217,7 +217,7 @@ extension ScriptedServer {
     ///
     /// - Parameter account: Its localpart.
     /// - Returns: The messages as they will be delivered.
-    public func offlineMessages(of account: some TextConvertible) -> [Element] {
+    package func offlineMessages(of account: some TextConvertible) -> [Element] {
         core.ask { $0.lasting.domain.offlineMessages(of: account.foreignText) } ?? []
     }
 

@@ -41,13 +41,13 @@ public final class ScriptedServer: Sendable {
         /// How the server behaves at first.
         public var behavior = ServerBehavior()
         /// How often SCRAM hashes a password; clients refuse fewer than 4096 times.
-        public var scramIterations = 4096
+        package var scramIterations = 4096
         /// The clock for sessions that wait to be resumed and for the log; nil for the machine's.
         public var clock: VirtualClock?
         /// Whether the log keeps every element's XML.
         public var logsXML = false
         /// A file that gets the log too, as one JSON object a line. It is emptied first.
-        public var logFile: String?
+        package var logFile: String?
         /// Looks at every element of a client first.
         public var script: Script?
 
@@ -117,7 +117,7 @@ public final class ScriptedServer: Sendable {
     /// The address to dial.
     public var host: String { "127.0.0.1" }
     /// The port for STARTTLS; the same after a restart.
-    public var startTLSPort: UInt16 { startTLS.number }
+    package var startTLSPort: UInt16 { startTLS.number }
     /// The port for direct TLS (XEP-0368); the same after a restart.
     public var directTLSPort: UInt16 { directTLS.number }
     /// What the server saw, over all its starts.

@@ -1,3 +1,5 @@
+public import XMPPCore
+
 /// Why a ``ScriptedServer`` could not be made or started.
 ///
 /// ```swift
@@ -7,27 +9,9 @@
 ///     Issue.record("\(error.code): \(error)")
 /// }
 /// ```
-public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
+public struct ScriptedServerError: CodedError {
     /// What went wrong. Open: later versions may add codes.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// Stable name for logs.
-        public let description: String
-
-        /// The domain or an account's name cannot be part of an address.
-        public static let invalidAddress = Code(description: "invalidAddress")
-        /// The certificate or its key cannot be used.
-        public static let certificate = Code(description: "certificate")
-        /// A password cannot be used.
-        public static let password = Code(description: "password")
-        /// The log file cannot be written.
-        public static let logFile = Code(description: "logFile")
-        /// A port cannot be listened on.
-        public static let port = Code(description: "port")
-        /// The system gives no thread or descriptor.
-        public static let system = Code(description: "system")
-        /// The server runs already.
-        public static let running = Code(description: "running")
-    }
+    public typealias Code = ErrorCode<ScriptedServerError>
 
     /// Kind of the error.
     public let code: Code
@@ -44,4 +28,23 @@ public struct ScriptedServerError: Error, Sendable, CustomStringConvertible {
 
     /// The message, and what is beneath it.
     public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == ScriptedServerError {
+    /// The domain or an account's name cannot be part of an address.
+    package static var invalidAddress: Self { Self(rawValue: "invalidAddress") }
+    /// The certificate or its key cannot be used.
+    package static var certificate: Self { Self(rawValue: "certificate") }
+    /// A password cannot be used.
+    package static var password: Self { Self(rawValue: "password") }
+    /// The log file cannot be written.
+    package static var logFile: Self { Self(rawValue: "logFile") }
+    /// A port cannot be listened on.
+    package static var port: Self { Self(rawValue: "port") }
+    /// The system gives no thread or descriptor.
+    package static var system: Self { Self(rawValue: "system") }
+    /// The server runs already.
+    package static var running: Self { Self(rawValue: "running") }
 }

@@ -27,28 +27,28 @@ public struct ServerBehavior: Hashable, Sendable {
 
     /// The SASL mechanisms offered, in this order: names of SCRAM mechanisms (the `-PLUS` ones included) or `PLAIN`.
     /// Empty: the server lets nobody in.
-    public var mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-1"]
-    /// The mechanisms of the extensible profile (XEP-0388), as ``mechanisms``; empty: it is not offered. Sessions can then
+    package var mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-1"]
+    /// The mechanisms of the extensible profile (XEP-0388), as `mechanisms`; empty: it is not offered. Sessions can then
     /// be resumed in the same round trip.
-    public var extensibleMechanisms: [String] = []
+    package var extensibleMechanisms: [String] = []
     /// Whether the extensible profile offers Bind 2 (XEP-0386).
-    public var offersInlineBinding = true
+    package var offersInlineBinding = true
     /// The mechanisms for which tokens are given (XEP-0484), such as `HT-SHA-256-EXPR`; empty: none.
-    public var tokenMechanisms: [String] = []
+    package var tokenMechanisms: [String] = []
     /// Whether every login by token gives a new one.
-    public var rotatesTokens = false
+    package var rotatesTokens = false
     /// Whether a login by token is answered with a wrong hash, as by a server that does not know the token.
-    public var answersTokensWrongly = false
+    package var answersTokensWrongly = false
     /// The channel bindings announced (XEP-0440) with `-PLUS` mechanisms, as far as the TLS session has them.
-    public var bindingTypes = ["tls-exporter"]
+    package var bindingTypes = ["tls-exporter"]
     /// Whether the last SCRAM message carries a wrong signature, as that of an impostor would.
-    public var signsWrongly = false
+    package var signsWrongly = false
     /// Whether `<starttls/>` is offered on the unprotected port. Without it nothing is offered there.
-    public var offersStartTLS = true
+    package var offersStartTLS = true
     /// Whether stream management (XEP-0198) is offered.
     public var offersStreamManagement = true
     /// Whether the server wants to know if a client is looked at (XEP-0352).
-    public var offersClientState = true
+    package var offersClientState = true
     /// Whether versions of rosters are announced (RFC 6121 section 2.6.1). The server has none: a script answers.
     public var offersRosterVersions = false
     /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
@@ -56,26 +56,26 @@ public struct ServerBehavior: Hashable, Sendable {
     /// How long a broken session can be resumed, in whole seconds. A client may ask for less.
     public var resumptionWindow: Duration = .seconds(600)
     /// Host and port at which clients should resume; nil for none.
-    public var resumptionLocation: String?
+    package var resumptionLocation: String?
     /// Whether `<failed/>` carries the count of a session that is over, when it is known.
-    public var reportsLostCount = true
+    package var reportsLostCount = true
     /// Whether the server sends `<r/>` after stanzas, as servers do.
     public var requestsAcks = true
     /// How it answers `<r/>`.
     public var acknowledgements: Acknowledgements = .prompt
     /// The count of stanzas received from the client with which a session begins; 0 by the specification. Only of use
     /// with a client that begins at the same number, to test the wrap at 2^32.
-    public var initialReceivedCount: UInt32 = 0
-    /// The count of stanzas sent to the client with which a session begins; see ``initialReceivedCount``.
-    public var initialSentCount: UInt32 = 0
+    package var initialReceivedCount: UInt32 = 0
+    /// The count of stanzas sent to the client with which a session begins; see `initialReceivedCount`.
+    package var initialSentCount: UInt32 = 0
     /// How many bytes a stanza of a client may have, as this server writes it; nil for any number. One that has more ends the
     /// stream.
     public var stanzaLimit: Int?
     /// Whether that is announced (XEP-0478).
-    public var announcesStanzaLimit = true
+    package var announcesStanzaLimit = true
     /// How many unacknowledged stanzas a session may hold, and how many messages an account's offline store. A session
     /// that would hold more is ended, a message too many is refused.
-    public var queueLimit = 1_000_000
+    package var queueLimit = 1_000_000
 
     /// The usual behavior.
     public init() {}

@@ -1,5 +1,5 @@
 import Platform
-public import XMPPCore
+package import XMPPCore
 
 /// What a ``ScriptedServer`` saw: the independent witness of a test.
 ///
@@ -38,7 +38,7 @@ public final class ServerLog: Sendable {
     // MARK: Reading
 
     /// How many entries there are.
-    public var count: Int { state.withLock { $0.rows.count } }
+    package var count: Int { state.withLock { $0.rows.count } }
 
     /// All entries, oldest first.
     public var entries: [ServerLogEntry] { entries(from: 0) }
@@ -47,14 +47,14 @@ public final class ServerLog: Sendable {
     ///
     /// - Parameter index: The first entry, from 0; one beyond the end gives none.
     /// - Returns: The entries.
-    public func entries(from index: Int) -> [ServerLogEntry] {
+    package func entries(from index: Int) -> [ServerLogEntry] {
         // The rows are taken under the lock, which copies nothing, and spelled out outside of it.
         let (rows, addresses) = state.withLock { ($0.rows, $0.addresses) }
         return rows[min(max(index, 0), rows.count)...].map { $0.entry(addresses) }
     }
 
     /// Whether the file of JSON lines could not be written to the end, for instance because the disk is full.
-    public var isFileBroken: Bool { state.withLock { $0.isFileBroken } }
+    package var isFileBroken: Bool { state.withLock { $0.isFileBroken } }
 
     /// Waits for an entry.
     ///
@@ -138,12 +138,12 @@ extension Sequence<ServerLogEntry> {
     ///
     /// - Parameter id: The stanza's id.
     /// - Returns: The numbers of the sessions, counted from 1.
-    public func sessions(thatSent id: String) -> [Int] {
+    package func sessions(thatSent id: String) -> [Int] {
         filter { $0.event == .received && $0.isStanza && $0.id == id }.map(\.session)
     }
 
     /// The ids of the stanzas that came in each session, in order of arrival.
-    public var idsBySession: [Int: [ForeignText]] {
+    package var idsBySession: [Int: [ForeignText]] {
         reduce(into: [:]) { sessions, entry in
             guard entry.event == .received, entry.isStanza, let id = entry.id else { return }
             sessions[entry.session, default: []].append(id)

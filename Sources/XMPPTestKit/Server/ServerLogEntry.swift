@@ -35,13 +35,13 @@ public struct ServerLogEntry: Hashable, Sendable {
     }
 
     /// Milliseconds since 1970 on the server's clock.
-    public var time: Int64
+    package var time: Int64
     /// What happened.
     public var event: Event
     /// The connection, counted from 1; 0 for none.
-    public var connection: Int
+    package var connection: Int
     /// The session, counted from 1; 0 for none.
-    public var session: Int
+    package var session: Int
     /// The session's full address.
     public var jid: JID?
     /// The element's local name.
@@ -53,21 +53,21 @@ public struct ServerLogEntry: Hashable, Sendable {
     /// The other side as the element names it: the `to` of what was received, the `from` of what was delivered.
     public var peer: ForeignText?
     /// Whether it counts in stream management.
-    public var isCounted = false
+    package var isCounted = false
     /// Whether it had been handed to an earlier connection of its session.
-    public var isResent = false
+    package var isResent = false
     /// The `h` that it carried: of an `<a/>`, `<resume/>`, `<resumed/>` or `<failed/>`.
-    public var h: UInt32?
+    package var h: UInt32?
     /// The element itself, if the server keeps it.
     public var xml: String?
 }
 
 extension ServerLogEntry {
     /// Whether the element is an iq, message or presence.
-    public var isStanza: Bool { name == "iq" || name == "message" || name == "presence" }
+    package var isStanza: Bool { name == "iq" || name == "message" || name == "presence" }
 
     /// One JSON object in one line, without the line feed. What is nil, zero or false is left out.
-    public var json: String {
+    package var json: String {
         var line = "{\"time\":\(time),\"event\":\"\(event.rawValue)\""
         for (key, number) in [("connection", connection), ("session", session)] where number != 0 {
             line += ",\"\(key)\":\(number)"

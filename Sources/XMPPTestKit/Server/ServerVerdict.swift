@@ -26,13 +26,13 @@ public enum ServerVerdict: Hashable, Sendable {
 /// ```
 public struct ServerSessionInfo: Hashable, Sendable {
     /// The connection, counted from 1.
-    public var connection: Int
+    package var connection: Int
     /// The account, by its localpart; nil before it has proved itself.
     public var account: String?
     /// The session, counted from 1; nil before a resource is bound.
-    public var session: Int?
+    package var session: Int?
     /// The session's full address.
     public var jid: JID?
     /// The element's count in this session if it is a stanza that is counted: what `h` will be with it.
-    public var count: UInt32?
+    package var count: UInt32?
 }

@@ -11,55 +11,57 @@ public import XMPPCore
 ///     print(error)  // ask the operator; Account.forgetLogin() accepts the change
 /// }
 /// ```
-public struct SASLError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct SASLError: CodedError, Hashable {
     /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// The code's name, stable across versions.
-        public let description: String
-
-        package init(_ name: String) { description = name }
-
-        /// The server offers no mechanism that this library uses.
-        public static let noCommonMechanism = Code("noCommonMechanism")
-        /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
-        public static let downgradeSuspected = Code("downgradeSuspected")
-        /// User name or password holds a character that SASL forbids, or is empty.
-        public static let forbiddenCredentials = Code("forbiddenCredentials")
-        /// A message of the exchange breaks its grammar, or comes at the wrong time.
-        public static let malformedMessage = Code("malformedMessage")
-        /// The nonce of the other side does not continue ours.
-        public static let nonceMismatch = Code("nonceMismatch")
-        /// The other side demands an extension that this library does not know (`m=`).
-        public static let unsupportedExtension = Code("unsupportedExtension")
-        /// The server wants the password hashed too few times to be safe.
-        public static let tooFewIterations = Code("tooFewIterations")
-        /// The server wants the password hashed so often that it would only burn this machine's time.
-        public static let tooManyIterations = Code("tooManyIterations")
-        /// The server could not prove that it knows the password: it may be an impostor.
-        public static let serverNotAuthenticated = Code("serverNotAuthenticated")
-        /// User name or password is wrong.
-        public static let notAuthorized = Code("notAuthorized")
-        /// The two sides see different channel bindings: an attacker may be between them.
-        public static let channelBindingFailed = Code("channelBindingFailed")
-        /// The server refused for another reason, given as cause.
-        public static let refused = Code("refused")
-    }
+    public typealias Code = ErrorCode<SASLError>
 
     /// Kind of the error.
     public let code: Code
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String
     /// What the server said, when it said something.
-    public let cause: ForeignText?
+    package let words: ForeignText?
 
     package init(_ code: Code, _ message: String, cause: (any TextConvertible)? = nil) {
         self.code = code
         self.message = message
-        self.cause = cause?.foreignText
+        words = cause?.foreignText
     }
+
+    /// What the server said, as an error whose description it is.
+    public var cause: (any Error)? { words.map { ReportedWords($0.string) } }
 
     /// The message, and the cause in parentheses.
     public var description: String {
-        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+        VisibleText(words.map { "\(message) (\($0))" } ?? message).description
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == SASLError {
+    /// The server offers no mechanism that this library uses.
+    public static var noCommonMechanism: Self { Self(rawValue: "noCommonMechanism") }
+    /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
+    public static var downgradeSuspected: Self { Self(rawValue: "downgradeSuspected") }
+    /// User name or password holds a character that SASL forbids, or is empty.
+    package static var forbiddenCredentials: Self { Self(rawValue: "forbiddenCredentials") }
+    /// A message of the exchange breaks its grammar, or comes at the wrong time.
+    package static var malformedMessage: Self { Self(rawValue: "malformedMessage") }
+    /// The nonce of the other side does not continue ours.
+    package static var nonceMismatch: Self { Self(rawValue: "nonceMismatch") }
+    /// The other side demands an extension that this library does not know (`m=`).
+    package static var unsupportedExtension: Self { Self(rawValue: "unsupportedExtension") }
+    /// The server wants the password hashed too few times to be safe.
+    package static var tooFewIterations: Self { Self(rawValue: "tooFewIterations") }
+    /// The server wants the password hashed so often that it would only burn this machine's time.
+    package static var tooManyIterations: Self { Self(rawValue: "tooManyIterations") }
+    /// The server could not prove that it knows the password: it may be an impostor.
+    public static var serverNotAuthenticated: Self { Self(rawValue: "serverNotAuthenticated") }
+    /// User name or password is wrong.
+    public static var notAuthorized: Self { Self(rawValue: "notAuthorized") }
+    /// The two sides see different channel bindings: an attacker may be between them.
+    public static var channelBindingFailed: Self { Self(rawValue: "channelBindingFailed") }
+    /// The server refused for another reason, given as cause.
+    public static var refused: Self { Self(rawValue: "refused") }
 }

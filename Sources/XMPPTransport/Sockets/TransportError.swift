@@ -1,4 +1,4 @@
-import XMPPCore
+public import XMPPCore
 
 /// Why a connection could not be made or was lost.
 ///
@@ -11,75 +11,77 @@ import XMPPCore
 ///     print(error)
 /// }
 /// ```
-public struct TransportError: Error, Hashable, Sendable, CustomStringConvertible {
+public struct TransportError: CodedError, Hashable {
     /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
-    public struct Code: Hashable, Sendable, CustomStringConvertible {
-        /// The code's name, stable across versions.
-        public let description: String
-
-        init(_ name: String) { description = name }
-
-        /// The name does not exist in DNS.
-        public static let nameNotFound = Code("nameNotFound")
-        /// The name could not be looked up now; it may exist.
-        public static let lookupFailed = Code("lookupFailed")
-        /// The domain says that it does not offer the service.
-        public static let serviceNotOffered = Code("serviceNotOffered")
-        /// The host answered that nothing listens on the port.
-        public static let refused = Code("refused")
-        /// No route to the host, or the network is down.
-        public static let unreachable = Code("unreachable")
-        /// The deadline passed.
-        public static let timedOut = Code("timedOut")
-        /// The interrupting file descriptor became readable: the caller requested a stop.
-        public static let interrupted = Code("interrupted")
-        /// The peer closed the connection before what was asked for was done.
-        public static let connectionClosed = Code("connectionClosed")
-        /// The connection broke (reset by the peer, or its acknowledgements stopped).
-        public static let connectionReset = Code("connectionReset")
-        /// The connection was closed on this side before the call.
-        public static let notConnected = Code("notConnected")
-        /// The server's certificate is past its last day.
-        public static let certificateExpired = Code("certificateExpired")
-        /// The server's certificate is not valid yet; most often this machine's clock is wrong.
-        public static let certificateNotYetValid = Code("certificateNotYetValid")
-        /// The server's certificate is for other names than the account's domain.
-        public static let certificateNameMismatch = Code("certificateNameMismatch")
-        /// The server's certificate signs itself and is not among the trusted ones.
-        public static let certificateSelfSigned = Code("certificateSelfSigned")
-        /// The server's certificate was issued by an authority that is not trusted.
-        public static let certificateUntrusted = Code("certificateUntrusted")
-        /// The server's certificate fails another rule (revoked, weak key, wrong purpose…).
-        public static let certificateInvalid = Code("certificateInvalid")
-        /// The server's certificate is good but its key is not the pinned one.
-        public static let certificateChanged = Code("certificateChanged")
-        /// The server speaks only TLS 1.1 or older.
-        public static let tlsProtocolTooOld = Code("tlsProtocolTooOld")
-        /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).
-        public static let plaintextBeforeTLS = Code("plaintextBeforeTLS")
-        /// TLS failed in another way.
-        public static let tlsFailed = Code("tlsFailed")
-        /// A certificate, key or trust file could not be used.
-        public static let invalidCredentialFile = Code("invalidCredentialFile")
-        /// A system call failed, for instance because too many files are open.
-        public static let systemFailure = Code("systemFailure")
-    }
+    public typealias Code = ErrorCode<TransportError>
 
     /// Kind of the error.
     public let code: Code
     /// One sentence for a person: what happened, and what to do about it.
     public let message: String
     /// What the system or OpenSSL said, when it said something.
-    public let cause: String?
+    package let words: String?
 
     package init(_ code: Code, _ message: String, cause: String? = nil) {
         self.code = code
         self.message = message
-        self.cause = cause
+        words = cause
     }
+
+    /// What the system or OpenSSL said, as an error whose description it is.
+    public var cause: (any Error)? { words.map { ReportedWords($0) } }
 
     /// The message, and the cause in parentheses.
     public var description: String {
-        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+        VisibleText(words.map { "\(message) (\($0))" } ?? message).description
     }
+}
+
+// MARK: - Codes
+
+extension ErrorCode where Failure == TransportError {
+    /// The name does not exist in DNS.
+    public static var nameNotFound: Self { Self(rawValue: "nameNotFound") }
+    /// The name could not be looked up now; it may exist.
+    package static var lookupFailed: Self { Self(rawValue: "lookupFailed") }
+    /// The domain says that it does not offer the service.
+    package static var serviceNotOffered: Self { Self(rawValue: "serviceNotOffered") }
+    /// The host answered that nothing listens on the port.
+    public static var refused: Self { Self(rawValue: "refused") }
+    /// No route to the host, or the network is down.
+    public static var unreachable: Self { Self(rawValue: "unreachable") }
+    /// The deadline passed.
+    public static var timedOut: Self { Self(rawValue: "timedOut") }
+    /// The interrupting file descriptor became readable: the caller requested a stop.
+    package static var interrupted: Self { Self(rawValue: "interrupted") }
+    /// The peer closed the connection before what was asked for was done.
+    package static var connectionClosed: Self { Self(rawValue: "connectionClosed") }
+    /// The connection broke (reset by the peer, or its acknowledgements stopped).
+    package static var connectionReset: Self { Self(rawValue: "connectionReset") }
+    /// The connection was closed on this side before the call.
+    package static var notConnected: Self { Self(rawValue: "notConnected") }
+    /// The server's certificate is past its last day.
+    public static var certificateExpired: Self { Self(rawValue: "certificateExpired") }
+    /// The server's certificate is not valid yet; most often this machine's clock is wrong.
+    package static var certificateNotYetValid: Self { Self(rawValue: "certificateNotYetValid") }
+    /// The server's certificate is for other names than the account's domain.
+    public static var certificateNameMismatch: Self { Self(rawValue: "certificateNameMismatch") }
+    /// The server's certificate signs itself and is not among the trusted ones.
+    package static var certificateSelfSigned: Self { Self(rawValue: "certificateSelfSigned") }
+    /// The server's certificate was issued by an authority that is not trusted.
+    public static var certificateUntrusted: Self { Self(rawValue: "certificateUntrusted") }
+    /// The server's certificate fails another rule (revoked, weak key, wrong purpose…).
+    package static var certificateInvalid: Self { Self(rawValue: "certificateInvalid") }
+    /// The server's certificate is good but its key is not the pinned one.
+    public static var certificateChanged: Self { Self(rawValue: "certificateChanged") }
+    /// The server speaks only TLS 1.1 or older.
+    package static var tlsProtocolTooOld: Self { Self(rawValue: "tlsProtocolTooOld") }
+    /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).
+    package static var plaintextBeforeTLS: Self { Self(rawValue: "plaintextBeforeTLS") }
+    /// TLS failed in another way.
+    public static var tlsFailed: Self { Self(rawValue: "tlsFailed") }
+    /// A certificate, key or trust file could not be used.
+    package static var invalidCredentialFile: Self { Self(rawValue: "invalidCredentialFile") }
+    /// A system call failed, for instance because too many files are open.
+    package static var systemFailure: Self { Self(rawValue: "systemFailure") }
 }
