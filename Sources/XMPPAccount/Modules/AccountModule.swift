@@ -329,6 +329,9 @@ extension Account {
     /// for await change in account.events(of: RosterChange.self) { … }
     /// ```
     ///
+    /// It has the limits of ``events`` and no place for ``AccountEvent/dropped(count:)``; a listener that must know of a gap
+    /// takes ``AccountEvent/module(_:)`` from ``events``.
+    ///
     /// - Parameter type: The type of the events.
     /// - Returns: The module's events; the sequence finishes on ``close()``.
     public func events<Event: ModuleEvent>(of type: Event.Type) -> AsyncStream<Event> {
