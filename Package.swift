@@ -99,9 +99,11 @@ let package = Package(
         .target(name: "CPlatform"),
         // The system calls: no other target of the library imports Glibc. docs/internals/darwin.md lists what a port must replace.
         .target(name: "Platform", dependencies: ["CPlatform"]),
+        // `Timestamp`, which Handlers and XMPPCore export: neither knows the other.
+        .target(name: "Timestamps"),
         // Bound handlers end once (Step.end, Ending). Clocks: Step.schedule. Leases: Lease. Older and newer programs: Schema,
         // DurableHandler.version. Which processes are alive: ProcessSlot. Places for a kill: Failpoint.
-        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform"]),
+        .target(name: "Handlers", dependencies: ["CSQLite", "CHandlerRecords", "Platform", "Timestamps"]),
         // @Handler: its expansion, the compiler plugin, its declaration.
         .target(
             name: "HandlerExpander", dependencies: macroDependencies, swiftSettings: macroSwiftSettings,
@@ -113,7 +115,7 @@ let package = Package(
         // A store for one test, on a clock that the test turns.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
-        .target(name: "XMPPCore", dependencies: ["CXML2", "Platform"]),
+        .target(name: "XMPPCore", dependencies: ["CXML2", "Platform", "Timestamps"]),
         // Name lookup, sockets, TLS, SASL exchanges.
         .target(name: "XMPPTransport", dependencies: ["CAres", "COpenSSL", "Platform", "XMPPCore"]),
         // Requests of both directions. Which answer belongs to a request: PeerRule, PendingIQTable.

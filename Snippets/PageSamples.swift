@@ -106,7 +106,7 @@ func core(_ bytes: [UInt8], _ message: Message, _ name: String, _ id: String, _ 
 func values(_ status: Element, _ delay: Element, _ id: Element, _ fin: Element, _ message: Message) throws {
     // snippet.values
     let code = try status.value(of: "code", as: UInt16.self)
-    let stamp = try delay.value(of: "stamp", as: DateTime.self)
+    let stamp = try delay.value(of: "stamp", as: Timestamp.self)
     let by: JID? = try id.optionalValue(of: "by")
     let count = try fin.optionalValue(at: "{\(Namespaces.rsm)}set/count", as: Int.self)
     let ids = message.element.texts(at: "{\(Namespaces.pubsubEvent)}event/items/item/@id")

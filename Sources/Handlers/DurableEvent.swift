@@ -70,8 +70,8 @@ extension Step {
 public struct EventDelivery<Event: DurableEvent>: Sendable {
     /// The event.
     public let event: Event
-    /// When it was posted, in milliseconds since 1970.
-    public let postedAt: Int64
+    /// When it was posted, by the wall clock.
+    public let postedAt: Timestamp
     let row: Int64
 
     /// Marks it as consumed, together with what else the step writes.
@@ -196,7 +196,7 @@ extension Transaction {
             ORDER BY id LIMIT 1
             """, [Event.id, scope?.rawValue]
         ) { (row) throws(HandlerError) in
-            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.quantity(2))
+            StoredEvent(row: row.integer(0), payload: row.blob(1), postedAt: row.timestamp(2))
         }
     }
 }
@@ -205,7 +205,7 @@ extension Transaction {
 private struct StoredEvent<Event: DurableEvent> {
     let row: Int64
     let payload: [UInt8]
-    let postedAt: Int64
+    let postedAt: Timestamp
 
     func delivery() throws(HandlerError) -> EventDelivery<Event> {
         do {

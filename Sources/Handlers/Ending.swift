@@ -39,8 +39,8 @@ public struct Ending: Hashable, Sendable {
     public let outcome: Outcome
     /// Why it was invalidated or timed out; nil when it was called.
     public let reason: InvalidationReason?
-    /// When it ended, in milliseconds since 1970.
-    public let endedAt: Int64
+    /// When it ended, by the wall clock.
+    public let endedAt: Timestamp
     /// Root of the chain: the handler that was bound outside of any handler and led to this one. All handlers of a
     /// chain have the same root.
     public let trace: AnyHandlerID
@@ -57,7 +57,7 @@ extension Ending {
         }
         self.init(
             handler: id, name: row.text(0), outcome: outcome,
-            reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.quantity(3),
+            reason: row.optionalText(2).map(InvalidationReason.init(rawValue:)), endedAt: row.timestamp(3),
             trace: row.optionalInteger(4).map(AnyHandlerID.init(rawValue:)) ?? id)
     }
 }

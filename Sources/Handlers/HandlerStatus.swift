@@ -39,10 +39,10 @@ public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     public let isStanding: Bool
     /// State of the handler.
     public let state: State
-    /// When it was bound, in milliseconds since 1970.
-    public let boundAt: Int64
-    /// Time at which a runner calls or expires it, in milliseconds since 1970; nil if it waits for a caller.
-    public let due: Int64?
+    /// When it was bound, by the wall clock.
+    public let boundAt: Timestamp
+    /// Time of the wall clock at which a runner calls or expires it; nil if it waits for a caller.
+    public let due: Timestamp?
     /// Number of runs since it was bound or requeued, with those in which its process died.
     public let attempts: Int
     /// Number of processes that died while it ran.
@@ -79,7 +79,8 @@ extension HandlerStatus {
             id: id, name: row.text(1), version: Int(row.quantity(2)), arguments: Masking.text(row.blob(3)),
             isStanding: row.integer(4) == Transaction.Kind.standing.rawValue,
             state: .init(Transaction.State(rawValue: row.integer(5)) ?? .quarantined),
-            boundAt: row.quantity(6), due: row.optionalInteger(7), attempts: Int(row.quantity(8)),
+            boundAt: row.timestamp(6), due: row.optionalInteger(7).map(Timestamp.init(milliseconds:)),
+            attempts: Int(row.quantity(8)),
             deaths: Int(row.quantity(9)), reason: row.optionalText(10), size: row.optionalQuantity(11),
             trace: row.optionalInteger(12).map(AnyHandlerID.init(rawValue:)) ?? id)
     }

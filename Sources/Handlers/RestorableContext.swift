@@ -103,8 +103,8 @@ public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, Custo
 /// }
 /// ```
 public struct TimerFired: RestorableContext {
-    /// When it was due, in milliseconds since 1970.
-    public let due: Int64
+    /// When it was due, by the wall clock.
+    public let due: Timestamp
     /// How many times of a periodic timer passed while no process ran it; they are not made up for.
     public let missed: Int64
     /// The environment in which the timer was bound, for example an account; nil when there is none.
@@ -113,20 +113,20 @@ public struct TimerFired: RestorableContext {
     /// Makes the context of a timer, for a test that calls such a handler itself.
     ///
     /// - Parameters:
-    ///   - due: When it was due, in milliseconds since 1970.
+    ///   - due: When it was due, by the wall clock.
     ///   - missed: How many times of a periodic timer passed unseen, 0 or more.
     ///   - environment: The environment in which the timer was bound; nil for none.
-    public init(due: Int64, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
+    public init(due: Timestamp, missed: Int64 = 0, environment: (any HandlerEnvironment)? = nil) {
         self.due = due
         self.missed = missed
         self.environment = environment
     }
 
     /// By its due time alone: when its process died, the same call comes again later, with more times missed.
-    public var fingerprint: UInt64 { UInt64(bitPattern: due) }
+    public var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
 
     private struct Stored: Codable {
-        var due: Int64
+        var due: Timestamp
         var missed: Int64
     }
 

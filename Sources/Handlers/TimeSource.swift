@@ -6,27 +6,27 @@ import Platform
 /// let store = try HandlerStore(path: path, registry: registry, time: VirtualClock().timeSource)
 /// ```
 public struct TimeSource: Sendable {
-    /// Milliseconds that never go backwards.
-    public let milliseconds: @Sendable () -> Int64
-    /// Milliseconds since 1970, UTC; a user or a time server may set them back.
-    public let wallMilliseconds: @Sendable () -> Int64
+    /// The monotonic clock: the time since any fixed moment, which never goes backwards.
+    public let monotonic: @Sendable () -> Duration
+    /// The wall clock; a user or a time server may set it back.
+    public let wall: @Sendable () -> Timestamp
     /// Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by itself.
     public let onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)?
 
     /// Makes clocks.
     ///
     /// - Parameters:
-    ///   - milliseconds: Milliseconds that never go backwards; zero may be any moment.
-    ///   - wallMilliseconds: Milliseconds since 1970, UTC.
+    ///   - monotonic: The time since any fixed moment, which never goes backwards.
+    ///   - wall: The wall clock.
     ///   - onTurn: Registers something to run whenever a hand-turned clock was turned; nil for a clock that runs by
     ///     itself.
     public init(
-        milliseconds: @escaping @Sendable () -> Int64 = Self.systemMilliseconds,
-        wallMilliseconds: @escaping @Sendable () -> Int64 = Self.systemWallMilliseconds,
+        monotonic: @escaping @Sendable () -> Duration = Self.systemMonotonic,
+        wall: @escaping @Sendable () -> Timestamp = Self.systemWall,
         onTurn: (@Sendable (@escaping @Sendable () -> Void) -> Void)? = nil
     ) {
-        self.milliseconds = milliseconds
-        self.wallMilliseconds = wallMilliseconds
+        self.monotonic = monotonic
+        self.wall = wall
         self.onTurn = onTurn
     }
 
@@ -41,13 +41,18 @@ public struct TimeSource: Sendable {
 
     /// The machine's monotonic clock.
     ///
-    /// - Returns: Milliseconds since the machine started; they stand still while it is suspended.
-    public static func systemMilliseconds() -> Int64 { SystemTime.monotonicNanoseconds() / 1_000_000 }
+    /// - Returns: The time since the machine started; it stands still while the machine is suspended.
+    public static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
 
     /// The machine's wall clock.
     ///
-    /// - Returns: Milliseconds since 1970, UTC.
-    public static func systemWallMilliseconds() -> Int64 { SystemTime.wallNanoseconds() / 1_000_000 }
+    /// - Returns: The time now.
+    public static func systemWall() -> Timestamp {
+        Timestamp(milliseconds: SystemTime.wallNanoseconds() / 1_000_000)
+    }
+
+    /// The monotonic clock in milliseconds.
+    package func monotonicMilliseconds() -> Int64 { monotonic().milliseconds }
 }
 
 extension Duration {

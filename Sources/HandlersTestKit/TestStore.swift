@@ -70,7 +70,7 @@ public final class TestStore: Sendable {
 
     package func runDue(within time: Duration) async throws -> Duration? {
         do {
-            return try await runner.finishDue(within: time).map { .milliseconds($0) }
+            return try await runner.finishDue(within: time)
         } catch is CancellationError {
             try Task.checkCancellation()
             throw HandlerError(

@@ -16,11 +16,11 @@ import Synchronization
 /// `AccountConfiguration.time`.
 ///
 /// It has two hands, as a machine has: the monotonic one, which ``advance(by:)`` alone moves, and the wall, which
-/// ``setWall(milliseconds:)`` may also set back, as a user or a time server does.
+/// ``setWall(_:)`` may also set back, as a user or a time server does.
 public final class VirtualClock: Sendable {
     private struct State {
-        var wall: Int64
-        var monotonic: Int64 = 0
+        var wall: Timestamp
+        var monotonic = Duration.zero
         var observers: [@Sendable () -> Void] = []
     }
 
@@ -28,46 +28,39 @@ public final class VirtualClock: Sendable {
 
     /// Makes a clock.
     ///
-    /// - Parameter wallMilliseconds: What the wall shows at first, in milliseconds since 1970, UTC. The monotonic hand
-    ///   begins at 0.
-    public init(wallMilliseconds: Int64 = 1_750_000_000_000) {
-        state = Mutex(State(wall: wallMilliseconds))
+    /// - Parameter wall: What the wall shows at first. The monotonic hand begins at 0.
+    public init(wall: Timestamp = Timestamp(milliseconds: 1_750_000_000_000)) {
+        state = Mutex(State(wall: wall))
     }
 
-    /// The wall's time in milliseconds since 1970, UTC.
-    public var wallMilliseconds: @Sendable () -> Int64 {
-        { self.state.withLock { $0.wall } }
-    }
+    /// What the wall shows.
+    public var wall: Timestamp { state.withLock { $0.wall } }
 
-    /// Milliseconds that never go backwards.
-    public var monotonicMilliseconds: @Sendable () -> Int64 {
-        { self.state.withLock { $0.monotonic } }
-    }
+    /// What the monotonic hand shows: by how much the clock was advanced.
+    public var monotonic: Duration { state.withLock { $0.monotonic } }
 
     /// Both hands in the form that a store and an account take.
     public var timeSource: TimeSource {
         TimeSource(
-            milliseconds: monotonicMilliseconds, wallMilliseconds: wallMilliseconds,
-            onTurn: { self.onTurn($0) })
+            monotonic: { self.monotonic }, wall: { self.wall }, onTurn: { self.onTurn($0) })
     }
 
     /// Moves both hands forward, then calls the observers in the order in which they were registered.
     ///
     /// - Parameter duration: Zero or more; a part of a millisecond is dropped.
     public func advance(by duration: Duration) {
-        let (seconds, attoseconds) = duration.components
-        let milliseconds = max(0, seconds * 1000 + attoseconds / 1_000_000_000_000_000)
+        let passed = Duration.milliseconds(duration.milliseconds)
         turn {
-            $0.wall += milliseconds
-            $0.monotonic += milliseconds
+            $0.wall = $0.wall + passed
+            $0.monotonic += passed
         }
     }
 
     /// Sets the wall alone, forwards or backwards.
     ///
-    /// - Parameter milliseconds: What it shows then, in milliseconds since 1970, UTC.
-    public func setWall(milliseconds: Int64) {
-        turn { $0.wall = milliseconds }
+    /// - Parameter time: What it shows then.
+    public func setWall(_ time: Timestamp) {
+        turn { $0.wall = time }
     }
 
     /// Registers something to run after every turn, on the thread that turns the clock.

@@ -18,8 +18,8 @@ public struct OmemoDevice: Hashable, Sendable {
     public let key: IdentityKey?
     /// What was decided about that key; nil while it is not known.
     public let trust: OmemoTrust?
-    /// When a list last named it, in milliseconds since 1970; nil when none ever did.
-    public let lastListed: Int64?
+    /// When a list last named it; nil when none ever did.
+    public let lastListed: Timestamp?
 
     /// This device with the versions and the time of its row in another list.
     fileprivate func merged(with other: OmemoDevice) -> OmemoDevice {
@@ -110,7 +110,7 @@ package struct OmemoKeyring {
                 jid: user, device: device, versions: OmemoService.versions.filter { $0.namespace == listed },
                 key: row.isNull(3) ? nil : IdentityKey(bytes: row.blob(3)),
                 trust: row.optionalInteger(4).flatMap(OmemoTrust.init(rawValue:)),
-                lastListed: row.optionalInteger(2))
+                lastListed: row.optionalTimestamp(2))
         }
         return rows.compactMap(\.self).reduce(into: []) { devices, device in
             if let last = devices.last, last.device == device.device {

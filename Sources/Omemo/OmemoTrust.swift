@@ -50,6 +50,6 @@ public struct OmemoIdentity: Hashable, Sendable {
     public let trust: OmemoTrust
     /// The devices that have it now, in the order of their numbers; none when it was replaced.
     public let devices: [OmemoDeviceID]
-    /// When it was first seen, in milliseconds since 1970.
-    public let firstSeen: Int64
+    /// When it was first seen.
+    public let firstSeen: Timestamp
 }

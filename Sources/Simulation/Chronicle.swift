@@ -37,7 +37,7 @@ package final class Chronicle {
     private let now: () -> Int64
 
     /// - Parameter now: The clock on the wall, in milliseconds since 1970.
-    package init(now: @escaping () -> Int64 = TimeSource.systemWallMilliseconds) { self.now = now }
+    package init(now: @escaping () -> Int64 = { TimeSource.systemWall().milliseconds }) { self.now = now }
 
     package func began(_ role: String, _ pid: Int32) {
         lives.append(Life(role: role, pid: pid, start: now()))

@@ -17,8 +17,8 @@ public struct UploadError: CodedError, Hashable, Codable {
     public let message: String
     /// The largest size in bytes that is allowed; nil when that is not known.
     public internal(set) var maximumSize: Int64?
-    /// When the service allows another attempt, in milliseconds since 1970; nil when it did not say.
-    public internal(set) var retryAt: Int64?
+    /// When the service allows another attempt; nil when it did not say.
+    public internal(set) var retryAt: Timestamp?
     /// The web server's status, such as 403; nil when it gave none.
     public internal(set) var status: Int?
     /// The condition of the service's error; nil when it gave none.

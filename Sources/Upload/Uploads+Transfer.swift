@@ -20,7 +20,7 @@ extension Uploads {
 
     /// How old a slot is in milliseconds; nil when the clock was set back since, so that nobody knows.
     func age(of row: UploadTable.Row) throws -> Int64? {
-        let now = account.store.time.wallMilliseconds()
+        let now = account.store.time.wall().milliseconds
         return now >= row.slotAt ? now &- row.slotAt : nil
     }
 

@@ -244,8 +244,11 @@ public final class Account: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func drain(for time: Duration) async throws -> Bool { try await runner.drain(for: time) }
 
-    /// What happens to the stream from now on. Every listener has its own sequence.
-    public var events: AsyncStream<AccountEvent> { hub.listen { $0 } }
+    /// Events of the stream from now on. Every listener has its own sequence.
+    ///
+    /// At most 10 000 events wait for a listener, of at most 2 MiB. Of more the oldest are dropped, and the sequence has
+    /// ``AccountEvent/dropped(count:)`` at their place. The store has lost nothing then: read from it what the events repeat.
+    public var events: AsyncStream<AccountEvent> { hub.listen(gap: { .dropped(count: $0) }, { $0 }) }
 
     /// Tells the account that the machine's network changed: a waiting account connects at once, a connected one finds
     /// out within ten seconds whether its connection still holds.

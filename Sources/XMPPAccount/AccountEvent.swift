@@ -50,6 +50,8 @@ public enum AccountEvent: Sendable {
     case moduleFailed(String, any Error)
     /// Event of a module; see ``Account/events(of:)``.
     case module(any ModuleEvent)
+    /// This listener was too slow: `count` events that were at this place of its sequence were dropped.
+    case dropped(count: Int)
     /// Another process asked for the stream and gets it.
     case handedOver
     /// The account stopped for good; see the error.

@@ -40,7 +40,7 @@ extension AccountLoop {
             if needed.areAllNeeded { return .waiting(until: now + Self.forgettingDelay) }
             return .walking(
                 SeenTable.Walk(
-                    age: account.configuration.recognizesDuplicatesFor.milliseconds, needed: needed,
+                    age: account.configuration.recognizesDuplicatesFor, needed: needed,
                     now: step.now))
         case .walking(var walk):
             let hasMore = try account.seen.forget(&walk, in: step)

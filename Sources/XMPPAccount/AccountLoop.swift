@@ -53,7 +53,7 @@ final class AccountLoop: DrivenLoop {
         }
     }
 
-    var now: Int64 { account.configuration.time.milliseconds() }
+    var now: Int64 { account.configuration.time.monotonicMilliseconds() }
 
     /// Whether the account was closed.
     private var isClosed: Bool { if case .closed = machine.state { true } else { false } }

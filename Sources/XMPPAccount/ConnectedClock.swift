@@ -31,14 +31,14 @@ final class ConnectedClock: Sendable {
 
     /// Begins to run from the stored value.
     func start(at base: Int64) {
-        let now = time.milliseconds()
+        let now = time.monotonicMilliseconds()
         state.withLock { $0 = State(base: base, since: now, limit: limit(planned: 0)) }
     }
 
     /// Counts what passed, as far as it was planned, and says how long is planned from now on, in milliseconds. What takes
     /// longer was no time in which anything ran: the process was frozen, asleep in a wait or in the middle of a step.
     func plan(_ planned: Int64) {
-        let now = time.milliseconds()
+        let now = time.monotonicMilliseconds()
         state.withLock { state in
             guard let counted = state.milliseconds(at: now) else { return }
             state = State(base: counted, since: now, limit: limit(planned: planned))
@@ -58,7 +58,7 @@ final class ConnectedClock: Sendable {
 
     /// The connected time, or nil while the clock stands still, when the stored value holds.
     var milliseconds: Int64? {
-        let now = time.milliseconds()
+        let now = time.monotonicMilliseconds()
         return state.withLock { $0.milliseconds(at: now) }
     }
 }

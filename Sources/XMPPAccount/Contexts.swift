@@ -101,9 +101,8 @@ public struct MessageReceived: Sendable {
         case carbonReceived
         /// As a copy of what another client of the account sent (XEP-0280).
         case carbonSent
-        /// Message of an archive (XEP-0313): the archive, the id there, and the time of storing in milliseconds since
-        /// 1970.
-        case archive(JID, id: ForeignText, storedAt: Int64)
+        /// Message of an archive (XEP-0313): the archive, the id there, and the time of storing.
+        case archive(JID, id: ForeignText, storedAt: Timestamp)
     }
 
     /// The account that received it.
@@ -147,14 +146,14 @@ public struct MessageReceived: Sendable {
         return message.type == .groupchat && believedDelay != nil
     }
 
-    /// When it was sent, in milliseconds since 1970, as far as that is known: it was held up on the way, or stored.
+    /// When it was sent, as far as that is known: it was held up on the way, or stored.
     ///
     /// Only what claims to be the own server's word is believed, or that of the room through which it came, and no time
     /// that has not come. A sender can still forge it where the server takes out nothing (XEP-0203 section 5).
-    public var sentAt: Int64? {
-        let now = account.configuration.time.wallMilliseconds()
+    public var sentAt: Timestamp? {
+        let now = account.configuration.time.wall()
         if case .archive(_, _, let storedAt) = source { return min(storedAt, now) }
-        return believedDelay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+        return believedDelay?["stamp"].flatMap { Timestamp($0) }.map { min($0, now) }
     }
 
     private var believedDelay: Element? {

@@ -14,7 +14,8 @@ final class EventHub: Sendable {
         let finish: @Sendable () -> Void
     }
 
-    /// How many events wait for one listener that is slow or does not look; of more the oldest are dropped and logged.
+    /// How many events wait for one listener that is slow or does not look. Of more the oldest are dropped,
+    /// which is logged and reported to the listener.
     static let waiting = 10_000
     /// How many bytes these may have, as ``AccountEvent/weight`` estimates them. The newest event waits whatever it has.
     static let waitingBytes = 2 << 20
@@ -24,15 +25,18 @@ final class EventHub: Sendable {
 
     init(_ configuration: AccountConfiguration) { self.configuration = configuration }
 
-    /// - Parameter pick: What a listener gets of an event; nil for nothing.
+    /// - Parameters:
+    ///   - gap: What a listener gets at the place of so many dropped events; nil for nothing.
+    ///   - pick: What a listener gets of an event; nil for nothing.
     func listen<Picked: Sendable>(
+        gap: @escaping @Sendable (Int) -> Picked? = { _ in nil },
         _ pick: @escaping @Sendable (AccountEvent) -> Picked?
     ) -> AsyncStream<Picked> {
         let key = state.withLock { state in
             state.next += 1
             return state.next
         }
-        let queue = EventQueue<Picked> { [weak self] in
+        let queue = EventQueue<Picked>(gap: gap) { [weak self] in
             self?.state.withLock { _ = $0.listeners.removeValue(forKey: key) }
         }
         let configuration = configuration
@@ -73,6 +77,8 @@ private final class EventQueue<Event: Sendable>: Sendable {
         var events: [(event: Event, weight: Int)?] = []
         var first = 0
         var weight = 0
+        /// How many events were dropped since the listener took one. The gap is before the first event.
+        var dropped = 0
         var waiters: [CheckedContinuation<Event?, Never>] = []
         var isFinished = false
 
@@ -95,10 +101,15 @@ private final class EventQueue<Event: Sendable>: Sendable {
     }
 
     private let state = Mutex(State())
+    private let gap: @Sendable (Int) -> Event?
     private let onEnd: @Sendable () -> Void
 
-    /// - Parameter onEnd: Called when nobody can ask for an event any more.
-    init(onEnd: @escaping @Sendable () -> Void) { self.onEnd = onEnd }
+    /// - Parameters:
+    ///   - gap: What the listener gets at the place of so many dropped events; nil for nothing.
+    ///   - onEnd: Called when nobody can ask for an event any more.
+    init(gap: @escaping @Sendable (Int) -> Event?, onEnd: @escaping @Sendable () -> Void) {
+        (self.gap, self.onEnd) = (gap, onEnd)
+    }
 
     deinit { onEnd() }
 
@@ -111,6 +122,7 @@ private final class EventQueue<Event: Sendable>: Sendable {
             state.weight += weight
             var dropped: [Event] = []
             while state.isTooLong, let oldest = state.removeFirst() { dropped.append(oldest) }
+            state.dropped += dropped.count
             return (nil, dropped)
         }
         waiter?.resume(returning: event)
@@ -122,6 +134,11 @@ private final class EventQueue<Event: Sendable>: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let event = state.withLock { state -> Event?? in
+                    if state.dropped > 0 {
+                        let event = gap(state.dropped)
+                        state.dropped = 0
+                        if let event { return event }
+                    }
                     if let event = state.removeFirst() { return event }
                     if state.isFinished { return .some(nil) }
                     state.waiters.append(continuation)

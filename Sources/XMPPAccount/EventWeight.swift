@@ -17,7 +17,7 @@ extension AccountEvent {
             case .suspended(let error), .stopped(let error): error.message.utf8.count
             case .retrying(_, let error), .moduleFailed(_, let error): "\(error)".utf8.count
             case .module(let event): (event as? any ForeignEvent)?.foreignBytes ?? 0
-            case .bound, .enabled, .resumed, .acknowledgementRequested, .handedOver: 0
+            case .bound, .enabled, .resumed, .acknowledgementRequested, .handedOver, .dropped: 0
             }
         return 128 + texts
     }

@@ -1,3 +1,5 @@
+import Timestamps
+
 /// A day of the calendar as XMPP writes it, without a time.
 ///
 /// ```swift
@@ -24,8 +26,8 @@ public struct CalendarDate: Hashable, Comparable, Sendable, CustomStringConverti
     public init?(year: Int, month: Int, day: Int) {
         guard (0...9999).contains(year), (1...12).contains(month), (1...31).contains(day) else { return nil }
         // A day that the month does not have is one of the next month.
-        let number = DateTime.day(year: Int64(year), month: Int64(month), day: Int64(day))
-        guard DateTime.date(ofDay: number) == (Int64(year), Int64(month), Int64(day)) else { return nil }
+        let given = (Int64(year), Int64(month), Int64(day))
+        guard GregorianDay(year: given.0, month: given.1, day: given.2).date == given else { return nil }
         (self.year, self.month, self.day) = (year, month, day)
     }
 
@@ -36,7 +38,7 @@ public struct CalendarDate: Hashable, Comparable, Sendable, CustomStringConverti
 
     /// The date as `CCYY-MM-DD`.
     public var description: String {
-        [(year, 4), (month, 2), (day, 2)].map { DateTime.padded(Int64($0), $1) }.joined(separator: "-")
+        "\(GregorianDay(year: Int64(year), month: Int64(month), day: Int64(day)))"
     }
 }
 
@@ -48,9 +50,9 @@ extension CalendarDate: ForeignValue {
     /// - Parameter text: What a peer wrote.
     public init?(foreign text: ForeignText) {
         var rest = Array(text.collapsed.utf8)[...]
-        guard let year = DateTime.number(&rest, 4), DateTime.take(&rest, "-"),
-            let month = DateTime.number(&rest, 2), DateTime.take(&rest, "-"),
-            let day = DateTime.number(&rest, 2), rest.isEmpty
+        guard let year = DateText.number(&rest, 4), DateText.take(&rest, "-"),
+            let month = DateText.number(&rest, 2), DateText.take(&rest, "-"),
+            let day = DateText.number(&rest, 2), rest.isEmpty
         else { return nil }
         self.init(year: Int(year), month: Int(month), day: Int(day))
     }

@@ -1,12 +1,15 @@
+// The one type for a point in time, which Handlers exports too.
+@_exported public import Timestamps
+
 /// A value that XMPP writes as text: a number, a truth value, a time, an address, a word of a list.
 ///
 /// ```swift
 /// let code = try status.value(of: "code", as: Int.self)
-/// let stamp = try delay.value(of: "stamp", as: DateTime.self)
+/// let stamp = try delay.value(of: "stamp", as: Timestamp.self)
 /// let isLast = try fin.optionalValue(of: "complete", as: Bool.self) ?? false
 /// ```
 ///
-/// Integers, `Bool`, ``DateTime``, ``CalendarDate``, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
+/// Integers, `Bool`, ``Timestamp``, ``CalendarDate``, ``JID`` and ``ForeignText`` are such values. An enum whose raw values are
 /// strings becomes one by saying so; its raw values must be ASCII of at most 64 bytes:
 ///
 /// ```swift
@@ -101,15 +104,14 @@ extension JID: ForeignValue {
     }
 }
 
-extension DateTime: ForeignValue {
+extension Timestamp: ForeignValue {
     public static var expectation: String { "a time such as 2025-11-20T22:00:00Z" }
 
     /// Reads a time (XEP-0082 section 3.2).
     ///
     /// - Parameter text: What a peer wrote.
     public init?(foreign text: ForeignText) {
-        guard let milliseconds = Self.milliseconds(text.collapsed) else { return nil }
-        self.init(milliseconds: milliseconds)
+        self.init(text.collapsed)
     }
 }
 

@@ -31,11 +31,11 @@ extension Message {
         }
     }
 
-    /// When the message was first sent, in milliseconds since 1970, if it was held up on the way (XEP-0203).
+    /// When the message was first sent, if it was held up on the way (XEP-0203).
     ///
     /// Whoever sends a message can write that; see who it is `from`.
-    public var delay: Int64? {
-        element.child("delay", Namespaces.delay)?["stamp"].flatMap { DateTime.milliseconds($0) }
+    public var delay: Timestamp? {
+        element.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
     }
 
     /// Whether the sender wants to know that the message has arrived (XEP-0184 section 5.1).

@@ -58,7 +58,8 @@ struct DeviceReport {
         let line = Line(
             user: device.jid.description, device: device.device.rawValue,
             versions: device.versions.map(\.namespace), fingerprint: key?.fingerprint,
-            trust: device.trust?.description, isOwn: isThisOne(device), lastListed: device.lastListed)
+            trust: device.trust?.description, isOwn: isThisOne(device),
+            lastListed: device.lastListed?.milliseconds)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return VisibleText(json: String(decoding: try encoder.encode(line), as: UTF8.self))

@@ -271,6 +271,7 @@ extension AccountEvent {
         case .moduleFailed(let module, _): "moduleFailed \(module)"
         case .module: "module"
         case .streamManagementAnswered(let element): "answered \(element.name)"
+        case .dropped(let count): "dropped \(count)"
         case .handedOver: "handedOver"
         case .stopped(let error): "stopped \(error.code)"
         }

@@ -27,7 +27,7 @@ private struct Chime: Handler {
     var name: String
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due) \(call.step.now) \(call.missed)")
+        try call.step.note("\(name) \(call.due.milliseconds) \(call.step.now.milliseconds) \(call.missed)")
     }
 }
 
@@ -89,7 +89,7 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
     func year() async throws {
         try await withTest { test in
             let day: Int64 = 86_400_000
-            let start = test.clock.wallMilliseconds()
+            let start = test.clock.wall.milliseconds
             try test.store.step { step in
                 _ = try step.schedule(
                     Chime(name: "d").durable, after: .seconds(86_400), every: .seconds(86_400))
@@ -97,7 +97,7 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
             try await test.advance(by: .seconds(365 * 86_400))
             let moments = (1...365).map { start + $0 * day }
             #expect(try test.notes() == moments.map { "d \($0) \($0) 0" })
-            #expect(test.clock.wallMilliseconds() == start + 365 * day)
+            #expect(test.clock.wall.milliseconds == start + 365 * day)
         }
     }
 
@@ -168,7 +168,7 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
     func restarting() async throws {
         try await withTest { test in
             let first = test.store
-            let start = test.clock.wallMilliseconds()
+            let start = test.clock.wall.milliseconds
             _ = try test.store.step { step in
                 try step.schedule(Chime(name: "a").durable, after: .seconds(10))
                 return try step.schedule(Chime(name: "b").durable, after: .seconds(20))
@@ -190,7 +190,7 @@ private func withTest<R>(_ body: (TestStore) async throws -> R) async throws -> 
             let first = test.store
             try test.store.step { try $0.note("kept") }
             test.clock.advance(by: .seconds(5))
-            #expect(try test.store.read { $0.now } == test.clock.wallMilliseconds())
+            #expect(try test.store.read { $0.now } == test.clock.wall)
             try test.restart()
             #expect(try test.notes() == ["kept"])
             #expect(try first.read { try $0.handlers() } == [])

@@ -1,3 +1,4 @@
+import Handlers
 import HandlersTestKit
 import Synchronization
 import TestThreads
@@ -6,26 +7,30 @@ import Testing
 @Suite(.ownThread) struct VirtualClockTests {
     @Test("W6 a virtual clock stands still until it is turned, then calls who waits, in order")
     func turning() {
-        let clock = VirtualClock(wallMilliseconds: 1000)
+        let clock = VirtualClock(wall: Timestamp(milliseconds: 1000))
         let seen = Mutex<[String]>([])
-        let (wall, monotonic) = (clock.wallMilliseconds, clock.monotonicMilliseconds)
         for name in ["a", "b"] {
-            clock.onTurn { seen.withLock { $0.append("\(name) \(wall()) \(monotonic())") } }
+            clock.onTurn {
+                seen.withLock { $0.append("\(name) \(clock.wall.milliseconds) \(clock.monotonic)") }
+            }
         }
-        #expect(wall() == 1000)
-        #expect(monotonic() == 0)
+        #expect(clock.wall.milliseconds == 1000)
+        #expect(clock.monotonic == .zero)
         clock.advance(by: .seconds(2))
         clock.advance(by: .seconds(-5))
-        #expect(seen.withLock { $0 } == ["a 3000 2000", "b 3000 2000", "a 3000 2000", "b 3000 2000"])
+        #expect(
+            seen.withLock { $0 } == [
+                "a 3000 2.0 seconds", "b 3000 2.0 seconds", "a 3000 2.0 seconds", "b 3000 2.0 seconds",
+            ])
     }
 
     @Test("W6 setting the wall leaves the monotonic hand alone")
     func settingTheWall() {
         let clock = VirtualClock()
         clock.advance(by: .milliseconds(7))
-        clock.setWall(milliseconds: 5)
-        #expect(clock.wallMilliseconds() == 5)
-        #expect(clock.monotonicMilliseconds() == 7)
+        clock.setWall(Timestamp(milliseconds: 5))
+        #expect(clock.wall.milliseconds == 5)
+        #expect(clock.monotonic == .milliseconds(7))
     }
 
     @Test("W6 a time source follows the clock")
@@ -35,7 +40,7 @@ import Testing
         let turns = Mutex(0)
         source.onTurn?({ turns.withLock { $0 += 1 } })
         clock.advance(by: .seconds(1))
-        #expect(source.milliseconds() == 1000)
+        #expect(source.monotonic() == .seconds(1))
         #expect(turns.withLock { $0 } == 1)
     }
 }

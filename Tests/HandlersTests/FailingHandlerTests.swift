@@ -72,7 +72,8 @@ import Testing
             guard
                 case .quarantined(let reason) = try store.step({
                     try $0.end(
-                        HandlerID<TimerFired>(rawValue: id.rawValue), .result, with: TimerFired(due: 7))
+                        HandlerID<TimerFired>(rawValue: id.rawValue), .result,
+                        with: TimerFired(due: Timestamp(milliseconds: 7)))
                 })
             else {
                 Issue.record("called with the wrong context")

@@ -72,7 +72,8 @@ import Testing
             let ticks = Atomic<Int64>(0)
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry([Greet.self]),
-                time: TimeSource(wallMilliseconds: { ticks.add(1, ordering: .relaxed).newValue }))
+                time: TimeSource(wall: { Timestamp(milliseconds: ticks.add(1, ordering: .relaxed).newValue) })
+            )
             let times = try store.step { [$0.now, $0.now] }
             #expect(times[0] == times[1])
             #expect(try store.step { $0.now } > times[0])
@@ -85,14 +86,16 @@ import Testing
             let time = Atomic<Int64>(1)
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry(),
-                time: TimeSource(wallMilliseconds: { time.load(ordering: .sequentiallyConsistent) }))
+                time: TimeSource(wall: {
+                    Timestamp(milliseconds: time.load(ordering: .sequentiallyConsistent))
+                }))
             let holder = try openStore(folder.file())
             let locked = Gate(), seen = Mutex<Int64>(0)
             let thread = try holder.step { _ in
                 let thread = Thread {
                     locked.open()
                     let now = try? store.step { $0.now }
-                    seen.withLock { $0 = now ?? -1 }
+                    seen.withLock { $0 = now?.milliseconds ?? -1 }
                 }
                 locked.wait()
                 time.store(2, ordering: .sequentiallyConsistent)

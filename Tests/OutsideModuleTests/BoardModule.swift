@@ -37,8 +37,8 @@ struct BoardModule: AccountModule {
             """
         ],
         handlers: [Answered.self])
-    /// How far before the last notice the board may begin to repeat, in milliseconds.
-    static let overlap: Int64 = 60_000
+    /// How far before the last notice the board may begin to repeat.
+    static let overlap = Duration.seconds(60)
 
     let board: JID
     let nick: String
@@ -191,7 +191,9 @@ struct BoardModule: AccountModule {
 
     func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         guard let state = try state(of: account, in: step) else { return NeededMarks() }
-        return NeededMarks(areAllNeeded: state.kept != nil, senders: [board: state.last - Self.overlap])
+        return NeededMarks(
+            areAllNeeded: state.kept != nil,
+            senders: [board: Timestamp(milliseconds: state.last) - Self.overlap])
     }
 
     // MARK: Requests

@@ -111,7 +111,7 @@ final class BoardScene: Sendable {
 
     // MARK: What the board sends
 
-    var now: Int64 { clock.wallMilliseconds() }
+    var now: Int64 { clock.wall.milliseconds }
 
     /// The account's full address in its newest session.
     var address: JID {

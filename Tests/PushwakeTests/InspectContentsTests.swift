@@ -40,7 +40,8 @@ struct InspectContentsTests {
             _ = try step.schedule(Answered().durable, after: .seconds(300))
             _ = try step.schedule(Answered().durable, after: .seconds(60), every: .seconds(60))
             _ = try step.bind(Answered().durable, timeout: .seconds(30))
-            try step.end(try step.bind(Answered().durable), .error, with: TimerFired(due: 1))
+            try step.end(
+                try step.bind(Answered().durable), .error, with: TimerFired(due: Timestamp(milliseconds: 1)))
             try step.execute("INSERT INTO account(id, jid) VALUES (1, 'alice@localhost')")
             try step.execute("INSERT INTO ownership VALUES (1, 7, 'main')")
             try step.execute(
@@ -54,7 +55,7 @@ struct InspectContentsTests {
                 waiting)
             try step.execute(
                 "INSERT INTO outbox(account, session, kind, stanza_id, xml, created_at) VALUES (1, NULL, 0, 'm1', ?, ?)",
-                "<message><body>hush-body</body></message>", step.now - 5000)
+                "<message><body>hush-body</body></message>", step.now - .seconds(5))
         }
         return store
     }
@@ -100,8 +101,10 @@ struct InspectContentsTests {
             synchronous: .normal)
         try store.step { step in
             let id = try step.bindStanding(Failing().durable)
-            for number in Int64(0)..<1003 { _ = try step.call(id, with: TimerFired(due: number)) }
-            _ = try step.execute("UPDATE dropped_call SET last_at = ?", step.now - 65_000)
+            for number in Int64(0)..<1003 {
+                _ = try step.call(id, with: TimerFired(due: Timestamp(milliseconds: number)))
+            }
+            _ = try step.execute("UPDATE dropped_call SET last_at = ?", step.now - .seconds(65))
         }
         let contents = try contents()
         let dropped = try #require(contents.dropped.first)

@@ -34,7 +34,11 @@ struct InspectTests {
 
     private func unfinished() throws -> HandlerID<TimerFired> {
         let id = try store.step { try $0.bind(Failing(token: Secret("hush")).durable) }
-        guard case .quarantined = try store.step({ try $0.end(id, .result, with: TimerFired(due: 7)) }) else {
+        guard
+            case .quarantined = try store.step({
+                try $0.end(id, .result, with: TimerFired(due: Timestamp(milliseconds: 7)))
+            })
+        else {
             throw Broken()
         }
         return id

@@ -144,7 +144,7 @@ import XMPPCore
             <error type='wait'><resource-constraint \(stanzas)/><text \(stanzas)>Quota reached. You can only upload 5 files in 5 minutes</text>
             <retry xmlns='urn:xmpp:http:upload:0' stamp='2017-12-03T23:42:05Z' /></error>
             """)
-        #expect(quota?.code == .quotaExceeded && quota?.retryAt == 1_512_344_525_000)
+        #expect(quota?.code == .quotaExceeded && quota?.retryAt?.milliseconds == 1_512_344_525_000)
         let unsaid = try failure("<error type='wait'><resource-constraint \(stanzas)/></error>")
         #expect(unsaid?.code == .quotaExceeded && unsaid?.retryAt == nil)
         let forbidden = try failure("<error type='auth'><forbidden \(stanzas)/></error>")

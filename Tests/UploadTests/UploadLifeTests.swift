@@ -404,7 +404,7 @@ import XMPPModules
             #expect(
                 again.outcome == ended.outcome && again.upload == ended.upload && again.file == ended.file)
             var error = UploadError(.quotaExceeded, "wait")
-            error.retryAt = 5
+            error.retryAt = Timestamp(milliseconds: 5)
             let failed = UploadEnded(
                 account: home.account, upload: UploadID(rawValue: 8), file: UploadFile(file),
                 outcome: .failed(error))

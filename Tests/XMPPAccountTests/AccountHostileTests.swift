@@ -138,8 +138,8 @@ struct AccountHostileTests {
     func frozenHour() async throws {
         let offset = Kept<Int64>(0)
         try await withRig { rig in
-            let time = TimeSource(milliseconds: {
-                TimeSource.system.milliseconds() + offset.withLock { $0 }
+            let time = TimeSource(monotonic: {
+                TimeSource.systemMonotonic() + .milliseconds(offset.withLock { $0 })
             })
             let account = try await rig.connected { $0.time = time }
             try await account.caughtUp()

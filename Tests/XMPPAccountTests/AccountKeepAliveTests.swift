@@ -223,8 +223,8 @@ import XMPPTestKit
         "X21 a process that thaws asks before it gives the stream up, also when it was waiting for an answer")
     func frozen() async throws {
         let frozen = Kept<Int64>(0)
-        let time = TimeSource(milliseconds: {
-            TimeSource.systemMilliseconds() + frozen.withLock { $0 }
+        let time = TimeSource(monotonic: {
+            TimeSource.systemMonotonic() + .milliseconds(frozen.withLock { $0 })
         })
         try await withRig { rig in
             let proxy = try LoopbackProxy(to: rig.server.directTLSPort)

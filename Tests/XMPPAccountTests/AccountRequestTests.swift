@@ -467,9 +467,9 @@ private final class FrozenTime: Sendable {
     private let thread = Kept<String?>(nil)
 
     var source: TimeSource {
-        TimeSource(milliseconds: { [self] in
+        TimeSource(monotonic: { [self] in
             findThread()
-            return TimeSource.systemMilliseconds() + passed.withLock { $0 }
+            return TimeSource.systemMonotonic() + .milliseconds(passed.withLock { $0 })
         })
     }
 

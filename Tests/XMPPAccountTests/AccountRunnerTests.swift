@@ -108,7 +108,7 @@ struct AccountRunnerTests {
 
             try await account.suspend()
             let before = try account.store.step { try $0.connectedTime(of: account.scope) }
-            #expect(before >= 20)
+            #expect(before >= .milliseconds(20))
             try await account.store.clockTicks()
             #expect(try account.store.step { try $0.connectedTime(of: account.scope) } == before)
         }
@@ -118,7 +118,7 @@ struct AccountRunnerTests {
 extension HandlerStore {
     /// Returns once the monotonic clock shows another time.
     fileprivate func clockTicks() async throws {
-        let start = time.milliseconds()
-        while time.milliseconds() < start + 5 { try await Task.sleep(for: .milliseconds(1)) }
+        let start = time.monotonic()
+        while time.monotonic() < start + .milliseconds(5) { try await Task.sleep(for: .milliseconds(1)) }
     }
 }

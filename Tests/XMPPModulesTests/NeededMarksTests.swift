@@ -29,7 +29,7 @@ import XMPPModules
                     VALUES (1, 'alice@localhost', 0, 'last', ?)
                     """, Self.at)
             }
-            #expect(try needed() == NeededMarks(since: Self.at - 120_000))
+            #expect(try needed() == NeededMarks(since: Timestamp(milliseconds: Self.at - 120_000)))
             try account.store.change("UPDATE archive SET failure = 'forbidden'")
             #expect(try needed() == NeededMarks())
             try account.store.change(
@@ -51,7 +51,11 @@ import XMPPModules
                     """, Self.at)
             }
             let needed = try account.store.step { step in try module.neededMarks(of: account, in: step) }
-            #expect(needed == NeededMarks(senders: [try JID("room@localhost"): Self.at - 120_000]))
+            #expect(
+                needed
+                    == NeededMarks(senders: [
+                        try JID("room@localhost"): Timestamp(milliseconds: Self.at - 120_000)
+                    ]))
         }
     }
 }

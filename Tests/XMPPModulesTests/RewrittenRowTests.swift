@@ -92,16 +92,18 @@ import XMPPCore
             }
             var seen: [[Int64?]] = []
             for time in [20, 30, 10] as [Int64] {
-                try table.advance(Self.room, archiveID: nil, time: time, connectedTime: 0, in: step)
+                try table.advance(
+                    Self.room, archiveID: nil, time: Timestamp(milliseconds: time), connectedTime: 0, in: step
+                )
                 seen.append(try times())
             }
             for time in [25, 15, 18] as [Int64] {
-                try table.keepTime(time, of: Self.room, in: step)
+                try table.keepTime(Timestamp(milliseconds: time), of: Self.room, in: step)
                 seen.append(try times())
             }
             try table.goBack(in: step)
             seen.append(try times())
-            try table.keepTime(40, of: Self.room, in: step)
+            try table.keepTime(Timestamp(milliseconds: 40), of: Self.room, in: step)
             try table.goBack(in: step)
             seen.append(try times())
             #expect(
@@ -119,23 +121,24 @@ import XMPPCore
             try table.add("up", of: Self.room, isCatchUp: true, in: step)
             try table.add("history", of: Self.room, isCatchUp: false, in: step)
             func advance(_ query: ForeignText, _ id: ForeignText, _ time: Int64?) throws -> Bool {
-                try table.advance(Self.room, by: query, to: id, at: time, in: step)
+                try table.advance(
+                    Self.room, by: query, to: id, at: time.map(Timestamp.init(milliseconds:)), in: step)
             }
             let moved = [
                 try advance("up", "1", nil), try advance("history", "2", 5), try advance("none", "3", 5),
             ]
             #expect(moved == [true, false, false])
-            var times: [Int64?] = [try table.lastTime(in: Self.room, in: step)]
+            var times: [Int64?] = [try table.lastTime(in: Self.room, in: step)?.milliseconds]
             for time in [20, 10, .max] as [Int64] {
                 _ = try advance("up", "4", time)
-                times.append(try table.lastTime(in: Self.room, in: step))
+                times.append(try table.lastTime(in: Self.room, in: step)?.milliseconds)
             }
-            #expect(times == [0, 20, 20, step.now])
-            try table.keepPlace(in: Self.room, isNamed: true, at: 7, in: step)
-            try table.keepPlace(in: Self.room, isNamed: true, at: 9, in: step)
+            #expect(times == [0, 20, 20, step.now.milliseconds])
+            try table.keepPlace(in: Self.room, isNamed: true, at: Timestamp(milliseconds: 7), in: step)
+            try table.keepPlace(in: Self.room, isNamed: true, at: Timestamp(milliseconds: 9), in: step)
             try table.goBack(in: step)
             let back = try table.lastTime(in: Self.room, in: step)
-            #expect(back == 7)
+            #expect(back?.milliseconds == 7)
         }
     }
 }

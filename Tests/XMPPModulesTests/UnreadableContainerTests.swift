@@ -103,7 +103,7 @@ import XMPPTestKit
                     let children = id == "bad" ? [Damage.mark("xml")] : []
                     let message = Message(
                         to: nil, type: .groupchat, id: "h\(id)", body: "history", children: children)
-                    return (1_700_000_000_000 + Int64(index), message.element)
+                    return (Timestamp(milliseconds: 1_700_000_000_000 + Int64(index)), message.element)
                 }
             }
             let account = try rig.account { $0.modules = [CarbonsModule(), RoomsModule()] }

@@ -25,7 +25,7 @@ struct ServerDomainHarness {
             name: "localhost", behavior: behavior,
             credentials: ServerCredentials(passwords: ["alice": "secret", "bob": "hidden"], iterations: 1),
             makeID: { ids.next() })
-        domain.advance(to: ServerTime(wall: 1_750_000_000_000, monotonic: 0))
+        domain.advance(to: ServerTime(wall: Timestamp(milliseconds: 1_750_000_000_000), monotonic: 0))
     }
 
     private final class Ids: Sendable {
@@ -105,7 +105,7 @@ struct ServerDomainHarness {
 
     mutating func advance(_ milliseconds: Int64) {
         var time = domain.time
-        time.wall += milliseconds
+        time.wall = time.wall + .milliseconds(milliseconds)
         time.monotonic += milliseconds
         domain.advance(to: time)
         drain()

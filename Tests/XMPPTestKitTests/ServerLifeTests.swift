@@ -128,7 +128,7 @@ import XMPPTestKit
         #expect(log.entries.last?.event == .detached)
         clock.advance(by: .milliseconds(1))
         #expect(log.entries.last?.event == .expired)
-        #expect(log.entries.last?.time == clock.wallMilliseconds())
+        #expect(log.entries.last?.time == clock.wall)
         #expect(try fixture.resume(client, h: 0).answer.name == "failed")
     }
 

@@ -79,12 +79,13 @@ import XMPPTestKit
     func counting() throws {
         var session = try session()
         _ = session.receive(message("before"))
-        #expect(session.deliver(message("early"), time: 0) == .send(message("early")))
+        #expect(
+            session.deliver(message("early"), time: Timestamp(milliseconds: 0)) == .send(message("early")))
         #expect((session.received, session.sent, session.queue.count) == (0, 0, 0))
         _ = session.receive(enable)
         #expect(session.receive(message("m1")) == [.route(message("m1"))])
         _ = session.receive(Element("active", namespace: Namespaces.csi))
-        _ = session.deliver(message("d1"), time: 0)
+        _ = session.deliver(message("d1"), time: Timestamp(milliseconds: 0))
         #expect(session.receive(request) == [.send(acknowledgement(1))])
         #expect((session.received, session.sent, session.queue.count) == (1, 1, 1))
     }
@@ -116,7 +117,7 @@ import XMPPTestKit
         }
         for number in 1...3 {
             _ = session.receive(message("m\(number)"))
-            _ = session.deliver(message("d\(number)"), time: 0)
+            _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0))
         }
         #expect((session.received, session.sent) == (1, 1))
         #expect(session.receive(request) == [.send(acknowledgement(1))])
@@ -135,7 +136,7 @@ import XMPPTestKit
         ] as [(UInt32, [(UInt32, UInt32?)])])
     func counts(_: UInt32, steps: [(count: UInt32, sent: UInt32?)]) throws {
         var session = try enabled()
-        for number in 1...3 { _ = session.deliver(message("d\(number)"), time: 0) }
+        for number in 1...3 { _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0)) }
         for step in steps {
             let expected = step.sent.map { tooHigh(step.count, sent: $0) } ?? []
             #expect(session.receive(acknowledgement(step.count)) == expected)
@@ -146,9 +147,9 @@ import XMPPTestKit
     func resuming() throws {
         var session = try enabled()
         _ = session.receive(message("m1"))
-        for number in 1...3 { _ = session.deliver(message("d\(number)"), time: 0) }
+        for number in 1...3 { _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0)) }
         session.detach()
-        #expect(session.deliver(message("d4"), time: 0) == nil)
+        #expect(session.deliver(message("d4"), time: Timestamp(milliseconds: 0)) == nil)
         let resumed = Element("resumed", namespace: Namespaces.sm, attributes: ["previd": "sm-1", "h": "1"])
         #expect(
             session.resume(h: 2, on: 8) == [
@@ -162,7 +163,7 @@ import XMPPTestKit
     @Test("S13 a session resumed twice before an acknowledgement sends everything again both times")
     func resumedTwice() throws {
         var session = try enabled()
-        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: 0) }
+        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0)) }
         for connection in 8...9 {
             session.detach()
             let sent = session.resume(h: 0, on: connection).dropFirst()
@@ -175,7 +176,7 @@ import XMPPTestKit
     func asking() throws {
         var session = try enabled()
         #expect(session.requestAcknowledgement() == nil)
-        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: 0) }
+        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0)) }
         #expect(session.requestAcknowledgement() == .send(request))
         #expect(session.requestAcknowledgement() == nil)
         // An answer that covers only a part is no reason to ask again at once.
@@ -186,8 +187,10 @@ import XMPPTestKit
     @Test("W6 a session that would hold too much is ended")
     func queueLimit() throws {
         var session = try enabled { $0.queueLimit = 2 }
-        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: 0) }
-        #expect(session.deliver(message("d3"), time: 0) == .end(StreamError(.resourceConstraint)))
+        for number in 1...2 { _ = session.deliver(message("d\(number)"), time: Timestamp(milliseconds: 0)) }
+        #expect(
+            session.deliver(message("d3"), time: Timestamp(milliseconds: 0))
+                == .end(StreamError(.resourceConstraint)))
     }
 
     @Test(
@@ -218,7 +221,7 @@ import XMPPTestKit
         var first = 0
         for round in 1...3000 {
             for _ in 0..<(round % 7) {
-                queue.append(message("\(next)"), time: 0, wasSent: false)
+                queue.append(message("\(next)"), time: Timestamp(milliseconds: 0), wasSent: false)
                 next += 1
             }
             let removed = min(round % 5, queue.count)

@@ -23,7 +23,7 @@ final class FuzzAccount: @unchecked Sendable {
         store = try HandlerStore(
             path: path, registry: HandlerRegistry(FuzzHandlers.all),
             schemas: Account.schemas + PubSubEvents.schemas + OmemoService.schemas,
-            time: TimeSource(wallMilliseconds: { Self.now }))
+            time: TimeSource(wall: { Timestamp(milliseconds: Self.now) }))
         var configuration = AccountConfiguration(jid: try JID(Self.own), password: "none")
         configuration.modules = .standard + [PubSubEvents(), OmemoModule()]
         configuration.sendsInitialPresence = true

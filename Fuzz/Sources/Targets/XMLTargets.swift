@@ -89,11 +89,11 @@ extension FuzzTarget {
 
     /// A time in text: what it is written as says the same time.
     static let dates = FuzzTarget("dates", .short, maximumLength: 64) { bytes in
-        guard let time = DateTime.milliseconds(String(decoding: bytes, as: UTF8.self)) else { return }
-        let text = DateTime.text(time)
+        guard let time = Timestamp(String(decoding: bytes, as: UTF8.self)) else { return }
+        let text = time.description
         // An offset can put the time outside of the years that can be written.
-        guard (-62_167_219_200_000..<253_402_300_800_000).contains(time) else { return }
-        try require(DateTime.milliseconds(text) == time, "\(time) is written as \(text)")
+        guard (-62_167_219_200_000..<253_402_300_800_000).contains(time.milliseconds) else { return }
+        try require(Timestamp(text) == time, "\(time) is written as \(text)")
     }
 
     /// Labels as DNS writes them, both ways.

@@ -44,9 +44,9 @@ extension HandlerRunner {
     /// Calls everything that is due now, without a thread, and what the async handlers among it make due.
     ///
     /// - Parameter time: How long at most, by the machine's clock.
-    /// - Returns: How many milliseconds it may rest until something is due; nil when nothing is.
+    /// - Returns: How long it may rest until something is due; nil when nothing is.
     /// - Throws: ``HandlerError`` when the store fails or the runner was closed; `CancellationError` also when the time is over.
-    package func finishDue(within time: Duration) async throws -> Int64? {
+    package func finishDue(within time: Duration) async throws -> Duration? {
         try await wait(atMost: time) { [self] in
             while true {
                 let (seen, ended) = (passes.count, state.withLock { $0.leasesEnded })

@@ -30,7 +30,7 @@ extension HandlerRunner {
         var leases: [Lease] = []
         let rest = try store.step { step in
             let transaction = step.transaction
-            let end = store.time.milliseconds() + Self.stepTime
+            let end = store.time.monotonicMilliseconds() + Self.stepTime
             for due in try everythingDue(in: scope, transaction) {
                 do {
                     let lease = try transaction.deliver(due, for: store, environment: environment)
@@ -38,7 +38,7 @@ extension HandlerRunner {
                 } catch let error as HandlerError where error.code == .noSuchHandler {
                     // It has ended itself.
                 }
-                if store.time.milliseconds() >= end { break }
+                if store.time.monotonicMilliseconds() >= end { break }
             }
             return try self.rest(of: scope, leasing: leasesLeft > leases.count, transaction)
         }
@@ -113,7 +113,7 @@ extension HandlerRunner {
 
     /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
     private func hasten(_ passing: inout Passing) throws {
-        let now = store.time.milliseconds()
+        let now = store.time.monotonicMilliseconds()
         // A worker has no time for what may be a long list.
         guard store.role == .main, passing.hastenedAt.map({ now - $0 >= Self.longestWait }) ?? true else {
             return
@@ -127,11 +127,11 @@ extension HandlerRunner {
 
     /// Forgets old endings, a few in each pass.
     private func prune(_ passing: inout Passing) throws {
-        let now = store.time.milliseconds()
+        let now = store.time.monotonicMilliseconds()
         if passing.pruned == nil, let last = passing.prunedAt, now - last < Self.longestWait { return }
         passing.prunedAt = now
         let start = passing.pruned ?? AnyHandlerID(rawValue: 0)
-        let before = store.time.wallMilliseconds() - keepEndings
+        let before = store.time.wall().milliseconds - keepEndings
         passing.pruned = try store.step {
             try $0.transaction.pruneEndings(before: before, after: start, limit: Self.pruneLimit)
         }

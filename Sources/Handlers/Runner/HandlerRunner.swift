@@ -170,14 +170,14 @@ public final class HandlerRunner: Sendable, DrivenLoop {
 
     /// Calls everything that is due now; async handlers are started, not waited for.
     ///
-    /// - Returns: How many milliseconds it may rest until something is due; nil when nothing is.
+    /// - Returns: How long it may rest until something is due; nil when nothing is.
     /// - Throws: ``HandlerError`` when the store fails.
     @discardableResult
-    public func runDue() throws -> Int64? {
+    public func runDue() throws -> Duration? {
         try launch()
         var rest: Int64?
         repeat { rest = try pass() } while rest == 0 && !isClosed
-        return rest
+        return rest.map { .milliseconds($0) }
     }
 
     /// Works until nothing is due and no async handler runs any more, or until the time is over.

@@ -34,8 +34,8 @@ public protocol ReadableStore: ~Copyable {
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> [T]
 
-    /// The wall clock in milliseconds since 1970, the same for the whole step or read.
-    var now: Int64 { get }
+    /// The wall clock, the same for the whole step or read.
+    var now: Timestamp { get }
 }
 
 /// What a reading function takes: a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
@@ -109,7 +109,7 @@ extension ReadableStore where Self: ~Copyable {
             (row) throws(HandlerError) in
             DroppedCalls(
                 name: row.text(0), calls: Int(row.quantity(1)), bytes: row.quantity(2),
-                lastAt: row.quantity(3))
+                lastAt: row.timestamp(3))
         }
     }
 }

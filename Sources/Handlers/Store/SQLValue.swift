@@ -1,3 +1,6 @@
+// The one type for a point in time, which XMPPCore exports too.
+@_exported public import Timestamps
+
 /// A value bound to a statement's parameter or read from a row.
 ///
 /// The five storage classes of SQLite.
@@ -16,7 +19,7 @@ public enum SQLValue: Hashable, Sendable {
 
 /// A type that can be bound to a statement's parameter.
 ///
-/// Texts, numbers, truth values, bytes, ``AnyHandlerID``, and optionals of them are. A type of a program's own:
+/// Texts, numbers, truth values, bytes, times, ``AnyHandlerID``, and optionals of them are. A type of a program's own:
 ///
 /// ```swift
 /// extension Color: SQLConvertible {
@@ -39,6 +42,10 @@ extension Int64: SQLConvertible {
 }
 extension UInt32: SQLConvertible {
     public var sqlValue: SQLValue { .integer(Int64(self)) }
+}
+extension Timestamp: SQLConvertible {
+    /// Milliseconds since 1970, UTC.
+    public var sqlValue: SQLValue { .integer(milliseconds) }
 }
 extension Bool: SQLConvertible {
     public var sqlValue: SQLValue { .integer(self ? 1 : 0) }

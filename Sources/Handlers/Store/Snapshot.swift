@@ -8,9 +8,9 @@
 /// ```
 public struct Snapshot: Readable {
     private let connection: Connection
-    public let now: Int64
+    public let now: Timestamp
 
-    private init(_ connection: Connection, now: Int64) {
+    private init(_ connection: Connection, now: Timestamp) {
         self.connection = connection
         self.now = now
     }
@@ -25,7 +25,7 @@ public struct Snapshot: Readable {
         try connection.beginReading()
         defer { connection.rollBack() }
         try check()
-        return try body(Snapshot(connection, now: time.wallMilliseconds()))
+        return try body(Snapshot(connection, now: time.wall()))
     }
 
     /// The first row of a result, or nil.

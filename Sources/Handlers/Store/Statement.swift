@@ -165,6 +165,18 @@ public struct Row: ~Copyable {
 
     private static var largestQuantity: Int64 { 1 << 52 }
 
+    /// A column as a point in time, stored as milliseconds since 1970, UTC.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The time, at most 142 000 years from 1970; 1970 for NULL.
+    public func timestamp(_ column: Int) -> Timestamp { Timestamp(milliseconds: quantity(column)) }
+
+    /// A column as a point in time, or nil.
+    ///
+    /// - Parameter column: The column, from 0.
+    /// - Returns: The time; nil for NULL.
+    public func optionalTimestamp(_ column: Int) -> Timestamp? { isNull(column) ? nil : timestamp(column) }
+
     /// A column as a number.
     ///
     /// - Parameter column: The column, from 0.

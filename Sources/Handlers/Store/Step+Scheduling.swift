@@ -13,20 +13,22 @@ extension Step {
     ///   - handler: The handler with its arguments.
     ///   - timeout: How much **connected** time it has: time in which the scope is connected, or a runner serves it. A
     ///     program that was frozen for an hour so does not find everything expired when it thaws.
-    ///   - deadline: Also when the wall clock passes this, in milliseconds since 1970; nil for never.
+    ///   - deadline: Also when the **wall clock** passes this; nil for never.
     ///   - scope: Whose connected time counts, and whose environment ``Invalidation`` gets; nil for the program as a whole.
     /// - Returns: The handler's row.
     /// - Throws: ``HandlerError`` with the codes of the store.
     @discardableResult
     public func bind<Context>(
-        _ handler: Durable<Context>, timeout: Duration?, deadline: Int64? = nil, in scope: HandlerScope? = nil
+        _ handler: Durable<Context>, timeout: Duration?, deadline: Timestamp? = nil,
+        in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<Context> {
         let connected = try timeout.map { (timeout) throws(HandlerError) in
             TimeSource.sum(try transaction.connectedTime(of: scope), timeout.milliseconds)
         }
         return HandlerID(
             of: try transaction.bind(
-                handler, kind: .once, timing: .init(due: deadline, connectedDue: connected, scope: scope)))
+                handler, kind: .once,
+                timing: .init(due: deadline?.milliseconds, connectedDue: connected, scope: scope)))
     }
 
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
@@ -60,12 +62,12 @@ extension Step {
             of: try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing))
     }
 
-    /// The connected time of a scope in milliseconds: what timeouts count.
+    /// The connected time of a scope: what timeouts count.
     ///
     /// - Parameter scope: The scope; nil for the program as a whole.
-    /// - Returns: Milliseconds since the scope first lived; they stand still while it lives in no process.
+    /// - Returns: The time for which the scope was connected so far; it stands still while the scope is connected in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Int64 {
-        try transaction.connectedTime(of: scope)
+    public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Duration {
+        .milliseconds(try transaction.connectedTime(of: scope))
     }
 }

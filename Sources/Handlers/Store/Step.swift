@@ -62,8 +62,8 @@ public struct Step: Readable {
     /// The row id of the last row inserted.
     public var lastInsertedRow: Int64 { transaction.connection.lastInsertedRow }
 
-    /// The wall clock of this step in milliseconds since 1970, the same for the whole step.
-    public var now: Int64 { transaction.now }
+    /// The wall clock of this step, the same for the whole step.
+    public var now: Timestamp { Timestamp(milliseconds: transaction.now) }
 
     /// Runs `action` once the step has committed; never when it is given up.
     ///
@@ -282,8 +282,8 @@ public enum Disposition: Hashable, Sendable {
     case ended
     /// A ``HandlerRunner`` calls it as soon as it can: it is async, or must not run in this process.
     case queued
-    /// It failed; its writes are undone and a ``HandlerRunner`` calls it again at that time, in milliseconds since 1970.
-    case retrying(at: Int64, reason: String)
+    /// It failed; its writes are undone and a ``HandlerRunner`` calls it again at that time of the wall clock.
+    case retrying(at: Timestamp, reason: String)
     /// This program does not know it or only an older version of it; it waits for one that does.
     case parked(reason: String)
     /// It failed for good; its writes are undone and it waits for repair.

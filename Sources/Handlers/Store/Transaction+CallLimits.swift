@@ -103,6 +103,6 @@ public struct DroppedCalls: Hashable, Sendable {
     public let calls: Int
     /// How many bytes they were kept in.
     public let bytes: Int64
-    /// When one was dropped last, in milliseconds since 1970.
-    public let lastAt: Int64
+    /// When one was dropped last, by the wall clock.
+    public let lastAt: Timestamp
 }

@@ -144,7 +144,8 @@ extension Transaction {
         let missed = max(0, now - due) / period
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
-            context: .given(TimerFired(due: due, missed: missed, environment: environment)))
+            context: .given(
+                TimerFired(due: Timestamp(milliseconds: due), missed: missed, environment: environment)))
         try connection.execute(
             "UPDATE handler SET due = ? WHERE id = ?", [TimeSource.sum(due, period * (missed + 1)), row.id])
     }
@@ -171,7 +172,7 @@ extension Transaction {
         of row: DueRow, _ definition: Definition, _ environment: (any HandlerEnvironment)?
     ) throws -> any Sendable {
         guard let input = row.input else {
-            return TimerFired(due: row.due ?? now, environment: environment)
+            return TimerFired(due: Timestamp(milliseconds: row.due ?? now), environment: environment)
         }
         return try definition.restore(input, in: environment)
     }

@@ -150,7 +150,7 @@ struct UnfinishedCall {
         case .parked: .parked(reason: reason)
         case .pending where runsOrElse: .failed(reason: reason)
         case .pending where isQueued: .queued
-        case .pending: .retrying(at: due ?? 0, reason: reason)
+        case .pending: .retrying(at: Timestamp(milliseconds: due ?? 0), reason: reason)
         case .quarantined, .leased: .quarantined(reason: reason)
         }
     }

@@ -206,7 +206,7 @@ struct OmemoArrival {
     ) throws -> IdentityKey {
         let open = try memory.takeOpen()
         guard let identity = open.record.identity else { throw SignalFailure.noSession }
-        if let began, step.now - began < Self.crossingWindow, !open.record.isUnanswered,
+        if let began, step.now.milliseconds - began < Self.crossingWindow, !open.record.isUnanswered,
             var preferred = try open.record.preferringOwn()
         {
             defer { preferred.wipe() }

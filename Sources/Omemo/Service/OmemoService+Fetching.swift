@@ -95,7 +95,7 @@ extension OmemoService {
         guard isListed == nil else { return }
         // A list that nobody ever asked for is asked for when it is needed.
         guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
-            step.now - learnedAt > Self.listPause
+            step.now.milliseconds - learnedAt > Self.listPause
         else { return }
         try fetch(.init(jid: peer.jid, version: peer.version, device: nil), in: step)
     }
@@ -141,7 +141,8 @@ extension OmemoService {
         try memory.trim()
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, startedAt: step.now, isStarted: true, with: peer,
+            memory.session ?? [], identity: identity, startedAt: step.now.milliseconds, isStarted: true,
+            with: peer,
             in: step)
         try sessions.trim(peer.jid, in: step)
         OmemoFailpoint.started.hit()

@@ -65,13 +65,14 @@ extension OmemoService {
         guard let own = try ownDevice.own(in: step) else { return }
         var isChanged = try ownDevice.fillPreKeys(upTo: Self.preKeyCount, in: step)
         let madeAt = try ownDevice.signedPreKeyMadeAt(in: step)
-        if madeAt.map({ $0 <= step.now - Self.signedPreKeyLife }) ?? true {
+        if madeAt.map({ $0 <= step.now.milliseconds - Self.signedPreKeyLife }) ?? true {
             try ownDevice.rotateSignedPreKey(own, in: step)
             isChanged = true
         }
         if isChanged { try publications.raiseRevision(in: step) }
-        try ownDevice.deleteSignedPreKeys(replacedBefore: step.now - Self.signedPreKeyLife, in: step)
-        try ownDevice.deleteUsedPreKeys(before: step.now - Self.usedPreKeyLife, in: step)
+        try ownDevice.deleteSignedPreKeys(
+            replacedBefore: step.now.milliseconds - Self.signedPreKeyLife, in: step)
+        try ownDevice.deleteUsedPreKeys(before: step.now.milliseconds - Self.usedPreKeyLife, in: step)
     }
 
     // MARK: The own device

@@ -105,6 +105,6 @@ struct OmemoFetchTable {
             """
             DELETE FROM omemo_fetch WHERE account = ? AND is_running = 0
                 AND CASE device WHEN 0 THEN failed_session <> ? ELSE failed_at <= ? END
-            """, account, session, step.now - Self.bundlePause)
+            """, account, session, step.now.milliseconds - Self.bundlePause)
     }
 }

@@ -92,7 +92,9 @@ struct OmemoIdentityTable {
             var devices = row.device.map { [$0] } ?? []
             if identities.last?.key == key { devices = (identities.removeLast().devices) + devices }
             identities.append(
-                OmemoIdentity(jid: user, key: key, trust: row.trust, devices: devices, firstSeen: row.seen))
+                OmemoIdentity(
+                    jid: user, key: key, trust: row.trust, devices: devices,
+                    firstSeen: Timestamp(milliseconds: row.seen)))
         }
         return identities
     }

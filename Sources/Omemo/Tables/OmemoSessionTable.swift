@@ -104,7 +104,9 @@ extension OmemoSessionTable {
     /// Notes that a session was used.
     func noteUsed(_ session: Session?, with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
     {
-        guard let session, step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt else {
+        guard let session,
+            step.now.milliseconds - session.usedAt > Self.usedEvery || step.now.milliseconds < session.usedAt
+        else {
             return
         }
         try step.execute(

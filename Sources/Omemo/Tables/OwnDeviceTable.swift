@@ -119,7 +119,7 @@ struct OwnDeviceTable {
             "UPDATE omemo_signed_prekey SET replaced_at = ? WHERE account = ? AND replaced_at IS NULL",
             step.now,
             account)
-        try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now).thenWiped { record in
+        try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now.milliseconds).thenWiped { record in
             _ = try step.execute(
                 """
                 INSERT INTO omemo_signed_prekey(account, id, record, created_at) VALUES (?, ?, ?, ?)

@@ -124,14 +124,14 @@ extension PubSubEvent.Subscription {
         self.init(
             jid: jid, state: element[EventWire.subscription].map(PubSubSubscription.State.init),
             id: element[EventWire.subscriptionID],
-            expiry: element[EventWire.expiry].flatMap { DateTime.milliseconds($0) })
+            expiry: element[EventWire.expiry].flatMap { Timestamp($0) })
     }
 
     func element(node: ForeignText) -> Element {
         Element(
             EventWire.subscription, namespace: Namespaces.pubsubEvent,
             attributes: [
-                EventWire.expiry: expiry.map { DateTime.text($0) }, EventWire.jid: jid.description,
+                EventWire.expiry: expiry?.description, EventWire.jid: jid.description,
                 EventWire.node: node, EventWire.subscriptionID: id, EventWire.subscription: state?.rawValue,
             ])
     }

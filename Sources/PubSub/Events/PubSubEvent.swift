@@ -72,8 +72,8 @@ public struct PubSubEvent: Sendable {
         public var state: PubSubSubscription.State?
         /// Id of the subscription among those of the same address.
         public var id: ForeignText?
-        /// When it ends, in milliseconds since 1970; nil for never, or unknown.
-        public var expiry: Int64?
+        /// When it ends; nil for never, or unknown.
+        public var expiry: Timestamp?
 
         /// Describes a subscription, for tests.
         ///
@@ -81,9 +81,10 @@ public struct PubSubEvent: Sendable {
         ///   - jid: Who is subscribed.
         ///   - state: How far it has come; nil when the event does not say.
         ///   - id: What tells it from others of the same address; nil for none.
-        ///   - expiry: When it ends, in milliseconds since 1970; nil for never.
+        ///   - expiry: When it ends; nil for never.
         public init(
-            jid: JID, state: PubSubSubscription.State?, id: (any TextConvertible)? = nil, expiry: Int64? = nil
+            jid: JID, state: PubSubSubscription.State?, id: (any TextConvertible)? = nil,
+            expiry: Timestamp? = nil
         ) {
             (self.jid, self.state, self.id, self.expiry) = (jid, state, id?.foreignText, expiry)
         }
@@ -100,9 +101,9 @@ public struct PubSubEvent: Sendable {
     public let change: Change
     /// Whether the node is the account's own.
     public let isOwn: Bool
-    /// When it happened, in milliseconds since 1970, if it was held up or is shown again (XEP-0203), as the service or the
+    /// When it happened, if it was held up or is shown again (XEP-0203), as the service or the
     /// own server says; nil for what happens now.
-    public let sentAt: Int64?
+    public let sentAt: Timestamp?
     /// The subscriptions that brought it, where the service names them (13.16).
     public let subscriptionIDs: [ForeignText]
 
@@ -115,7 +116,7 @@ extension PubSubEvent: AccountContext {
         var service: JID
         var node: ForeignText
         var isOwn: Bool
-        var sentAt: Int64?
+        var sentAt: Timestamp?
         var subscriptionIDs: [ForeignText]
         var change: String
     }

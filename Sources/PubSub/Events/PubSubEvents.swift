@@ -71,14 +71,14 @@ public struct PubSubEvents: AccountModule {
     }
 
     /// When a delayed event happened. Anybody may write a delay; that of the service and of the own server counts.
-    private static func sentAt(_ message: Message, service: JID, own: JID, now: Int64) -> Int64? {
+    private static func sentAt(_ message: Message, service: JID, own: JID, now: Timestamp) -> Timestamp? {
         let delay = message.element.children("delay", Namespaces.delay).first { delay in
             guard let text = delay["from"] else { return true }
             guard let witness = try? JID(text) else { return false }
             return witness == service || witness == service.domainJID || witness == own
                 || witness == own.domainJID
         }
-        return delay?["stamp"].flatMap { DateTime.milliseconds($0) }.map { min($0, now) }
+        return delay?["stamp"].flatMap { Timestamp($0) }.map { min($0, now) }
     }
 
     private static func subscriptionIDs(_ message: Message) -> [ForeignText] {
@@ -94,7 +94,7 @@ private struct EventArrival {
     let account: Account
     let service: JID
     let isOwn: Bool
-    let sentAt: Int64?
+    let sentAt: Timestamp?
     let subscriptionIDs: [ForeignText]
 
     /// - Returns: Whether there was a standing handler for any of it.

@@ -76,7 +76,7 @@ extension PubSubEvent {
         /// Whether the node is the account's own.
         public var isOwn: Bool { event.isOwn }
         /// When it happened, if it was held up or is shown again; see ``PubSubEvent/sentAt``.
-        public var sentAt: Int64? { event.sentAt }
+        public var sentAt: Timestamp? { event.sentAt }
     }
 }
 

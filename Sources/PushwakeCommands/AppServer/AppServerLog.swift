@@ -10,7 +10,7 @@ struct AppServerLog: Sendable {
 
     private struct Entry: Encodable {
         /// Milliseconds since 1970.
-        var at = TimeSource.systemWallMilliseconds()
+        var at = TimeSource.systemWall().milliseconds
         var event: String
         var node: String?
         var pid: Int32?

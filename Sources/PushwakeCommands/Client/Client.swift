@@ -171,7 +171,7 @@ package enum ClientApp {
         func read(_ row: borrowing Row) -> (row: Int64, line: Line) {
             let line = Line(
                 peer: row.text(1), nick: row.optionalText(2), own: row.integer(3) != 0,
-                time: DateTime.text(row.quantity(4)), body: row.text(5))
+                time: row.timestamp(4).description, body: row.text(5))
             return (row.integer(0), line)
         }
         guard let peer else { return try source.first(sql) { (row) throws(HandlerError) in read(row) } }

@@ -172,7 +172,7 @@ struct MainCommand {
             if error.code == .ownershipLost { exit(3) }
         case .ignored, .handedOver, .retrying, .enabled, .notEnabled, .streamManagementAnswered,
             .acknowledgementRequested,
-            .acknowledged, .refused, .moduleFailed, .module:
+            .acknowledged, .refused, .moduleFailed, .module, .dropped:
             break
         }
     }

@@ -63,7 +63,8 @@ struct StormClientCommand {
             for number in 0..<rooms {
                 let room = try JID("room\(number)@rooms.localhost")
                 guard try account.rooms.room(room, in: step) == nil else { continue }
-                try account.rooms.join(room, as: "alice", history: .since(0), in: step)
+                try account.rooms.join(
+                    room, as: "alice", history: .since(Timestamp(milliseconds: 0)), in: step)
             }
         }
     }

@@ -30,7 +30,9 @@ extension StoreContents {
         parked = try Self.handlers(.parked, snapshot, limit)
         quarantined = try Self.handlers(.quarantined, snapshot, limit)
         dropped = try snapshot.droppedCalls().map {
-            Dropped(handler: $0.name, calls: $0.calls, bytes: $0.bytes, age: snapshot.now - $0.lastAt)
+            Dropped(
+                handler: $0.name, calls: $0.calls, bytes: $0.bytes,
+                age: (snapshot.now - $0.lastAt).milliseconds)
         }
         pending = try Self.named(
             "kind = \(Transaction.Kind.once.sql) AND \(Transaction.State.pending.condition)", snapshot)
@@ -47,7 +49,7 @@ extension StoreContents {
     ) throws(HandlerError) -> [Account] {
         // A store of `Handlers` alone has no accounts.
         guard try snapshot.hasTable("account") else { return [] }
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         return try snapshot.all(
             """
             SELECT account.id, jid, coalesce(epoch, 0), owner, number, full_jid, open_number IS NOT NULL,
@@ -78,7 +80,7 @@ extension StoreContents {
         guard try snapshot.hasTable("request"), try snapshot.hasTable("session") else {
             return Rows(count: 0, shown: [])
         }
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         let shown = try snapshot.all(
             """
             SELECT jid, stanza_id, peer, handler.id, name, bound_at, nullif(deadline, ?) - connected_time,
@@ -100,7 +102,7 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Stanza> {
         guard try snapshot.hasTable("outbox") else { return Rows(count: 0, shown: []) }
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         let shown = try snapshot.all(
             """
             SELECT jid, seq, outbox.kind, stanza_id, length(xml), created_at, session, name
@@ -125,7 +127,7 @@ extension StoreContents {
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> Rows<Timer> {
         let condition = "due IS NOT NULL OR connected_due IS NOT NULL"
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         var shown = try snapshot.all(
             """
             SELECT id, name, due, connected_due - coalesce(connected, 0), period, call IS NULL, attempts, reason
@@ -161,7 +163,7 @@ extension StoreContents {
             case .running: .leased
             }
         let count = try count("handler WHERE \(stored.condition)", snapshot)
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         return Rows(
             count: count, shown: try snapshot.handlers(in: state, limit: limit).map { Handler($0, now: now) })
     }
@@ -186,7 +188,7 @@ extension StoreContents {
     private static func lastEndings(
         _ snapshot: borrowing Snapshot, _ limit: Int
     ) throws(HandlerError) -> [Ending] {
-        let now = snapshot.now
+        let now = snapshot.now.milliseconds
         // By row and not by time, for which there is no index: among those bound last are those that ended last.
         let recent = try snapshot.all(
             """
@@ -219,7 +221,7 @@ extension StoreContents.Handler {
         handler = status.name
         version = status.version
         arguments = status.arguments
-        age = now - status.boundAt
+        age = now - status.boundAt.milliseconds
         attempts = status.attempts
         deaths = status.deaths
         reason = status.reason

@@ -25,7 +25,7 @@ enum SlotRequest {
             return .tooLarge(size, maximum: maximum.flatMap { Self.size($0.text) })
         }
         if let retry = element?.child(UploadWire.retry, UploadWire.namespace) {
-            return quota(error, until: retry[UploadWire.stamp].flatMap { DateTime.milliseconds($0) })
+            return quota(error, until: retry[UploadWire.stamp].flatMap { Timestamp($0) })
         }
         if error.condition == .resourceConstraint { return quota(error, until: nil) }
         if error.kind == .wait { return nil }
@@ -35,8 +35,8 @@ enum SlotRequest {
         return failure
     }
 
-    private static func quota(_ error: StanzaError, until time: Int64?) -> UploadError {
-        let when = time.map { "after \(DateTime.text($0))" } ?? "later"
+    private static func quota(_ error: StanzaError, until time: Timestamp?) -> UploadError {
+        let when = time.map { "after \($0)" } ?? "later"
         var failure = UploadError(
             .quotaExceeded, "the upload service has no room for more now (\(said(error))); try again \(when)")
         failure.retryAt = time

@@ -79,7 +79,7 @@ struct SeenSenders {
                 heard: row.quantity(3))
         }
         if let known { return known }
-        let hour = step.now / Self.millisecondsInHour
+        let hour = step.now.milliseconds / Self.millisecondsInHour
         try step.execute(
             "INSERT INTO seen_sender(account, digest, heard) VALUES (?, ?, ?)", account, digest, hour)
         let sender = Sender(id: step.lastInsertedRow, marks: 0, newest: 0, heard: hour)

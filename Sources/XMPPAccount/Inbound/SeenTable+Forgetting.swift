@@ -17,10 +17,10 @@ extension SeenTable {
 
     /// How far a look through the marks has come, and which may go.
     struct Walk {
-        /// Marks from this time on stay, in milliseconds since 1970.
-        fileprivate let limit: Int64
+        /// Marks from this time on stay.
+        fileprivate let limit: Timestamp
         /// From when on the marks of single senders stay, by the digest of the sender's address.
-        fileprivate let senders: [[UInt8]: Int64]
+        fileprivate let senders: [[UInt8]: Timestamp]
         /// The sender that was looked at last.
         fileprivate var last: Int64 = 0
 
@@ -29,24 +29,26 @@ extension SeenTable {
         /// - Parameters:
         ///   - age: How old a mark must be to go, in milliseconds.
         ///   - needed: What the modules need.
-        ///   - now: The time, in milliseconds since 1970.
-        init(age: Int64, needed: NeededMarks, now: Int64) {
-            limit = min(now - age, needed.since ?? .max)
+        ///   - now: The time.
+        init(age: Duration, needed: NeededMarks, now: Timestamp) {
+            limit = needed.since.map { min(now - age, $0) } ?? now - age
             let times = needed.senders.map { (SeenSenders.digest(of: $0.description), $1) }
             senders = Dictionary(times, uniquingKeysWith: min)
         }
 
-        fileprivate func limit(of sender: [UInt8]) -> Int64 { min(limit, senders[sender] ?? .max) }
+        fileprivate func limit(of sender: [UInt8]) -> Timestamp {
+            senders[sender].map { min(limit, $0) } ?? limit
+        }
     }
 
     /// When marks are to be looked through again, in milliseconds from now; 0 or less when they are now.
     func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Int64 {
         let forgotAt =
             try step.first("SELECT forgot_at FROM account WHERE id = ?", account) {
-                (row) throws(HandlerError) in row.quantity(0)
-            } ?? 0
+                (row) throws(HandlerError) in row.timestamp(0)
+            } ?? Timestamp(milliseconds: 0)
         // A clock that was set back does not put it off for longer than usual.
-        return min(forgotAt - step.now, 0) + Self.forgetsEvery
+        return Self.forgetsEvery - (step.now - forgotAt).milliseconds
     }
 
     /// Removes the next marks that may go.
@@ -75,7 +77,7 @@ extension SeenTable {
 
     /// What was lost with its session, -1, comes again or never; what is not handled yet stays.
     private func forget(
-        _ sender: Int64, before time: Int64, limit: Int, in step: borrowing Step
+        _ sender: Int64, before time: Timestamp, limit: Int, in step: borrowing Step
     ) throws(HandlerError) -> Int {
         try step.execute(
             """

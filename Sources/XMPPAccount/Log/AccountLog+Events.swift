@@ -52,6 +52,7 @@ extension AccountConfiguration {
             }
             let module = type(of: logged).module
             log(logged.level, module, "\(logged)")
+        case .dropped(let count): log(.warning, .handlers, "a listener missed \(count) events")
         case .handedOver: log(.info, .session, "handed over to another process")
         case .refused(let stanza, let reason):
             log(.error, .session, "not sent: stanza \(stanza.id ?? "without id"): \(reason)")

@@ -69,7 +69,7 @@ struct LoginTable {
             (row) throws(HandlerError) in (row.text(0), row.optionalText(1))
         }
         guard let (name, expiry) = row,
-            !FastToken.isOver(expiry.map { ForeignText($0) }, now: DateTime.text(step.now))
+            !FastToken.isOver(expiry.map { ForeignText($0) }, now: step.now.description)
         else {
             return nil
         }

@@ -237,23 +237,23 @@ public enum ModuleAnswer: Sendable {
 /// The marks of handled messages that a module needs, so that duplicates of those messages are recognized.
 ///
 /// ```swift
-/// return NeededMarks(since: lastMessageAt - 60_000)
+/// return NeededMarks(since: lastMessageAt - .seconds(60))
 /// ```
 public struct NeededMarks: Hashable, Sendable {
     /// Whether every mark is needed for now.
     public var areAllNeeded: Bool
-    /// The marks of every sender from this time on, in milliseconds since 1970; nil for none.
-    public var since: Int64?
-    /// The marks of single senders by bare address, each from a time on, in milliseconds since 1970.
-    public var senders: [JID: Int64]
+    /// The marks of every sender from this time on; nil for none.
+    public var since: Timestamp?
+    /// The marks of single senders by bare address, each from a time on.
+    public var senders: [JID: Timestamp]
 
     /// Makes a value; by default no mark is needed.
     ///
     /// - Parameters:
     ///   - areAllNeeded: Whether every mark is needed for now.
-    ///   - since: The marks of every sender from this time on, in milliseconds since 1970; nil for none.
-    ///   - senders: The marks of single senders by bare address, each from a time on, in milliseconds since 1970.
-    public init(areAllNeeded: Bool = false, since: Int64? = nil, senders: [JID: Int64] = [:]) {
+    ///   - since: The marks of every sender from this time on; nil for none.
+    ///   - senders: The marks of single senders by bare address, each from a time on.
+    public init(areAllNeeded: Bool = false, since: Timestamp? = nil, senders: [JID: Timestamp] = [:]) {
         self.areAllNeeded = areAllNeeded
         self.since = since
         self.senders = senders
@@ -328,6 +328,9 @@ extension Account {
     /// ```swift
     /// for await change in account.events(of: RosterChange.self) { … }
     /// ```
+    ///
+    /// It has the limits of ``events`` and no place for ``AccountEvent/dropped(count:)``; a listener that must know of a gap
+    /// takes ``AccountEvent/module(_:)`` from ``events``.
     ///
     /// - Parameter type: The type of the events.
     /// - Returns: The module's events; the sequence finishes on ``close()``.

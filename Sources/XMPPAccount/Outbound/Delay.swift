@@ -1,4 +1,4 @@
-import XMPPCore
+package import XMPPCore
 
 /// The stamp of a stanza that is sent again (XEP-0203).
 package enum Delay {
@@ -7,9 +7,9 @@ package enum Delay {
     /// Adds `<delay/>` as the last child of a serialized stanza that has none of ours yet.
     ///
     /// The bytes are our own serializer's, so the stanza ends in its end tag or in `/>`.
-    package static func stamped(_ xml: [UInt8], milliseconds: Int64) -> [UInt8] {
+    package static func stamped(_ xml: [UInt8], at time: Timestamp) -> [UInt8] {
         guard !contains(xml, marker) else { return xml }
-        let delay = marker + Array(" stamp='\(DateTime.text(milliseconds))'/>".utf8)
+        let delay = marker + Array(" stamp='\(time)'/>".utf8)
         if xml.suffix(2) == Array("/>".utf8)[...] {
             let name = xml.dropFirst().prefix { $0 != UInt8(ascii: " ") && $0 != UInt8(ascii: "/") }
             return Array(xml[..<(xml.count - 2)]) + Array(">".utf8) + delay + Array("</".utf8) + name

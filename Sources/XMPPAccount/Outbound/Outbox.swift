@@ -136,10 +136,10 @@ package struct Outbox {
             WHERE account = ? AND seq > ? AND session IS NOT NULL AND kind = \(Kind.message.sql) ORDER BY seq
             LIMIT ?
             """, account, last, limit
-        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.quantity(2))
+        ) { (row) throws(HandlerError) in (seq: row.integer(0), xml: row.blob(1), createdAt: row.timestamp(2))
         }
         for row in rows {
-            let xml = Delay.stamped(row.xml, milliseconds: row.createdAt)
+            let xml = Delay.stamped(row.xml, at: row.createdAt)
             try step.execute("UPDATE outbox SET session = NULL, xml = ? WHERE seq = ?", xml, row.seq)
         }
         return rows.last?.seq

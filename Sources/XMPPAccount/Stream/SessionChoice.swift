@@ -32,11 +32,11 @@ public struct StoredSession: Hashable, Sendable {
     public let isLikelyKept: Bool
 
     /// - Returns: Nil when there is no session that can be resumed.
-    init?(_ state: SessionTable.State, now: Int64) {
+    init?(_ state: SessionTable.State, now: Timestamp) {
         guard state.resumptionID != nil, let jid = state.fullJID else { return nil }
         self.jid = jid
         window = state.window.map { .seconds($0) }
-        idleTime = state.aliveAt.map { .milliseconds(max(0, now - $0)) }
+        idleTime = state.aliveAt.map { max(.zero, now - $0) }
         isLikelyKept = state.canResume(now: now)
     }
 }

@@ -26,8 +26,8 @@ struct SessionTable {
         var wasResumable: Bool
         /// How long the server said it keeps the session after its connection broke, in seconds.
         var window: Int64?
-        /// When a process last noted that it was connected, in milliseconds since 1970.
-        var aliveAt: Int64?
+        /// When a process last noted that it was connected, by the wall clock.
+        var aliveAt: Timestamp?
 
         func management(_ policy: AcknowledgementPolicy) -> StreamManagement {
             StreamManagement(
@@ -35,10 +35,10 @@ struct SessionTable {
         }
 
         /// Whether the session is likely to be resumed. A clock that was set back says nothing.
-        func canResume(now: Int64) -> Bool {
+        func canResume(now: Timestamp) -> Bool {
             guard resumptionID != nil else { return false }
             guard let window, let aliveAt, now > aliveAt else { return true }
-            return (now - aliveAt) / 1000 <= window
+            return now - aliveAt < .seconds(window + 1)
         }
     }
 
@@ -60,7 +60,7 @@ struct SessionTable {
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
                 connectedTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
                 window: row.optionalQuantity(8),
-                aliveAt: row.optionalQuantity(9))
+                aliveAt: row.optionalTimestamp(9))
         }
         guard var state else {
             throw HandlerError(

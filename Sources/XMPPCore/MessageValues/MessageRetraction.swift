@@ -54,15 +54,15 @@ public struct MessageRetraction: Hashable, Sendable {
 public struct MessageTombstone: Hashable, Sendable {
     /// The `id` of the message that retracted it.
     public var retractionID: ForeignText
-    /// When that was, in milliseconds since 1970; nil when the archive does not say.
-    public var time: Int64?
+    /// When that was; nil when the archive does not say.
+    public var time: Timestamp?
 
     /// Makes a tombstone.
     ///
     /// - Parameters:
     ///   - retractionID: The `id` of the message that retracted it, not empty.
-    ///   - time: Milliseconds since 1970; nil for unknown.
-    package init(retractionID: some TextConvertible, time: Int64? = nil) {
+    ///   - time: When that was; nil for unknown.
+    package init(retractionID: some TextConvertible, time: Timestamp? = nil) {
         (self.retractionID, self.time) = (retractionID.foreignText, time)
     }
 
@@ -72,14 +72,14 @@ public struct MessageTombstone: Hashable, Sendable {
     /// - Throws: ``ElementValueError`` without an id, or with a time that is none.
     package init(_ element: Element) throws(ElementValueError) {
         retractionID = try element.reference()
-        time = try element.optionalValue(of: "stamp", as: DateTime.self)?.milliseconds
+        time = try element.optionalValue(of: "stamp", as: Timestamp.self)
     }
 
     /// The tombstone as XML.
     public var element: Element {
         Element(
             "retracted", namespace: Namespaces.retraction,
-            attributes: ["stamp": time.map { DateTime.text($0) }, "id": retractionID])
+            attributes: ["stamp": time?.description, "id": retractionID])
     }
 }
 

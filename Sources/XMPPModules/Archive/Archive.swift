@@ -24,14 +24,14 @@ public struct Archive: Sendable {
     ///
     /// - Parameters:
     ///   - archive: The account's bare address, or a room's.
-    ///   - since: Where to begin when nothing was ever fetched from it, in milliseconds since 1970; nil for what the
+    ///   - since: Where to begin when nothing was ever fetched from it; nil for what the
     ///     module was made with.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
-    public func catchUp(_ archive: JID, since: Int64? = nil, in step: borrowing Step) throws {
+    public func catchUp(_ archive: JID, since: Timestamp? = nil, in step: borrowing Step) throws {
         let module: ArchiveModule = try account.module()
         let now = step.now
-        let earliest = since ?? module.history.map { max(0, now - $0.milliseconds) }
+        let earliest = since ?? module.history.map { max(Timestamp(milliseconds: 0), now - $0) }
         try table.enqueue(archive.bare, since: earliest, in: step)
         try askNext(in: step)
     }
@@ -118,7 +118,7 @@ public struct Archive: Sendable {
         let place = try table.place(in: archive, in: step)
         var form: [DataForm.Field] = []
         // Where an id says from where on, a time would only exclude what belongs behind it.
-        if place.lastID == nil, let since = place.since { form.append(.init("start", DateTime.text(since))) }
+        if place.lastID == nil, let since = place.since { form.append(.init("start", since.description)) }
         let page = ResultPage.request(place.lastID.map { .after($0) } ?? .start, limit: pageSize)
         try ask(archive, form, page, isCatchUp: true, in: step) { query in
             try ArchivePageFetched(archive: archive, query: query).durable

@@ -63,7 +63,7 @@ public struct ArchiveModule: AccountModule {
         let table = ArchiveTable(account: account.id)
         let forwarded = result.child("forwarded", Namespaces.forward)
         let storedAt = forwarded?.child("delay", Namespaces.delay)?["stamp"].flatMap {
-            DateTime.milliseconds($0)
+            Timestamp($0)
         }
         // XEP-0313 section 4.2: only whom we asked may say what the archive holds.
         guard let id = result["id"].flatMap(\.token), !id.isEmpty, let query = result["queryid"],
@@ -116,7 +116,7 @@ public struct ArchiveModule: AccountModule {
         var needed = NeededMarks(
             areAllNeeded: try table.isCatchingUp(in: step) || table.keepsPlace(in: step))
         if try account.archive.isInUse(own, in: step) {
-            needed.since = try table.lastTime(in: own, in: step).map { $0 - 2 * ArchiveTable.overlap }
+            needed.since = try table.lastTime(in: own, in: step).map { $0 - ArchiveTable.overlap * 2 }
         }
         return needed
     }

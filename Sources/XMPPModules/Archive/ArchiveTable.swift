@@ -96,8 +96,8 @@ package struct ArchiveTable {
 
     struct Place {
         var lastID: ForeignText?
-        var lastAt: Int64?
-        var since: Int64?
+        var lastAt: Timestamp?
+        var since: Timestamp?
     }
 
     func place(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Place {
@@ -106,8 +106,8 @@ package struct ArchiveTable {
             archive.description
         ) { (row) throws(HandlerError) in
             Place(
-                lastID: row.optionalForeignText(0), lastAt: row.optionalQuantity(1),
-                since: row.optionalQuantity(2))
+                lastID: row.optionalForeignText(0), lastAt: row.optionalTimestamp(1),
+                since: row.optionalTimestamp(2))
         } ?? Place()
     }
 
@@ -115,12 +115,14 @@ package struct ArchiveTable {
     ///
     /// - Returns: False when that query is not under way, or fetches for another reason.
     func advance(
-        _ archive: JID, by query: ForeignText, to id: ForeignText, at time: Int64?, in step: borrowing Step
+        _ archive: JID, by query: ForeignText, to id: ForeignText, at time: Timestamp?,
+        in step: borrowing Step
     )
         throws(HandlerError) -> Bool
     {
         // Nobody's word is taken for a time that has not come.
-        let passed = max(0, min(time ?? 0, step.now))
+        let start = Timestamp(milliseconds: 0)
+        let passed = max(start, min(time ?? start, step.now))
         return try step.execute(
             """
             UPDATE archive SET prior_id = last_id, last_id = ?1,
@@ -166,12 +168,12 @@ package struct ArchiveTable {
             """
             UPDATE archive SET last_id = NULL, since = coalesce(last_at - ?, since), pages = 0, checkpoint = NULL
             WHERE account = ? AND jid = ?
-            """, Self.overlap, account, archive.description)
+            """, Self.overlap.milliseconds, account, archive.description)
     }
 
     /// How far before the last message an archive, or a room's history, is asked to begin where only its time is known, in
     /// milliseconds: its clock and ours may differ by so much. What comes a second time is recognized.
-    static let overlap: Int64 = 60_000
+    static let overlap = Duration.seconds(60)
 
     // MARK: Messages that are handled later
 
@@ -179,8 +181,8 @@ package struct ArchiveTable {
     ///
     /// - Parameters:
     ///   - isNamed: Whether it has an id in the archive, and so has moved the place.
-    ///   - time: When it was stored, in milliseconds since 1970.
-    func keepPlace(in archive: JID, isNamed: Bool, at time: Int64, in step: borrowing Step)
+    ///   - time: When it was stored.
+    func keepPlace(in archive: JID, isNamed: Bool, at time: Timestamp, in step: borrowing Step)
         throws(HandlerError)
     {
         try step.execute(
@@ -214,18 +216,18 @@ package struct ArchiveTable {
             """, account)
     }
 
-    /// When the newest message was sent that is known of an archive, in milliseconds since 1970.
-    func lastTime(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Int64? {
+    /// When the newest message was sent that is known of an archive.
+    func lastTime(in archive: JID, in step: borrowing Step) throws(HandlerError) -> Timestamp? {
         try step.first(
             "SELECT last_at FROM archive WHERE account = ? AND jid = ? AND last_at IS NOT NULL", account,
             archive.description
-        ) { (row) throws(HandlerError) in row.integer(0) }
+        ) { (row) throws(HandlerError) in row.timestamp(0) }
     }
 
     // MARK: States
 
     /// Lets an archive wait for its turn. A new one begins at `since`.
-    func enqueue(_ archive: JID, since: Int64?, in step: borrowing Step) throws(HandlerError) {
+    func enqueue(_ archive: JID, since: Timestamp?, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             INSERT INTO archive(account, jid, since, state) VALUES (?1, ?2, ?3, \(State.waiting.sql))

@@ -138,12 +138,12 @@ public struct Chat: Sendable {
     /// Forgets deliveries that are over.
     ///
     /// - Parameters:
-    ///   - time: Those sent before this, in milliseconds since 1970.
+    ///   - time: Those sent before this.
     ///   - step: The step that it commits with.
     /// - Returns: How many there were.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
-    public func forget(sentBefore time: Int64, in step: borrowing Step) throws -> Int {
+    public func forget(sentBefore time: Timestamp, in step: borrowing Step) throws -> Int {
         try table.forget(sentBefore: time, in: step)
     }
 
@@ -206,7 +206,7 @@ public struct Chat: Sendable {
             after: .milliseconds(row.wait), in: account.scope)
         try table.update(row, in: step)
         guard isToBeSent else { return }
-        let stamped = Delay.stamped(row.xml, milliseconds: row.delivery.sentAt)
+        let stamped = Delay.stamped(row.xml, at: row.delivery.sentAt)
         let element = try Element(
             parsing: String(decoding: stamped, as: UTF8.self), defaultNamespace: Namespaces.client)
         try transmit(try Message(element: element), in: step)

@@ -97,12 +97,12 @@ public struct Delivery: ModuleEvent, Hashable {
     public let id: ForeignText
     /// The recipient.
     public let peer: JID
-    /// When it was handed over to be sent, in milliseconds since 1970.
-    public let sentAt: Int64
-    /// When the server was known to have it, in milliseconds since 1970.
-    public var acknowledgedAt: Int64?
-    /// When the recipient's client was known to have it, in milliseconds since 1970.
-    public var deliveredAt: Int64?
+    /// When it was handed over to be sent.
+    public let sentAt: Timestamp
+    /// When the server was known to have it.
+    public var acknowledgedAt: Timestamp?
+    /// When the recipient's client was known to have it.
+    public var deliveredAt: Timestamp?
     /// How often it was sent; lost streams do not count.
     public var attempts: Int
     /// Why it did not arrive.
@@ -132,9 +132,9 @@ extension DeliveryEnded: AccountContext {
     private struct Stored: Codable {
         var id: String
         var peer: JID
-        var sentAt: Int64
-        var acknowledgedAt: Int64?
-        var deliveredAt: Int64?
+        var sentAt: Timestamp
+        var acknowledgedAt: Timestamp?
+        var deliveredAt: Timestamp?
         var attempts: Int
         var failure: String?
     }

@@ -92,7 +92,7 @@ struct DeliveryTable {
     }
 
     /// Removes what is over.
-    func forget(sentBefore time: Int64, in step: borrowing Step) throws(HandlerError) -> Int {
+    func forget(sentBefore time: Timestamp, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.execute(
             """
             DELETE FROM delivery WHERE account = ? AND sent_at < ?
@@ -106,8 +106,8 @@ struct DeliveryTable {
                 .databaseCorrupt, "a delivery has no readable address; restore the database from a copy")
         }
         let delivery = Delivery(
-            id: row.foreignText(0), peer: peer, sentAt: row.quantity(2),
-            acknowledgedAt: row.optionalQuantity(3), deliveredAt: row.optionalQuantity(4),
+            id: row.foreignText(0), peer: peer, sentAt: row.timestamp(2),
+            acknowledgedAt: row.optionalTimestamp(3), deliveredAt: row.optionalTimestamp(4),
             attempts: Int(row.quantity(6)), failure: row.optionalText(5).map(failure))
         return Row(
             delivery: delivery, tries: Int(row.quantity(7)), wait: row.quantity(8), xml: row.blob(9),

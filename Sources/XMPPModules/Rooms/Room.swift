@@ -44,8 +44,8 @@ public struct Room: Hashable, Sendable {
     let configures: Bool
     /// Names one stay in the room, or the attempt at it: the id of the presence that asked for it.
     let ticket: String
-    /// When it was joined last, in milliseconds since 1970.
-    let joinedAt: Int64?
+    /// When it was joined last.
+    let joinedAt: Timestamp?
     /// The nickname that was asked for while it is joined.
     let askedNick: ForeignText?
 
@@ -61,15 +61,15 @@ public struct Room: Hashable, Sendable {
 package struct RoomCursor: Hashable, Sendable {
     /// The id under which the room's archive keeps the last message (XEP-0359); nil when the room has no archive.
     package let archiveID: ForeignText?
-    /// When the last message was sent, in milliseconds since 1970, as far as that is known here.
-    package let time: Int64
+    /// When the last message was sent, as far as that is known here.
+    package let time: Timestamp
 
     /// Makes a cursor.
     ///
     /// - Parameters:
     ///   - archiveID: The id of the last message in the room's archive; nil for none.
-    ///   - time: When the last message was sent, in milliseconds since 1970.
-    package init(archiveID: ForeignText?, time: Int64) {
+    ///   - time: When the last message was sent.
+    package init(archiveID: ForeignText?, time: Timestamp) {
         self.archiveID = archiveID
         self.time = time
     }
@@ -92,8 +92,8 @@ public enum RoomHistory: Hashable, Sendable, Codable {
     case none
     /// The last messages, so many at most.
     case last(Int)
-    /// The messages since this time, in milliseconds since 1970.
-    case since(Int64)
+    /// The messages since this time.
+    case since(Timestamp)
 }
 
 /// Somebody in a room.
@@ -229,8 +229,8 @@ public struct RoomInvitation: Hashable, Sendable {
     public let thread: ForeignText?
     /// Whether it came from the one who invites and not through the room.
     public let isDirect: Bool
-    /// When it came, or was sent if it was held up on the way, in milliseconds since 1970.
-    public let receivedAt: Int64
+    /// When it came, or was sent if it was held up on the way.
+    public let receivedAt: Timestamp
 }
 
 extension RoomHistory {
@@ -243,13 +243,13 @@ extension Room {
     /// What is asked of the room's history; nil for what it sends by itself (XEP-0045 section 7.2.14).
     var wantedHistory: Element? {
         if let since = cursor?.time ?? (wasJoined ? joinedAt : nil) {
-            return Self.history("since", DateTime.text(since - ArchiveTable.overlap))
+            return Self.history("since", (since - ArchiveTable.overlap).description)
         }
         return switch history {
         case .usual: nil
         case .none: Self.noHistory
         case .last(let count): Self.history("maxstanzas", String(count))
-        case .since(let time): Self.history("since", DateTime.text(time))
+        case .since(let time): Self.history("since", time.description)
         }
     }
 

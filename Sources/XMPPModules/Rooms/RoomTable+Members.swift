@@ -118,12 +118,12 @@ extension RoomTable {
         let by: String?
         let reason, password, thread: ForeignText?
         let isDirect: Bool
-        let receivedAt: Int64
+        let receivedAt: Timestamp
 
         init(_ row: borrowing Row) throws(HandlerError) {
             (room, by, reason) = (row.text(0), row.optionalText(1), row.optionalForeignText(2))
             (password, thread) = (row.optionalForeignText(3), row.optionalForeignText(4))
-            (isDirect, receivedAt) = (row.integer(5) != 0, row.quantity(6))
+            (isDirect, receivedAt) = (row.integer(5) != 0, row.timestamp(6))
         }
 
         var invitation: RoomInvitation {

@@ -116,11 +116,11 @@ struct RoomTable {
         try source.all(Self.select("1 = 1"), account, read: Stored.init).map { try $0.room }
     }
 
-    /// When the last message was sent that is known of each room, in milliseconds since 1970, by the room's address.
-    func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Int64] {
+    /// When the last message was sent that is known of each room, by the room's address.
+    func lastTimes(in step: borrowing Step) throws(HandlerError) -> [String: Timestamp] {
         let times = try step.all(
             "SELECT jid, last_time FROM room WHERE account = ? AND last_time IS NOT NULL", account
-        ) { (row) throws(HandlerError) in (row.text(0), row.quantity(1)) }
+        ) { (row) throws(HandlerError) in (row.text(0), row.timestamp(1)) }
         return Dictionary(uniqueKeysWithValues: times)
     }
 
@@ -158,18 +158,18 @@ struct RoomTable {
         let nick: ForeignText
         let subjectBy: String?
         let subject, archiveID, password, askedNick: ForeignText?
-        let lastTime, joinedAt: Int64?
+        let lastTime, joinedAt: Timestamp?
         let history: [UInt8]
         let wasJoined, configures: Bool
 
         init(_ row: borrowing Row) throws(HandlerError) {
             (jid, nick, state) = (row.text(0), row.foreignText(1), row.text(2))
             (subject, subjectBy) = (row.optionalForeignText(3), row.optionalText(4))
-            (archiveID, lastTime) = (row.optionalForeignText(5), row.optionalQuantity(6))
+            (archiveID, lastTime) = (row.optionalForeignText(5), row.optionalTimestamp(6))
             (password, history) = (row.optionalForeignText(7), row.blob(8))
             (wasJoined, configures) = (row.integer(9) != 0, row.integer(10) != 0)
             (ticket, joinedAt, askedNick) = (
-                row.text(11), row.optionalQuantity(12), row.optionalForeignText(13)
+                row.text(11), row.optionalTimestamp(12), row.optionalForeignText(13)
             )
         }
 
@@ -269,7 +269,7 @@ struct RoomTable {
 
     /// A message has come. The cursor never goes back.
     func advance(
-        _ room: JID, archiveID: ForeignText?, time: Int64, connectedTime: Int64, in step: borrowing Step
+        _ room: JID, archiveID: ForeignText?, time: Timestamp, connectedTime: Int64, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
@@ -293,7 +293,7 @@ struct RoomTable {
 
     // MARK: Messages that are handled later
 
-    func keepTime(_ time: Int64, of room: JID, in step: borrowing Step) throws(HandlerError) {
+    func keepTime(_ time: Timestamp, of room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
             UPDATE room SET kept_time = CASE WHEN kept_time < ?1 THEN kept_time ELSE ?1 END

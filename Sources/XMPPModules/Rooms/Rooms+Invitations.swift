@@ -83,7 +83,7 @@ extension Rooms {
     /// An invitation that a room sends: only a room can do that, under its bare address. Occupants and other users have
     /// full ones.
     private func take(
-        _ invite: Element, in x: Element, from: JID, _ element: Element, _ sentAt: Int64,
+        _ invite: Element, in x: Element, from: JID, _ element: Element, _ sentAt: Timestamp,
         in step: borrowing Step
     ) throws -> Bool {
         guard from.isBare, from.local != nil, from != account.configuration.jid.bare else {
@@ -101,7 +101,7 @@ extension Rooms {
     }
 
     private func take(
-        direct: Element, from: JID, _ element: Element, _ sentAt: Int64, in step: borrowing Step
+        direct: Element, from: JID, _ element: Element, _ sentAt: Timestamp, in step: borrowing Step
     ) throws -> Bool {
         guard let room = direct["jid"].flatMap({ try? JID($0) }), room.isBare, room.local != nil else {
             ignore(element, "an invitation without a room", after: step)

@@ -176,7 +176,9 @@ extension Rooms {
         try watch(in: step)
     }
 
-    func connectedTime(in step: borrowing Step) throws -> Int64 { try step.connectedTime(of: account.scope) }
+    func connectedTime(in step: borrowing Step) throws -> Int64 {
+        try step.connectedTime(of: account.scope).milliseconds
+    }
 }
 
 extension StanzaError {

@@ -164,7 +164,7 @@ extension Rooms {
         guard received.message.id == nil, received.archiveID == nil, let stamp = received.message.delay,
             let seen = room.cursor?.time
         else { return false }
-        return stamp <= seen && stamp < room.joinedAt ?? 0
+        return stamp <= seen && room.joinedAt.map { stamp < $0 } ?? (stamp < Timestamp(milliseconds: 0))
     }
 
     /// What a room says about itself.

@@ -97,7 +97,7 @@ public struct RoomsModule: AccountModule {
     public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = account.rooms.table
         let times = try table.lastTimes(in: step).compactMap { room, time in
-            (try? JID(room)).map { ($0, time - 2 * ArchiveTable.overlap) }
+            (try? JID(room)).map { ($0, time - ArchiveTable.overlap * 2) }
         }
         return NeededMarks(
             areAllNeeded: try table.keepsTime(in: step),

@@ -48,6 +48,6 @@ public struct SubscriptionRequest: Hashable, Sendable {
     public let status: ForeignText?
     /// The name that they give themselves (XEP-0172). It comes from a stranger.
     public let nick: ForeignText?
-    /// When it was received first, in milliseconds since 1970.
-    public let receivedAt: Int64
+    /// When it was received first.
+    public let receivedAt: Timestamp
 }

@@ -89,7 +89,7 @@ struct SubscriptionTable {
             (try? JID(row.text(0))).map {
                 SubscriptionRequest(
                     jid: $0, status: row.optionalForeignText(1), nick: row.optionalForeignText(2),
-                    receivedAt: row.quantity(3))
+                    receivedAt: row.timestamp(3))
             }
         }.compactMap(\.self)
     }

@@ -29,18 +29,20 @@ package final class ArchiveService: Sendable {
         /// How many messages were sent.
         package var count: Int
         /// The earliest time that was asked for.
-        package var start: Int64?
+        package var start: Timestamp?
     }
 
     private let state: Mutex<State>
     private let make: @Sendable (Int) -> Element
     private let pageLimit: Int
 
-    /// When the message of that number was stored: a second after the one before, in milliseconds since 1970.
+    /// When the message of that number was stored: a second after the one before.
     ///
     /// - Parameter number: The message's number, from 0.
     /// - Returns: The time.
-    package static func time(of number: Int) -> Int64 { 1_700_000_000_000 + Int64(number) * 1000 }
+    package static func time(of number: Int) -> Timestamp {
+        Timestamp(milliseconds: 1_700_000_000_000) + .seconds(number)
+    }
 
     /// Makes an archive.
     ///
@@ -93,7 +95,7 @@ package final class ArchiveService: Sendable {
         let wanted = set?.child("max", Namespaces.rsm).flatMap { Int($0.text) } ?? pageLimit
         let after = set?.child("after", Namespaces.rsm).flatMap { Int($0.text) }
         let start = query.child("x", Namespaces.dataForms).flatMap { DataForm($0)?["start"] }
-            .flatMap { DateTime.milliseconds($0) }
+            .flatMap { Timestamp($0) }
         let (count, firstKept) = state.withLock { ($0.count, $0.firstKept) }
         if let after, after < firstKept || after >= count {
             return service.refuse(stanza, StanzaError(.itemNotFound))
@@ -118,7 +120,7 @@ package final class ArchiveService: Sendable {
     /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
     package func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
         let delay = Element(
-            "delay", namespace: Namespaces.delay, attributes: ["stamp": DateTime.text(Self.time(of: number))])
+            "delay", namespace: Namespaces.delay, attributes: ["stamp": Self.time(of: number).description])
         let forwarded = Element("forwarded", namespace: Namespaces.forward, children: [delay, make(number)])
         let result = Element(
             "result", namespace: Namespaces.mam, attributes: ["queryid": query, "id": String(number)],

@@ -84,8 +84,9 @@ extension ServerDomain {
 
     /// To every available resource of the account, or else to its offline store.
     ///
-    /// - Parameter earlier: When the message came if that was earlier, in milliseconds since 1970.
-    private mutating func messageAccount(_ account: ForeignText, _ stanza: Element, time earlier: Int64?) {
+    /// - Parameter earlier: When the message came if that was earlier.
+    private mutating func messageAccount(_ account: ForeignText, _ stanza: Element, time earlier: Timestamp?)
+    {
         let stanza = earlier.map { delayed(stanza, since: $0) } ?? stanza
         let recipients = accounts[account]?.resources.filter { isAvailable($0.endpoint) } ?? []
         for recipient in recipients {
@@ -112,7 +113,7 @@ extension ServerDomain {
         }
     }
 
-    private func wasAvailable(_ endpoint: Endpoint, before time: Int64) -> Bool {
+    private func wasAvailable(_ endpoint: Endpoint, before time: Timestamp) -> Bool {
         switch endpoint {
         case .bot: true
         case .session(let number): sessions[number]?.availableSince.map { $0 < time } ?? false
@@ -120,12 +121,12 @@ extension ServerDomain {
     }
 
     /// XEP-0203: the stamp of the first delay stays.
-    private func delayed(_ stanza: Element, since time: Int64) -> Element {
+    private func delayed(_ stanza: Element, since time: Timestamp) -> Element {
         guard stanza.child("delay", Namespaces.delay) == nil else { return stanza }
         return stanza.appending(
             Element(
                 "delay", namespace: Namespaces.delay,
-                attributes: ["from": name, "stamp": DateTime.text(time)]
+                attributes: ["from": name, "stamp": time.description]
             ))
     }
 

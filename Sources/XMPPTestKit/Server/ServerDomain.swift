@@ -61,7 +61,7 @@ package struct ServerDomain: Sendable {
     /// The tokens that clients may log in with.
     package var tokens = ServerTokens()
     /// What the clocks show.
-    package internal(set) var time = ServerTime(wall: 0, monotonic: 0)
+    package internal(set) var time = ServerTime(wall: Timestamp(milliseconds: 0), monotonic: 0)
 
     let keepsXML: Bool
     let makeID: @Sendable () -> String

@@ -34,8 +34,8 @@ public struct ServerLogEntry: Hashable, Sendable {
         case delivered
     }
 
-    /// Milliseconds since 1970 on the server's clock.
-    package var time: Int64
+    /// When it happened, on the server's wall clock.
+    package var time: Timestamp
     /// What happened.
     public var event: Event
     /// The connection, counted from 1; 0 for none.
@@ -68,7 +68,7 @@ extension ServerLogEntry {
 
     /// One JSON object in one line, without the line feed. What is nil, zero or false is left out.
     package var json: String {
-        var line = "{\"time\":\(time),\"event\":\"\(event.rawValue)\""
+        var line = "{\"time\":\(time.milliseconds),\"event\":\"\(event.rawValue)\""
         for (key, number) in [("connection", connection), ("session", session)] where number != 0 {
             line += ",\"\(key)\":\(number)"
         }

@@ -33,8 +33,8 @@ package struct ServerSession: Sendable {
     package private(set) var connection: Int?
     /// How `<r/>` is answered.
     package var acknowledgements: ServerBehavior.Acknowledgements
-    /// When the client became available for messages to the account, in milliseconds since 1970; nil while it is not.
-    package private(set) var availableSince: Int64?
+    /// When the client became available for messages to the account; nil while it is not.
+    package private(set) var availableSince: Timestamp?
 
     /// Whether stanzas are counted.
     package private(set) var isEnabled = false
@@ -79,8 +79,8 @@ package struct ServerSession: Sendable {
     ///
     /// - Parameters:
     ///   - priority: Nil: it is unavailable.
-    ///   - time: Milliseconds since 1970.
-    package mutating func setPriority(_ priority: Int8?, time: Int64) {
+    ///   - time: The wall clock.
+    package mutating func setPriority(_ priority: Int8?, time: Timestamp) {
         availableSince = (priority ?? -1) < 0 ? nil : availableSince ?? time
     }
 
@@ -184,8 +184,8 @@ package struct ServerSession: Sendable {
 
     /// Sends a stanza, and keeps it until it is acknowledged. While nobody listens it only waits.
     ///
-    /// - Parameter time: Milliseconds since 1970.
-    package mutating func deliver(_ stanza: Element, time: Int64) -> Action? {
+    /// - Parameter time: The wall clock.
+    package mutating func deliver(_ stanza: Element, time: Timestamp) -> Action? {
         guard isEnabled else { return connection == nil ? nil : .send(stanza) }
         guard queue.count < behavior.queueLimit else { return .end(StreamError(.resourceConstraint)) }
         queue.append(stanza, time: time, wasSent: connection != nil)

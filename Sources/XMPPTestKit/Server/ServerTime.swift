@@ -1,15 +1,16 @@
 // The virtual clock, which the scripted server reads as well.
 @_exported public import HandlersTestKit
 import Platform
+package import XMPPCore
 
 /// What the clocks show during one turn of the server.
 package struct ServerTime: Hashable, Sendable {
-    /// Milliseconds since 1970, UTC.
-    package var wall: Int64
+    /// The wall clock.
+    package var wall: Timestamp
     /// Milliseconds that never go backwards.
     package var monotonic: Int64
 
-    package init(wall: Int64, monotonic: Int64) {
+    package init(wall: Timestamp, monotonic: Int64) {
         self.wall = wall
         self.monotonic = monotonic
     }
@@ -17,9 +18,11 @@ package struct ServerTime: Hashable, Sendable {
     /// What a clock shows now; nil for the machine's own.
     package static func now(_ clock: VirtualClock?) -> ServerTime {
         if let clock {
-            return ServerTime(wall: clock.wallMilliseconds(), monotonic: clock.monotonicMilliseconds())
+            return ServerTime(wall: clock.wall, monotonic: clock.monotonic.milliseconds)
         }
-        return ServerTime(wall: SystemTime.wallNanoseconds() / 1_000_000, monotonic: monotonicMilliseconds)
+        return ServerTime(
+            wall: Timestamp(milliseconds: SystemTime.wallNanoseconds() / 1_000_000),
+            monotonic: monotonicMilliseconds)
     }
 
     /// Milliseconds that never go backwards.

@@ -5,8 +5,8 @@ package struct StanzaQueue: Sendable {
     /// One stanza that waits.
     package struct Entry: Sendable {
         package let element: Element
-        /// When it was queued, in milliseconds since 1970.
-        package let time: Int64
+        /// When it was queued.
+        package let time: Timestamp
         /// Whether it was handed to a connection before.
         package var wasSent: Bool
     }
@@ -22,8 +22,8 @@ package struct StanzaQueue: Sendable {
     package var count: Int { entries.count - head }
     package var isEmpty: Bool { count == 0 }
 
-    /// - Parameter time: When it came, in milliseconds since 1970.
-    package mutating func append(_ element: Element, time: Int64, wasSent: Bool) {
+    /// - Parameter time: When it came.
+    package mutating func append(_ element: Element, time: Timestamp, wasSent: Bool) {
         entries.append(Entry(element: element, time: time, wasSent: wasSent))
     }
 

@@ -126,7 +126,9 @@ private struct Slow: AsyncHandler {
             while !runner.state.withLock({ $0.isFinishing }) { await Task.yield() }
             let late = try store.bind(Slow().durable)
             #expect(try store.step { try $0.end(late, .result, with: Order(bench)) } == .queued)
-            let timer = try store.step { try $0.bind(Gone(name: "late").durable, timeout: nil, deadline: 0) }
+            let timer = try store.step {
+                try $0.bind(Gone(name: "late").durable, timeout: nil, deadline: Timestamp(milliseconds: 0))
+            }
             #expect(try runner.runDue() == nil)
             try visit.call.end { try $0.note("done") }
             visit.go.resume()

@@ -9,7 +9,7 @@ private struct Chime: Handler {
     static let id = "timer.chime"
     var name: String
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due) \(call.missed)")
+        try call.step.note("\(name) \(call.due.milliseconds) \(call.missed)")
     }
 }
 
@@ -51,13 +51,13 @@ private struct Stored: DurableEvent, Equatable {
             rig.clock.advance(by: .milliseconds(45_500))
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["m \(start + 10_000) 3"])
-            #expect(try rig.status(of: id)?.due == start + 50_000)
+            #expect(try rig.status(of: id)?.due?.milliseconds == start + 50_000)
             // The wall is set back: nothing fires again.
-            rig.clock.setWall(milliseconds: start)
+            rig.clock.setWall(Timestamp(milliseconds: start))
             try rig.runner.runDue()
             #expect(try rig.store.notes().count == 1)
             try rig.invalidate(id)
-            rig.clock.setWall(milliseconds: start + 10 * Self.day)
+            rig.clock.setWall(Timestamp(milliseconds: start + 10 * Self.day))
             try rig.runner.runDue()
             #expect(try rig.store.notes().count == 1)
         }
@@ -73,7 +73,7 @@ private struct Stored: DurableEvent, Equatable {
             try rig.store.step { _ = try $0.schedule(Chime(name: "now").durable, after: .seconds(-5)) }
             try rig.runner.runDue()
             #expect(try rig.store.notes() == ["now \(rig.now) 0"])
-            #expect(try rig.status(of: far)?.due == .max)
+            #expect(try rig.status(of: far)?.due?.milliseconds == .max)
         }
     }
 
@@ -98,7 +98,7 @@ private struct Stored: DurableEvent, Equatable {
                 clock.advance(by: .seconds(86_400))
                 try rig.runner.runDue()
                 let connected = try rig.store.step { try $0.connectedTime() }
-                #expect((10_000...25_000).contains(connected), "\(connected)")
+                #expect((.seconds(10) ... .seconds(25)).contains(connected), "\(connected)")
                 #expect(try rig.store.ending(of: id) == nil)
             }
             // No process for a week.
@@ -129,18 +129,18 @@ private struct Stored: DurableEvent, Equatable {
                         Say(name: "s").durable.orElse(Gone(name: "s").durable), timeout: .seconds(300))
                 }
                 // How long it may rest, and what it has counted by then.
-                var rests: [Int64?] = []
+                var rests: [Duration?] = []
                 for _ in 0..<3 {
                     rests.append(try rig.runner.runDue())
                     clock.advance(by: .seconds(60))
                 }
                 rests.append(try rig.runner.runDue())
-                #expect(rests == [60_000, 60_000, 60_000, 10_000])
-                #expect(try rig.store.step { try $0.connectedTime() } == 180_000)
+                #expect(rests == [.seconds(60), .seconds(60), .seconds(60), .seconds(10)])
+                #expect(try rig.store.step { try $0.connectedTime() } == .seconds(180))
                 // Near the deadline, a day counts little.
                 clock.advance(by: .seconds(86_400))
                 try rig.runner.runDue()
-                #expect(try rig.store.step { try $0.connectedTime() } == 195_000)
+                #expect(try rig.store.step { try $0.connectedTime() } == .seconds(195))
                 #expect(try rig.store.notes() == [])
             }
         }
@@ -157,8 +157,8 @@ private struct Stored: DurableEvent, Equatable {
     func look() async throws {
         try await withFolder { folder in
             let leap = Leap()
-            let time = TimeSource(wallMilliseconds: {
-                TimeSource.systemWallMilliseconds() + leap.milliseconds.load(ordering: .relaxed)
+            let time = TimeSource(wall: {
+                TimeSource.systemWall() + .milliseconds(leap.milliseconds.load(ordering: .relaxed))
             })
             let store = try HandlerStore(
                 path: folder.file(), registry: HandlerRegistry([Chime.self]), schemas: [notes], time: time)
@@ -187,7 +187,7 @@ private struct Stored: DurableEvent, Equatable {
             let id = try rig.store.step {
                 try $0.bind(
                     Say(name: "w").durable.orElse(Gone(name: "w").durable), timeout: .seconds(10),
-                    deadline: rig.now + 5_000)
+                    deadline: rig.clock.wall + .seconds(5))
             }
             rig.clock.advance(by: .seconds(86_400))
             try rig.runner.runDue()

@@ -12,18 +12,18 @@ import Testing
             let id = try rig.store.bind(Flaky<Standard>(name: "bound", until: 3).durable)
             let disposition = try rig.end(
                 id, with: Job("word", in: workshop), overriding: Record(["name": .string("called")]))
-            let first = try #require(try rig.status(of: id)?.due)
-            #expect(disposition == .retrying(at: first, reason: "called failed 1"))
+            let first = try #require(try rig.status(of: id)?.due).milliseconds
+            #expect(disposition == .retrying(at: Timestamp(milliseconds: first), reason: "called failed 1"))
             #expect((1000...1200).contains(first - rig.now))
             #expect(try rig.status(of: id)?.state == .pending)
             #expect(try rig.status(of: id)?.attempts == 1)
             #expect(try rig.status(of: id)?.reason == "called failed 1")
             rig.clock.advance(by: .milliseconds(first - rig.now - 1))
-            #expect(try rig.runner.runDue() == 1)
+            #expect(try rig.runner.runDue() == .milliseconds(1))
             #expect(try rig.status(of: id)?.attempts == 1, "a millisecond too early")
             try rig.runWhenDue(id)
             #expect(try rig.status(of: id)?.attempts == 2)
-            #expect((4000...4800).contains(try #require(try rig.status(of: id)?.due) - rig.now))
+            #expect((4000...4800).contains(try #require(try rig.status(of: id)?.due).milliseconds - rig.now))
             #expect(try rig.store.notes() == [], "what a failing attempt wrote is undone")
             try rig.runWhenDue(id)
             #expect(try rig.store.notes() == ["called word workshop 3"])
@@ -221,7 +221,7 @@ import Testing
                 Issue.record("\(disposition)")
                 return
             }
-            #expect((10_000...12_000).contains(due - rig.now))
+            #expect((10_000...12_000).contains(due.milliseconds - rig.now))
             try rig.runWhenDue(id)
             #expect(try rig.status(of: id)?.attempts == 2)
             try rig.runWhenDue(id)
@@ -237,7 +237,9 @@ import Testing
         try withRig([Say.self, FlakyEnd<Thrice>.self]) { rig in
             let durable = try Say(name: "a").durable.orElse(
                 FlakyEnd<Thrice>(name: "b", until: rig.now + 15_000).durable)
-            let id = try rig.store.step { try $0.bind(durable, timeout: nil, deadline: rig.now + 5000) }
+            let id = try rig.store.step {
+                try $0.bind(durable, timeout: nil, deadline: rig.clock.wall + .seconds(5))
+            }
             try rig.runWhenDue(id)
             #expect(try rig.status(of: id)?.attempts == 1)
             try rig.runWhenDue(id)
@@ -292,7 +294,7 @@ import Testing
                     FlakyTimer(name: "a", until: 2).durable, after: .seconds(60), every: .seconds(60))
             }
             try rig.runWhenDue(id)
-            #expect(try rig.status(of: id)?.due == start + 120_000)
+            #expect(try rig.status(of: id)?.due?.milliseconds == start + 120_000)
             #expect(try rig.status(of: id)?.attempts == 0)
             try rig.runWhenDue(try #require(try rig.handlers().last).id)
             #expect(try rig.store.notes() == ["a \(start + 60_000) 0 2"])
@@ -309,7 +311,9 @@ import Testing
             for name in ["a", "b", "c", "d", "e"] {
                 try rig.end(try rig.store.bind(Flaky<Thrice>(name: name, until: 2).durable))
             }
-            let expected = try rig.handlers().sorted { ($0.due ?? 0) < ($1.due ?? 0) }.map { status in
+            let expected = try rig.handlers().sorted {
+                ($0.due?.milliseconds ?? 0) < ($1.due?.milliseconds ?? 0)
+            }.map { status in
                 "\(try #require(status.reason).prefix(1)) go - 2"
             }
             rig.clock.advance(by: .seconds(60))

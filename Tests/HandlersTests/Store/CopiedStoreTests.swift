@@ -272,9 +272,9 @@ private struct Keyed: AsyncHandler {
         let clock = VirtualClock()
         let year: Int64 = 365 * 86_400_000
         try withFolder { folder in
-            let right = clock.wallMilliseconds()
+            let right = clock.wall.milliseconds
             var (id, timer) = (HandlerID<Job>(rawValue: 0), HandlerID<TimerFired>(rawValue: 0))
-            clock.setWall(milliseconds: right + year)
+            clock.setWall(Timestamp(milliseconds: right + year))
             try withRig(folder.file(), [Flaky<Thrice>.self, FlakyTimer.self], clock: clock) { rig in
                 id = try rig.store.bind(Flaky<Thrice>(name: "f", until: 2).durable)
                 #expect(try rig.end(id) != .ended)
@@ -282,12 +282,12 @@ private struct Keyed: AsyncHandler {
                     try $0.schedule(FlakyTimer(name: "t").durable, after: .seconds(86_400))
                 }
             }
-            clock.setWall(milliseconds: right)
+            clock.setWall(Timestamp(milliseconds: right))
             try withRig(folder.file(), [Flaky<Thrice>.self, FlakyTimer.self], clock: clock) { rig in
                 try rig.runner.runDue()
                 #expect(try rig.store.ending(of: id)?.outcome == .result)
                 // A timer goes by the wall.
-                #expect(try rig.status(of: timer)?.due == right + year + 86_400_000)
+                #expect(try rig.status(of: timer)?.due?.milliseconds == right + year + 86_400_000)
             }
         }
     }

@@ -57,7 +57,7 @@ import Testing
     func time() throws {
         try withFolder { folder in
             let now = try openStore(folder.file()).read { $0.now }
-            #expect(now == 1_700_000_000_000)
+            #expect(now == Timestamp(milliseconds: 1_700_000_000_000))
         }
     }
 
@@ -70,7 +70,9 @@ import Testing
             let failed = try store.bind(Greet(name: "Romeo").durable)
             try store.end(failed, with: Reply { _ in throw Failure() })
             let timed = try store.step {
-                try $0.bind(Greet(name: "nurse").durable, timeout: nil, deadline: 1_700_000_060_000)
+                try $0.bind(
+                    Greet(name: "nurse").durable, timeout: nil,
+                    deadline: Timestamp(milliseconds: 1_700_000_060_000))
             }
             func all(_ source: borrowing some Readable) throws -> [String] {
                 [

@@ -89,7 +89,7 @@ func openStore(
 ) throws -> HandlerStore {
     try HandlerStore(
         path: path, registry: HandlerRegistry(handlers), schemas: schemas, synchronous: synchronous,
-        busyTimeout: busyTimeout, time: TimeSource(wallMilliseconds: { 1_700_000_000_000 }))
+        busyTimeout: busyTimeout, time: TimeSource(wall: { Timestamp(milliseconds: 1_700_000_000_000) }))
 }
 
 /// The state column of the handler table.
@@ -166,5 +166,7 @@ func error<R>(of body: () throws -> R) -> HandlerError? {
 
 /// What a ending says, in one comparable line.
 func line(_ ending: Ending?) -> String? {
-    ending.map { "\($0.handler) \($0.name) \($0.outcome) \($0.reason?.rawValue ?? "-") \($0.endedAt)" }
+    ending.map {
+        "\($0.handler) \($0.name) \($0.outcome) \($0.reason?.rawValue ?? "-") \($0.endedAt.milliseconds)"
+    }
 }

@@ -20,7 +20,7 @@ struct Rig {
         runner = try HandlerRunner(store)
     }
 
-    var now: Int64 { clock.wallMilliseconds() }
+    var now: Int64 { clock.wall.milliseconds }
 
     func status<Context>(of id: HandlerID<Context>) throws -> HandlerStatus? {
         try store.step { try $0.status(of: id) }
@@ -34,7 +34,7 @@ struct Rig {
     /// Turns the clock to the time at which the handler is due, and does what is due then.
     func runWhenDue<Context>(_ id: HandlerID<Context>) throws {
         guard let due = try status(of: id)?.due else { return }
-        clock.advance(by: .milliseconds(due - now))
+        clock.advance(by: .milliseconds(due.milliseconds - now))
         try runner.runDue()
     }
 
@@ -137,7 +137,7 @@ struct FlakyEnd<P: Policy>: Handler {
     func run(_ call: borrowing Call<Invalidation>) throws {
         let workshop = call.environment as? Workshop
         try call.step.note("\(name) \(call.handler) \(call.reason) \(workshop?.scope.rawValue ?? "-")")
-        if call.step.now < until { throw Failure(description: "\(name) failed") }
+        if call.step.now.milliseconds < until { throw Failure(description: "\(name) failed") }
     }
 }
 
@@ -148,7 +148,7 @@ struct FlakyTimer: Handler {
     var until = Int.max
 
     func run(_ call: borrowing Call<TimerFired>) throws {
-        try call.step.note("\(name) \(call.due) \(call.missed) \(call.attempt)")
+        try call.step.note("\(name) \(call.due.milliseconds) \(call.missed) \(call.attempt)")
         if call.attempt < until { throw Failure(description: "\(name) failed") }
     }
 }

@@ -17,9 +17,9 @@ import XMPPTestKit
     private static let passing = ["live_seat", "module_schema", "sqlite_sequence"]
 
     private static func open(_ path: String) throws -> HandlerStore {
-        let begin = TimeSource.systemWallMilliseconds()
-        let time = TimeSource(wallMilliseconds: {
-            EarlierStore.writtenAt + 60_000 + TimeSource.systemWallMilliseconds() - begin
+        let begin = TimeSource.systemWall()
+        let time = TimeSource(wall: {
+            Timestamp(milliseconds: EarlierStore.writtenAt + 60_000) + (TimeSource.systemWall() - begin)
         })
         return try HandlerStore(
             path: path, registry: HandlerRegistry(EarlierApp.handlers + [EarlierApp.Parked.self]),

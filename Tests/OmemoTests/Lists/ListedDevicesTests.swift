@@ -39,7 +39,7 @@ import XMPPModules
             let versions = OmemoService.versions
             #expect(devices.map(\.device.rawValue) == [3, 5, 7, 9])
             #expect(devices.map(\.versions) == [versions, [versions[0]], [], []])
-            #expect(devices.map(\.lastListed) == [20, 30, 50, nil])
+            #expect(devices.map(\.lastListed?.milliseconds) == [20, 30, 50, nil])
         }
     }
 }

@@ -34,7 +34,7 @@ final class RefreshAccount {
         store = try HandlerStore(
             path: folder.path + "/store.db", registry: HandlerRegistry(handlers),
             schemas: Account.schemas + OmemoService.schemas + [Self.notes],
-            time: TimeSource(wallMilliseconds: { clock.now }))
+            time: TimeSource(wall: { Timestamp(milliseconds: clock.now) }))
         offline = try OfflineAccount(store: store)
     }
 

@@ -39,7 +39,7 @@ final class World {
                 path: folder.path + "/store.db",
                 registry: HandlerRegistry(handlers),
                 schemas: Account.schemas + OmemoService.schemas + [RefreshAccount.notes],
-                time: TimeSource(wallMilliseconds: { clock.now }))
+                time: TimeSource(wall: { Timestamp(milliseconds: clock.now) }))
             var configuration = AccountConfiguration(jid: self.jid.bare, password: "none")
             configuration.log = log.log
             configuration.modules =

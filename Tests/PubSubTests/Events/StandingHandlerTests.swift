@@ -183,7 +183,8 @@ import XMPPCore
         }
         let archive = try JID(EventAccount.jid)
         for source in [
-            MessageReceived.Source.carbonReceived, .carbonSent, .archive(archive, id: "1", storedAt: 1),
+            MessageReceived.Source.carbonReceived, .carbonSent,
+            .archive(archive, id: "1", storedAt: Timestamp(milliseconds: 1)),
         ] {
             #expect(try !isTaken(source))
         }

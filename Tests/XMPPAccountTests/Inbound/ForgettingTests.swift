@@ -96,7 +96,7 @@ import XMPPTestKit
     /// Needs marks as a test says; it is given the time.
     private struct Needing: AccountModule {
         static let name = "needing"
-        let needed: @Sendable (Int64) throws -> NeededMarks
+        let needed: @Sendable (Timestamp) throws -> NeededMarks
 
         func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
             try needed(step.now)
@@ -136,7 +136,9 @@ import XMPPTestKit
             try store.mark("last", age: 60, peer: room + "/juliet")
             try store.mark("stanza-id last", age: 60, peer: room)
             try store.mark("elsewhere", age: 60, peer: "other@localhost/juliet")
-            let module = Needing { now in NeededMarks(senders: [try JID(room): now - 61 * Self.day]) }
+            let module = Needing { now in
+                NeededMarks(senders: [try JID(room): now - .milliseconds(61 * Self.day)])
+            }
             let account = try await rig.connected(store: store) { $0.modules = [module] }
             try await account.caughtUp()
             try await store.untilForgotten()
@@ -151,7 +153,7 @@ import XMPPTestKit
             let fails = Kept(true)
             let module = Needing { now in
                 if fails.withLock({ $0 }) { throw TestApp.Refusal() }
-                return NeededMarks(since: now - 61 * Self.day)
+                return NeededMarks(since: now - .milliseconds(61 * Self.day))
             }
             let account = try rig.account(store: store) { $0.modules = [module] }
             try store.mark("before", age: 100)
@@ -181,7 +183,7 @@ extension HandlerStore {
         try step { step in
             let seen = SeenTable(account: 1) { _ in NeededMarks() }
             var sender = try seen.senders.sender(JID(peer).bare, in: step)
-            let at = step.now - days * 86_400_000
+            let at = (step.now - .seconds(days * 86_400)).milliseconds
             try step.execute(
                 "INSERT INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, 1, ?)", sender.id,
                 at,
@@ -217,14 +219,14 @@ extension HandlerStore {
     fileprivate func forget(_ account: Account) throws {
         try step { step in
             var walk = SeenTable.Walk(
-                age: 30 * 86_400_000, needed: try account.neededMarks(in: step), now: step.now)
+                age: .seconds(30 * 86_400), needed: try account.neededMarks(in: step), now: step.now)
             while try account.seen.forget(&walk, in: step) {}
         }
     }
 
     fileprivate func setForgottenDaysAgo(_ days: Double) throws {
         try step { step in
-            try step.execute("UPDATE account SET forgot_at = ?", step.now - Int64(days * 86_400_000))
+            try step.execute("UPDATE account SET forgot_at = ?", step.now - .seconds(days * 86_400))
         }
     }
 

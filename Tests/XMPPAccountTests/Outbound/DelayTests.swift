@@ -6,7 +6,8 @@ import XMPPCore
 
 @Suite(.ownThread) struct DelayTests {
     private func stamped(_ message: Message) throws -> Element? {
-        let xml = Delay.stamped(Serializer().bytes(message.element), milliseconds: 1_763_676_000_123)
+        let xml = Delay.stamped(
+            Serializer().bytes(message.element), at: Timestamp(milliseconds: 1_763_676_000_123))
         let parser = try StreamParser()
         _ = try parser.parse(Serializer.streamHeader(to: "example.org"))
         guard case .element(let element) = try parser.parse(xml).first else { return nil }
@@ -31,7 +32,7 @@ import XMPPCore
     @Test("S9 a second loss does not add a second stamp")
     func onlyOnce() throws {
         let message = Message(to: try JID("you@example.com"), id: "m1", body: "hi")
-        let once = Delay.stamped(Serializer().bytes(message.element), milliseconds: 0)
-        #expect(Delay.stamped(once, milliseconds: 99_000) == once)
+        let once = Delay.stamped(Serializer().bytes(message.element), at: Timestamp(milliseconds: 0))
+        #expect(Delay.stamped(once, at: Timestamp(milliseconds: 99_000)) == once)
     }
 }

@@ -59,7 +59,7 @@ import XMPPCore
             let state = try Self.table.load(in: step)
             #expect(state.resumptionID == nil && !state.isManaged && state.wasResumable)
             checkStep(try Self.table.openNumber(in: step) == nil)
-            #expect(!state.canResume(now: 0))
+            #expect(!state.canResume(now: Timestamp(milliseconds: 0)))
         }
     }
 
@@ -113,7 +113,7 @@ import XMPPCore
     func likelyKept(window: Int64?, idle: Int64, isKept: Bool) async throws {
         try await OutboxTests.withStep { step in
             try Self.table.start(Self.bound(window: window), in: step)
-            checkStep(try Self.table.load(in: step).canResume(now: step.now + idle) == isKept)
+            checkStep(try Self.table.load(in: step).canResume(now: step.now + .milliseconds(idle)) == isKept)
         }
     }
 }

@@ -57,11 +57,11 @@ import XMPPCore
 
     @Test("X25 times and dates are those of the profiles of XEP-0082")
     func times() throws {
-        let time = try #require(value("1969-07-21T02:56:15Z", DateTime.self))
+        let time = try #require(value("1969-07-21T02:56:15Z", Timestamp.self))
         #expect(time.milliseconds == -14_159_025_000 && time.description == "1969-07-21T02:56:15.000Z")
-        #expect(value(" 1969-07-20T21:56:15-05:00 ", DateTime.self) == time)
-        #expect(time < DateTime(milliseconds: 0))
-        #expect(value("1776-07-04", DateTime.self) == nil && value("now", DateTime.self) == nil)
+        #expect(value(" 1969-07-20T21:56:15-05:00 ", Timestamp.self) == time)
+        #expect(time < Timestamp(milliseconds: 0))
+        #expect(value("1776-07-04", Timestamp.self) == nil && value("now", Timestamp.self) == nil)
         let date = try #require(value(" 1776-07-04\n", CalendarDate.self))
         #expect((date.year, date.month, date.day) == (1776, 7, 4) && date.description == "1776-07-04")
         #expect(try date < #require(CalendarDate(year: 1776, month: 12, day: 1)))
@@ -163,7 +163,7 @@ import XMPPCore
 
     @Test("X25 an error about a text or a path says so")
     func errorPlaces() throws {
-        let text = try error { () throws(ElementValueError) in _ = try page.value(as: DateTime.self) }
+        let text = try error { () throws(ElementValueError) in _ = try page.value(as: Timestamp.self) }
         #expect(text.place == .text)
         #expect(
             text.description
@@ -204,7 +204,7 @@ import XMPPCore
     @Test("X25 a megabyte of digits, blanks or marks costs its bytes, for each type")
     func linear() {
         let types: [any ForeignValue.Type] = [
-            Int.self, UInt8.self, Bool.self, DateTime.self, CalendarDate.self, JID.self, Mood.self,
+            Int.self, UInt8.self, Bool.self, Timestamp.self, CalendarDate.self, JID.self, Mood.self,
             ForeignText.self,
         ]
         let texts = ["0", " ", "\u{301}", "a"].map { String(repeating: $0, count: 1 << 20) }

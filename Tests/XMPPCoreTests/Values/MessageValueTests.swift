@@ -127,9 +127,12 @@ import Testing
             """)
         #expect(
             tombstone.tombstone
-                == MessageTombstone(retractionID: "retract-message-1", time: 1_569_020_972_000))
+                == MessageTombstone(
+                    retractionID: "retract-message-1", time: Timestamp(milliseconds: 1_569_020_972_000)))
         #expect(tombstone.retraction == nil && retracting.tombstone == nil)
-        for value in [MessageTombstone(retractionID: "a"), .init(retractionID: "b", time: 5)] {
+        for value in [
+            MessageTombstone(retractionID: "a"), .init(retractionID: "b", time: Timestamp(milliseconds: 5)),
+        ] {
             #expect(try sent([value.element]).tombstone == value)
         }
     }

@@ -102,7 +102,7 @@ import XMPPTestKit
             try await rig.loseSession(of: account, events)
             try await eventually { try account.store.notes("message").count == 6 }
             #expect(try account.store.notes("message").last == "a2: later")
-            #expect(archive.queries.last?.start == ArchiveService.time(of: 2) - 60_000)
+            #expect(archive.queries.last?.start == ArchiveService.time(of: 2) - .seconds(60))
         }
     }
 

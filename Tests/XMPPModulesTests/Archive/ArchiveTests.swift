@@ -179,7 +179,7 @@ import XMPPTestKit
             try await account.caughtUp()
             #expect(try account.store.notes("message") == bodies(0..<20) + bodies(25..<30))
             // A minute before, for the archive's clock may be behind ours.
-            #expect(archive.queries.last?.start == ArchiveService.time(of: 19) - 60_000)
+            #expect(archive.queries.last?.start == ArchiveService.time(of: 19) - .seconds(60))
         }
     }
 

@@ -94,6 +94,39 @@ import XMPPCore
         withExtendedLifetime(filled) {}
     }
 
+    @Test("X20 a listener that missed events finds their number at the place where they were")
+    func droppedEvents() async throws {
+        let folder = try TemporaryFolder()
+        let filled = try BoundedAccount(folder.path + "/store.db", [])
+        let hub = filled.account.hub
+        var events = filled.account.events.makeAsyncIterator()
+        var seen: [Int] = []
+        // A dropped event is negative: minus how many.
+        func take(_ count: Int) async {
+            for _ in 0..<count {
+                switch await events.next() {
+                case .module(let event as Numbered): seen.append(event.n)
+                case .dropped(let count): seen.append(-count)
+                default: seen.append(.max)
+                }
+            }
+        }
+        for n in 0..<EventHub.waiting { hub.send(.module(Numbered(n: n))) }
+        await take(2)
+        #expect(seen == [0, 1])
+        for n in 0..<5 { hub.send(.module(Numbered(n: EventHub.waiting + n))) }
+        seen = []
+        await take(2)
+        #expect(seen == [-3, 5])
+        hub.send(.module(Numbered(n: EventHub.waiting + 5)))
+        hub.finish()
+        seen = []
+        await take(EventHub.waiting)
+        let isWhole = seen == Array(6..<EventHub.waiting + 6)
+        #expect(isWhole)
+        withExtendedLifetime(filled) {}
+    }
+
     private struct Numbered: ModuleEvent {
         let n: Int
     }

@@ -115,7 +115,7 @@ import XMPPCore
                 try filled.step { while try filled.account.seen.move(in: $0) {} }
                 try filled.see(Self.messages(2000..<2200))
                 try filled.step { step in
-                    var walk = SeenTable.Walk(age: 1, needed: NeededMarks(), now: step.now)
+                    var walk = SeenTable.Walk(age: .milliseconds(1), needed: NeededMarks(), now: step.now)
                     while try filled.account.seen.forget(&walk, in: step) {}
                 }
             }

@@ -290,7 +290,7 @@ import XMPPTestKit
                 return MessageReceived(
                     account: account,
                     message: Message(to: AccountRig.alice, from: sender, type: type, children: [delay])
-                ).sentAt
+                ).sentAt?.milliseconds
             }
             let stamp = "2025-11-20T22:00:00Z"
             for believed in ["localhost", "alice@localhost"] {

@@ -38,7 +38,10 @@ import XMPPTestKit
         "X14 what is asked of a room's history",
         arguments: [
             (RoomHistory.usual, ""), (.none, "<history maxstanzas='0'/>"),
-            (.since(1_763_676_000_123), "<history since='2025-11-20T22:00:00.123Z'/>"),
+            (
+                .since(Timestamp(milliseconds: 1_763_676_000_123)),
+                "<history since='2025-11-20T22:00:00.123Z'/>"
+            ),
         ])
     func history(history: RoomHistory, expected: String) async throws {
         try await withModulesRig { rig in

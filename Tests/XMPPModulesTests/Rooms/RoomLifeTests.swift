@@ -52,14 +52,14 @@ import XMPPTestKit
                         children: [stanzaID(archiveID)]
                     ).element
                     message["from"] = "Romeo"
-                    return (cursor.time + Int64(number), message)
+                    return (cursor.time + .milliseconds(number), message)
                 }
             }
             let second = try await rig.withRooms()
             try await eventually { try second.room?.cursor?.archiveID == "a4" }
             #expect(
                 try second.store.notes("message") == ["m1: one", "m2: two", "m3: forged", "m4: four"])
-            let since = DateTime.text(cursor.time - 60_000)
+            let since = (cursor.time - .seconds(60)).description
             #expect(
                 room.received("presence").last
                     == "<presence to='council@conference.localhost/Alice'><x xmlns='\(Self.x)'>"
@@ -111,7 +111,8 @@ import XMPPTestKit
             await first.close()
             rig.server.expireSessions()
             room.change { state in
-                state.history = [("one", time - 5), ("late", time + 5)].map { body, time in
+                state.history = [("one", time - .milliseconds(5)), ("late", time + .milliseconds(5))].map {
+                    body, time in
                     var message = Message(to: nil, type: .groupchat, body: body).element
                     message["from"] = "Romeo"
                     return (time, message)
@@ -126,7 +127,8 @@ import XMPPTestKit
     func futureStamp() async throws {
         try await withModulesRig { rig in
             let (room, account) = try await rig.joined()
-            room.send(body: "hello", id: "m1", [ScriptedRoom.delay(9_000_000_000_000)])
+            room.send(
+                body: "hello", id: "m1", [ScriptedRoom.delay(Timestamp(milliseconds: 9_000_000_000_000))])
             try await account.caughtUp()
             let now = try account.store.step { $0.now }
             #expect(try #require(account.room?.cursor).time <= now)
@@ -402,7 +404,7 @@ import XMPPTestKit
                 state.reflects = true
                 var message = taken
                 message["from"] = "Alice"
-                state.history = [(9_000_000_000_000, message)]
+                state.history = [(Timestamp(milliseconds: 9_000_000_000_000), message)]
                 state.received = []
                 state.inside = [:]
             }

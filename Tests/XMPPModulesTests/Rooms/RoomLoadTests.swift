@@ -69,8 +69,8 @@ import XMPPTestKit
             try await account.listen(as: "test", TestApp.Deferring().durable)
             try await account.wantRoom()
             try await eventually { try account.room?.state == .joined }
-            let now = TimeSource.system.wallMilliseconds()
-            let early = now - 600_000
+            let now = TimeSource.systemWall()
+            let early = now - .seconds(600)
             room.send(body: "later", id: "m1", [ScriptedRoom.delay(early)])
             room.send(body: "now", id: "m2")
             try await eventually { try account.store.notes("message").count == 2 }

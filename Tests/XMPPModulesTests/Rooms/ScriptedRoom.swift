@@ -23,8 +23,8 @@ final class ScriptedRoom: Sendable {
         var door = Door.open()
         /// Nicknames of others, in their order.
         var others = ["Romeo"]
-        /// What is sent to who comes in: at which time, in milliseconds since 1970, and what.
-        var history: [(time: Int64, message: Element)] = []
+        /// What is sent to who comes in: at which time, and what.
+        var history: [(time: Timestamp, message: Element)] = []
         var subject = Element("subject", namespace: Namespaces.client)
         /// Whether messages are sent back.
         var reflects = true
@@ -98,10 +98,10 @@ final class ScriptedRoom: Sendable {
             children: children)
     }
 
-    static func delay(_ time: Int64, from sender: String = jid.description) -> Element {
+    static func delay(_ time: Timestamp, from sender: String = jid.description) -> Element {
         Element(
             "delay", namespace: Namespaces.delay,
-            attributes: ["from": sender, "stamp": DateTime.text(time)])
+            attributes: ["from": sender, "stamp": time.description])
     }
 }
 
@@ -149,9 +149,9 @@ extension ScriptedRoom.State {
             }
             let own = ScriptedRoom.presence(nil, codes: [110] + codes, ScriptedRoom.item("member"))
             let since = wish?.child("history", Namespaces.muc)?["since"].flatMap {
-                DateTime.milliseconds($0)
+                Timestamp($0)
             }
-            let past = history.filter { $0.time >= since ?? 0 }.map { entry in
+            let past = history.filter { entry in since.map { entry.time >= $0 } ?? true }.map { entry in
                 addressed(
                     entry.message.appending(ScriptedRoom.delay(entry.time)),
                     from: entry.message["from"]?.string, to: from)

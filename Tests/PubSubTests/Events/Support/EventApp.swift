@@ -33,7 +33,7 @@ enum EventApp {
         case .deleted(let redirect): "deleted \(redirect ?? "-")"
         case .configured(let form): "configured \(form?["pubsub#title"] ?? "-")"
         case .subscription(let subscription):
-            "subscription \(subscription.jid) \(subscription.state?.rawValue ?? "-") \(subscription.id ?? "-") \(subscription.expiry.map(String.init) ?? "-")"
+            "subscription \(subscription.jid) \(subscription.state?.rawValue ?? "-") \(subscription.id ?? "-") \(subscription.expiry.map { String($0.milliseconds) } ?? "-")"
         case .associated(let node): "associated \(node)"
         case .disassociated(let node): "disassociated \(node)"
         }
@@ -47,7 +47,7 @@ enum EventApp {
         func run(_ call: borrowing Call<PubSubEvent>) throws {
             var text = "\(tag) \(call.service) \(call.node): \(words(call.change))"
             if call.isOwn { text += " own" }
-            if let sentAt = call.sentAt { text += " sent at \(sentAt)" }
+            if let sentAt = call.sentAt { text += " sent at \(sentAt.milliseconds)" }
             if !call.subscriptionIDs.isEmpty {
                 text += " by " + call.subscriptionIDs.joined(separator: ",")
             }
