@@ -25,9 +25,10 @@ test: ## build and run every test
 	@swift build --build-tests
 	@scripts/test.sh $(TEST_EVENTS)
 
-check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, no warning, every test ran and passed
+check: lint test ## what must hold before a merge: format, no arrow down, no system call past Platform, true pages, examples that compile, no warning, every test ran and passed
 	@scripts/arrows.py --check
 	@scripts/pages.py --check
+	@scripts/examples.py
 	@scripts/check-test-count.sh $(TEST_EVENTS)
 
 schema: ## write handlers.lock anew, after a change of a stored handler that was meant
@@ -54,4 +55,4 @@ format: ## put the sources into the agreed format
 
 clean: ## remove what was built, not what setup installed
 	@swift package clean
-	@rm -rf .build/docs .build/docs-work .build/bench.json $(TEST_EVENTS)
+	@rm -rf .build/docs .build/docs-work .build/examples .build/bench.json $(TEST_EVENTS)

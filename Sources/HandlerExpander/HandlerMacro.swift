@@ -3,8 +3,10 @@ public import SwiftSyntaxMacros
 
 /// `@Handler`: turns a function into a handler that outlives the process.
 ///
-///     AttributeSyntax + FunctionDeclSyntax ─▶ HandlerDeclaration ─▶ HandlerExpansion ─▶ [DeclSyntax]
-///                                                   └─▶ diagnostics, and then no expansion
+/// ```text
+/// AttributeSyntax + FunctionDeclSyntax ─▶ HandlerDeclaration ─▶ HandlerExpansion ─▶ [DeclSyntax]
+///                                               └─▶ diagnostics, and then no expansion
+/// ```
 public struct HandlerMacro: PeerMacro {
     public static func expansion(
         of node: AttributeSyntax, providingPeersOf declaration: some DeclSyntaxProtocol,

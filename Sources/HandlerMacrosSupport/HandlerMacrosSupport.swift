@@ -9,14 +9,14 @@
 /// Makes a function a handler: a callback that is stored with its arguments and may be called by another process.
 ///
 /// ```swift
-/// final class OmemoService: Sendable {
-///     @Handler("omemo.bundle-fetched", on: "account.omemo")
-///     func bundleFetched(
-///         _ call: borrowing Call<PubSubFetch>, device: UInt32, then: Durable<OmemoReady>? = nil
+/// enum Profile {
+///     @Handler("profile.nick-fetched")
+///     static func nickFetched(
+///         _ call: borrowing Call<PubSubFetch>, contact: Int64, then: Durable<Reply>? = nil
 ///     ) throws { … }
 /// }
 ///
-/// try await account.send(.pubsub(.items(of: node), at: jid), then: OmemoService.bundleFetched(device: 42))
+/// try await account.send(.pubsub(.items(of: node), at: juliet), then: Profile.nickFetched(contact: 42))
 /// ```
 ///
 /// The first parameter is what the call supplies: `_ call: borrowing Call<X>`. The labeled ones after it are the

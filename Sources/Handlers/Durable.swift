@@ -59,7 +59,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// cancellation. It goes with the handler wherever that is bound, also as an argument of another handler.
     ///
     /// ```swift
-    /// let then = try BundleFetched(device: 42).durable.orElse(BundleAbandoned(device: 42).durable)
+    /// let then = try Thank(customer: "Ada").durable.orElse(NotPaid(customer: "Ada").durable)
     /// ```
     ///
     /// - Parameter invalidation: Called with the reason; it replaces an earlier one. Nil leaves the handler as it is.
@@ -82,7 +82,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     /// request, a timer, PubSub or OMEMO, with what has become known since it was bound.
     ///
     /// ```swift
-    /// try account.send(.pubsub(.items(of: node), at: peer), then: then.overriding(["attempt": 2]), in: call.step)
+    /// try account.send(.pubsub(.items(of: node), at: peer), then: then.overriding(["attempt": 2]), in: step)
     /// ```
     ///
     /// - Parameter overrides: Arguments that win over bound ones by name. They are stored, so their names are those of the

@@ -4,8 +4,8 @@ import Synchronization
 /// Finds the definition of a stored handler by its name, after a restart and in other processes.
 ///
 /// ```swift
-/// let registry = HandlerRegistry([Greet.self, Carbons.Enabled.self])   // explicit
-/// let everything = HandlerRegistry.discovered()                        // every @Handler in this program (ELF)
+/// let registry = HandlerRegistry([Greet.self, Thank.self])   // explicit
+/// let everything = HandlerRegistry.discovered()              // every @Handler in this program (ELF)
 /// ```
 public final class HandlerRegistry: Sendable {
     private let definitions = Mutex<[String: Definition]>([:])

@@ -10,7 +10,7 @@ import FoundationEssentials
 ///     static let id = "demo.sign-in"
 ///     var user: String
 ///     var token: Secret<String>
-///     …
+///     func run(_ call: borrowing Call<TimerFired>) throws { … }
 /// }
 /// ```
 public struct Secret<Value: Codable & Sendable>: Codable, Sendable, CustomStringConvertible, CustomReflectable

@@ -3,7 +3,7 @@ public import XMPPCore
 /// One item of a node.
 ///
 /// ```swift
-/// let item = PubSubItem(id: "current", payload: Element("nick", namespace: nickNamespace, text: "Juliet"))
+/// let item = PubSubItem(id: "current", payload: Element("nick", namespace: UserNick.node, text: "Juliet"))
 /// ```
 ///
 /// Source: XEP-0060 section 7.1.1.

@@ -4,9 +4,9 @@ public import XMPPCore
 ///
 /// ```swift
 /// func run(_ call: borrowing Call<PubSubAnswer<PubSubPage>>) throws {
-///     guard case .success(let page) = call.outcome else { … }
+///     guard case .success(let page) = call.outcome else { return }
 ///     for item in page.items { … }
-///     guard let next = page.next else { … }  // that was all
+///     guard let next = page.next else { return }  // that was all
 ///     try call.account.send(.pubsub(next, at: call.service), then: PageFetched().durable, in: call.step)
 /// }
 /// ```

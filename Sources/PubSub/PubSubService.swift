@@ -21,10 +21,10 @@ public import XMPPAccount
 /// let registry = HandlerRegistry.discovered(and: PubSubService.handlers)
 /// …
 /// try await account.send(
-///     .pubsub(.publish(PubSubItem(id: "current", payload: nick), on: "http://jabber.org/protocol/nick")),
+///     .pubsub(.publish(PubSubItem(id: "current", payload: element), on: "http://jabber.org/protocol/nick")),
 ///     then: Profile.saved())
 /// try await account.send(
-///     .pubsub(.items(of: "http://jabber.org/protocol/nick"), at: juliet), then: Profile.fetched(of: juliet))
+///     .pubsub(.items(of: "http://jabber.org/protocol/nick"), at: juliet), then: Profile.fetched())
 /// ```
 ///
 /// Request, stanza and handlers are committed together before a byte is written, and the answer calls the handler in

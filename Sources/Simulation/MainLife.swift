@@ -3,7 +3,7 @@
 /// A rule without processes: ``next(mayKill:using:)`` chooses, ``make(_:)`` counts. What was never done comes first, so that
 /// a run of the usual length does everything; after that chance alone decides.
 ///
-/// ```
+/// ```text
 ///   gone ──start──▶ opening ──arrive──▶ foreground ──leave──▶ background
 ///    ▲                ▲  │ overtaken ─▶ background ◀─overtaken─┘  │
 ///    └─kill, quit     └──────────────── call ◀────────────────────┘

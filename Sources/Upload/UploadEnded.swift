@@ -7,7 +7,9 @@ public import XMPPCore
 /// Where an uploaded file is.
 ///
 /// ```swift
-/// case .uploaded(let file): try account.omemo.send(OmemoContent(body: file.link), to: juliet, in: call.step)
+/// if case .uploaded(let file) = call.outcome {
+///     try call.account.omemo.send(OmemoContent(body: file.link), to: juliet, in: call.step)
+/// }
 /// ```
 public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
     /// Where it can be fetched: an address of `https`.

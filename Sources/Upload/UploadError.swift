@@ -5,7 +5,7 @@ public import XMPPCore
 /// Why a file could not be uploaded or fetched, with a sentence that says what to do.
 ///
 /// ```swift
-/// if case .failed(let error) = call.outcome, error.code == .tooLarge { … error.maximumSize … }
+/// if case .failed(let error) = call.outcome, error.code == .tooLarge { print(error.maximumSize ?? 0) }
 /// ```
 public struct UploadError: CodedError, Hashable, Codable {
     /// Kind of error; open for new kinds.

@@ -59,7 +59,7 @@ extension Account {
     /// the same request.
     ///
     /// ```swift
-    /// guard try account.isFromOwnAccount(request.from, in: step) else { return .error(StanzaError(.forbidden)) }
+    /// guard try account.isFromOwnAccount(request.from, in: step) else { throw StanzaError(.forbidden) }
     /// ```
     ///
     /// - Parameters:

@@ -3,12 +3,14 @@ import XMPPCore
 
 /// Decides when an account takes over, opens a stream, keeps it, ends it and opens the next one.
 ///
-///     idle ── connect ──▶ opening ── started ──▶ open ── broke ──▶ waiting ── time is over ──▶ opening
-///      ▲                     │  ▲                  │                  │
-///      │  first attempt failed  └── attempt failed, after a wait ◀────┤
-///      └─────────────────────┴── suspend, log-out ─┴── stopped ───────┘
+/// ```text
+/// idle ── connect ──▶ opening ── started ──▶ open ── broke ──▶ waiting ── time is over ──▶ opening
+///  ▲                     │  ▲                  │                  │
+///  │  first attempt failed  └── attempt failed, after a wait ◀────┤
+///  └─────────────────────┴── suspend, log-out ─┴── stopped ───────┘
 ///
-///     any state ── another process took over ──▶ fenced          any state ── close ──▶ closed
+/// any state ── another process took over ──▶ fenced          any state ── close ──▶ closed
+/// ```
 ///
 /// A value without socket, store, clock and thread. ``handle(_:now:)`` takes one input and returns actions. ``AccountLoop``
 /// performs them in order and reports the results of some of them as further inputs; such an action is the last one of its list,

@@ -3,9 +3,10 @@
 /// The stream goes on behind it. What is known of it is enough to count it, to answer it and to report it.
 ///
 /// ```swift
-/// case .refused(let refused):
-///     log("\(refused)")
+/// for case .refused(let refused) in try parser.parse(bytes) {
+///     print(refused)
 ///     if let reply = refused.reply { send(reply) }
+/// }
 /// ```
 ///
 /// Source: RFC 6120 section 8.2.3, XEP-0198 section 4.

@@ -4,7 +4,7 @@ public import XMPPAccount
 /// The modules of this library.
 ///
 /// ```swift
-/// configuration.modules = .standard + [MyModule()]
+/// configuration.modules = .standard + [OmemoModule()]
 /// ```
 package enum AccountModules {
     /// All of them; their tables are part of `Account.schemas`.

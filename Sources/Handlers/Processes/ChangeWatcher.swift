@@ -5,7 +5,7 @@ import Synchronization
 /// sleeps until the next notification.
 ///
 /// ```swift
-/// let watcher = try slot.watchChanges { store.lookForWork() }
+/// let watcher = try slot.watchChanges { signal.raise() }
 /// defer { watcher.cancel() }
 /// ```
 /// The callback runs on the watcher's thread after a change, and again if something changed since it started, at most

@@ -4,7 +4,7 @@ import Synchronization
 /// Slot of one store among those that have the same database open: a lock that the kernel frees when its process dies.
 /// No age and no timeout decides whether a process is alive.
 ///
-/// ```
+/// ```text
 ///   init ──► seated ── leave() ──────────────────────────► free, clean
 ///               │
 ///               └── dies, or goes without leave() ──► free, dirty ── recoverDead(_:) ──► free, clean

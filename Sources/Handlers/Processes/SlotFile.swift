@@ -4,7 +4,7 @@ import Synchronization
 /// The file `<database>-processes`, open and mapped: a header and ``ProcessSlot/limit`` records.
 ///
 /// Its bytes are also the names of locks, none of which guards the content of the byte:
-/// ```
+/// ```text
 /// 0                  locked by the process that prepares the file
 /// 1 ... 256          locked by the store in a slot, or by a process that recovers it
 /// after nobody       alive bytes, each locked by one store and never used again

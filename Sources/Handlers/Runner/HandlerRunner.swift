@@ -4,7 +4,7 @@ import Synchronization
 /// Calls the handlers of a store whose time has come: timers, deadlines, retries, and those that could not run where
 /// they were called, such as every ``AsyncHandler``.
 ///
-/// ```
+/// ```text
 ///   due row ──▶ step: call it, expire it, or lease it ──▶ COMMIT ──▶ async handlers run ──▶ closing step
 ///      ▲                                                                    │
 ///      └── retry, next period ◀── set aside ◀───────────────────────────────┘ throws, or its process dies

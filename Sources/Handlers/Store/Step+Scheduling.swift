@@ -6,7 +6,7 @@ extension Step {
     /// runs instead, with the reason `timedOut`.
     ///
     /// ```swift
-    /// try step.bind(answered, timeout: .seconds(60))
+    /// try step.bind(Thank(customer: "Ada").durable, timeout: .seconds(60))
     /// ```
     ///
     /// - Parameters:

@@ -214,7 +214,7 @@ public struct Step: Readable {
     ///     static let id = "weather.answered"
     ///     var then: Durable<Forecast>
     ///     func run(_ call: borrowing Call<IQReply>) throws {
-    ///         try call.step.run(then, with: Forecast(call.iq))
+    ///         try call.step.run(then, with: Forecast(text: call.iq.payload?.text))
     ///     }
     /// }
     /// ```
@@ -244,10 +244,10 @@ public struct Step: Readable {
     ///
     /// ```swift
     /// func run(_ call: borrowing Call<IQReply>) throws {
-    ///     guard let forecast = Forecast(call.iq) else {
+    ///     guard let payload = call.iq.payload else {
     ///         return try call.step.invalidate(then, reason: .failed)
     ///     }
-    ///     try call.step.run(then, with: forecast)
+    ///     try call.step.run(then, with: Forecast(text: payload.text))
     /// }
     /// ```
     ///

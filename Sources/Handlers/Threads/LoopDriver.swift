@@ -2,7 +2,7 @@ package import Platform
 
 /// A loop that works in turns and never waits by itself.
 ///
-/// ```
+/// ```text
 ///   driver:  turn ──▶ Pause(descriptors, milliseconds) ──▶ wait ──▶ turn ──▶ … ──▶ nil
 /// ```
 /// The driver decides where the turns run and what a wait is: a thread and poll(2), or a simulated world.

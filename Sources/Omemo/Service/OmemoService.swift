@@ -21,7 +21,7 @@ public import XMPPCore
 /// configuration.modules = .standard + [OmemoModule()]
 /// let store = try HandlerStore(path: path, registry: .discovered(), schemas: Account.schemas + OmemoService.schemas)
 /// let account = try Account(configuration, store: store)
-/// try await account.omemo.listen(as: "chat", Chat.heard())
+/// try await account.omemo.listen(as: "chat", Conversation.heard())
 /// try await account.connect()
 /// try await account.omemo.start()
 /// try await account.perform { try account.omemo.send(OmemoContent(body: "Good day"), to: juliet, in: $0) }

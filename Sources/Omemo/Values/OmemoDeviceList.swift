@@ -70,7 +70,7 @@ package struct OmemoDeviceList: Hashable, Sendable {
     /// One device of the list.
     ///
     /// ```swift
-    /// let phone = OmemoDeviceList.Device(id)
+    /// let phone = OmemoDeviceList.Device(OmemoDeviceID("31415926")!)
     /// ```
     package struct Device: Hashable, Sendable {
         /// Its number.

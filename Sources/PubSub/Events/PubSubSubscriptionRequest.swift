@@ -65,7 +65,7 @@ enum SubscriptionForm {
 /// ```swift
 /// @Handler("club.asked")
 /// static func asked(_ call: borrowing Call<PubSubSubscriptionRequested>) throws {
-///     let isMember = try Members.contains(call.request.subscriber, in: call.step)
+///     let isMember = call.request.subscriber.domain == "capulet.example"
 ///     try call.account.pubsub.answer(call.request, allowing: isMember, in: call.step)
 /// }
 /// ```

@@ -11,7 +11,11 @@ public import XMPPCore
 ///     var text: String
 ///     var since: Int64
 /// }
-/// try await account.send(.pubsub(.publish(Mood(text: "merry", since: 1))), then: Moods.published())
+/// enum Moods {
+///     @Handler("moods.changed")
+///     static func changed(_ call: borrowing Call<PubSubEvent.Of<Mood>>) throws { … }
+/// }
+/// try await account.request(.pubsub(.publish(Mood(text: "merry", since: 1))))
 /// try await account.perform { try account.pubsub.listen(to: Mood.self, as: "moods", Moods.changed(), in: $0) }
 /// ```
 ///
@@ -98,8 +102,8 @@ enum JSONContainer {
 /// Why a value cannot be published, or an item is none.
 ///
 /// ```swift
-/// guard element.has(name: "mood", namespace: Self.node) else {
-///     throw PubSubPayloadError.unexpected(element, on: Self.node)
+/// guard element.has(name: "mood", namespace: Mood.node) else {
+///     throw PubSubPayloadError.unexpected(element, on: Mood.node)
 /// }
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {

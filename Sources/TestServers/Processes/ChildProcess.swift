@@ -4,10 +4,12 @@ import Synchronization
 
 /// One child process: started, fed, read, signaled, waited for, and never left behind.
 ///
-///     let child = try ChildProcess("pushwake", ["main", "--database", path], output: .pipe)
-///     try child.output?.readLine(deadline: .now + .seconds(5)) { $0.hasPrefix("ready") }
-///     child.signal(SIGKILL)
-///     let ending = try child.waitUntilExit(deadline: .now + .seconds(5))
+/// ```swift
+/// let child = try ChildProcess("pushwake", ["main", "--database", path], output: .pipe)
+/// try child.output?.readLine(deadline: .now + .seconds(5)) { $0.hasPrefix("ready") }
+/// child.signal(SIGKILL)
+/// let ending = try child.waitUntilExit(deadline: .now + .seconds(5))
+/// ```
 ///
 /// The child leads its own process group. When it ends, what it left in that group is killed; when the last
 /// reference to this object and its outputs goes, the whole group is killed and the child is reaped. With

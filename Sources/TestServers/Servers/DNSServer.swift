@@ -4,11 +4,13 @@ import Synchronization
 
 /// A name server on loopback for tests: a few records, and the ways in which name servers fail.
 ///
-///     let names = try DNSServer([
-///         "_xmpp-client._tcp.example.test": [.service(priority: 1, weight: 0, port: port, host: "a.example.test")],
-///         "a.example.test": [.address("127.0.0.1")],
-///     ])
-///     configuration.nameServers = [names.address]
+/// ```swift
+/// let names = try DNSServer([
+///     "_xmpp-client._tcp.example.test": [.service(priority: 1, weight: 0, port: port, host: "a.example.test")],
+///     "a.example.test": [.address("127.0.0.1")],
+/// ])
+/// configuration.nameServers = [names.address]
+/// ```
 ///
 /// A name that is not there does not exist; one without a record of the type has none.
 package final class DNSServer: Sendable {

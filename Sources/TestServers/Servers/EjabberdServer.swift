@@ -5,11 +5,13 @@ import Synchronization
 
 /// A real ejabberd as a child process: its own folder, its own loopback ports, no system service.
 ///
-///     let server = try EjabberdServer(
-///         folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
-///     try server.addAccount("romeo", password: "secret")
-///     try server.start()
-///     defer { server.close() }
+/// ```swift
+/// let server = try EjabberdServer(
+///     folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
+/// try server.addAccount("romeo", password: "secret")
+/// try server.start()
+/// defer { server.close() }
+/// ```
 ///
 /// It runs in an Erlang node without a name, so nothing like epmd is started and no cookie is written. A few
 /// lines of Erlang read commands from standard input, which takes the place of `ejabberdctl`; when that input

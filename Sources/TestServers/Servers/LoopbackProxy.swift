@@ -5,8 +5,10 @@ import Synchronization
 /// Stands between a client and a server on loopback: delays each direction, counts flights, keeps what the
 /// client sent, and cuts.
 ///
-///     client ──▶ proxy.port ──delay──▶ server
-///     client ◀──delay── proxy ◀── server
+/// ```text
+/// client ──▶ proxy.port ──delay──▶ server
+/// client ◀──delay── proxy ◀── server
+/// ```
 ///
 /// A *flight* of the client is everything that it sends without having been sent anything in between: over a
 /// long line each one costs a round trip.

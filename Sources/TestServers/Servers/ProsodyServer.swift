@@ -4,11 +4,13 @@ import Glibc
 
 /// A real Prosody as a child process: its own folder, its own loopback ports, no system service.
 ///
-///     let server = try ProsodyServer(
-///         folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
-///     try server.addAccount("romeo", password: "secret")
-///     try server.start()
-///     defer { server.close() }
+/// ```swift
+/// let server = try ProsodyServer(
+///     folder: folder, domain: "example.test", certificateFile: certificate, keyFile: key)
+/// try server.addAccount("romeo", password: "secret")
+/// try server.start()
+/// defer { server.close() }
+/// ```
 ///
 /// Data and ports stay the same over ``close()``, ``kill()`` and the next ``start(deadline:)``. Prosody dies
 /// with this process, and with the last reference to this object.

@@ -8,7 +8,9 @@ extension SlixmppPeer {
 
     /// Has it do something and waits for what that brought.
     ///
-    ///     let items = try peer.ask("items", ["service": "pubsub.localhost", "node": "news"], as: [String].self)
+    /// ```swift
+    /// let items = try peer.ask("items", ["service": "pubsub.localhost", "node": "news"], as: [String].self)
+    /// ```
     ///
     /// - Parameters:
     ///   - name: What: the script's `do_NAME`.

@@ -5,14 +5,16 @@ package import XMPPCore
 
 /// An independent XMPP client (slixmpp, in Python) as a child process, with a log of its own.
 ///
-///     let peer = try SlixmppPeer(
-///         folder: folder, jid: JID("juliet@example.test/peer"), password: "secret", port: server.startTLSPort,
-///         trustFile: certificate)
-///     try peer.start()
-///     defer { peer.close() }
-///     try peer.sendMessages(to: "romeo@example.test", count: 100, prefix: "m")
-///     let sent = try peer.waitUntilSent(prefix: "m", deadline: .now + .seconds(10))
-///     let records = try peer.log()
+/// ```swift
+/// let peer = try SlixmppPeer(
+///     folder: folder, jid: JID("juliet@example.test/peer"), password: "secret", port: server.startTLSPort,
+///     trustFile: certificate)
+/// try peer.start()
+/// defer { peer.close() }
+/// try peer.sendMessages(to: "romeo@example.test", count: 100, prefix: "m")
+/// let sent = try peer.waitUntilSent(prefix: "m", deadline: .now + .seconds(10))
+/// let records = try peer.log()
+/// ```
 ///
 /// It answers requests of the namespace `urn:durable-handlers:sim:0` and writes down everything that it sends and
 /// receives, so that what we did can be compared with what it saw (see `slixmpp_peer.py`). Other scripts on the same

@@ -1,6 +1,8 @@
 /// A real XMPP server as a child process: its own folder, its own loopback ports, no system service.
 ///
-///     init ─▶ addAccount ─▶ start ─▶ (freeze, thaw) ─▶ close or kill ─▶ start …
+/// ```text
+/// init ─▶ addAccount ─▶ start ─▶ (freeze, thaw) ─▶ close or kill ─▶ start …
+/// ```
 ///
 /// Data and ports stay the same over ``close(grace:)``, ``kill()`` and the next ``start(deadline:)``. A server
 /// dies with this process, and with the last reference to its object.

@@ -11,7 +11,7 @@ public import XMPPCore
 /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
 /// for piece in pieces { put(try file.update(piece)) }
 /// put(try file.finish())
-/// try await account.perform { try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: $0) }
+/// try account.omemo.send(OmemoContent(body: file.link.text), to: juliet, in: step)
 /// ```
 ///
 /// Source: XEP-0454 sections 3 and 4.
@@ -83,7 +83,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     ///
     /// ```swift
     /// var file = try AesgcmLink.Encryptor(to: "https://upload.example/x/cat.jpg")
-    /// upload(try file.update(bytes) + file.finish())
+    /// put(try file.update(bytes) + file.finish())
     /// ```
     package struct Encryptor: ~Copyable {
         /// The link to the file, with its key.
@@ -130,7 +130,7 @@ public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
     ///
     /// ```swift
     /// var file = try link.decrypting()
-    /// for piece in pieces { write(try file.update(piece)) }
+    /// for piece in pieces { put(try file.update(piece)) }
     /// try file.finish()  // or delete what was written
     /// ```
     public struct Decryptor: ~Copyable {

@@ -3,8 +3,10 @@ import Handlers
 
 /// One exchange with a web server through libcurl. It blocks, so it belongs on a thread of its own.
 ///
-///     HTTPRequest ──▶ CurlHandle ──▶ read (what is put) ──▶ web server ──▶ write (what is got) ──▶ status
-///                                     HTTPControl: progress, cancel
+/// ```text
+/// HTTPRequest ──▶ CurlHandle ──▶ read (what is put) ──▶ web server ──▶ write (what is got) ──▶ status
+///                                 HTTPControl: progress, cancel
+/// ```
 final class HTTPExchange {
     private let control: HTTPControl
     private let read: (UnsafeMutableRawBufferPointer) throws -> Int

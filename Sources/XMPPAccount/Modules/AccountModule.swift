@@ -208,8 +208,10 @@ public enum ModuleScope: Hashable, Sendable {
 /// What a module makes of a message that may carry another one.
 ///
 /// ```swift
-/// guard message.from == archive else { return .refused("a result of an archive that was not asked") }
-/// return .message(inner, .archive(archive, id: id, storedAt: time))
+/// func unwrapped(_ message: Message, inner: Message, id: ForeignText, at time: Int64) -> UnwrappedMessage {
+///     guard message.from == archive else { return .refused("the account has not queried this archive") }
+///     return .message(inner, .archive(archive, id: id, storedAt: time))
+/// }
 /// ```
 public enum UnwrappedMessage: Sendable {
     /// It carries none that this module knows of.
@@ -225,7 +227,7 @@ public enum UnwrappedMessage: Sendable {
 /// A module's answer to a request.
 ///
 /// ```swift
-/// return request.type == .get ? .result(time) : .error(StanzaError(.notAllowed))
+/// let answer: ModuleAnswer = request.type == .get ? .result(time) : .error(StanzaError(.notAllowed))
 /// ```
 public enum ModuleAnswer: Sendable {
     /// Success, with what the result carries; nil for nothing.
@@ -237,7 +239,7 @@ public enum ModuleAnswer: Sendable {
 /// The marks of handled messages that a module needs, so that duplicates of those messages are recognized.
 ///
 /// ```swift
-/// return NeededMarks(since: lastMessageAt - .seconds(60))
+/// let marks = NeededMarks(since: lastMessageAt - .seconds(60))
 /// ```
 public struct NeededMarks: Hashable, Sendable {
     /// Whether every mark is needed for now.
@@ -270,7 +272,7 @@ public struct NeededMarks: Hashable, Sendable {
 ///
 /// ```swift
 /// struct Called: ModuleEvent { let by: JID }
-/// account.report(Called(by: from), after: step)
+/// account.report(Called(by: juliet), after: step)
 /// ```
 public protocol ModuleEvent: Sendable {}
 

@@ -11,7 +11,7 @@ public import XMPPCore
 /// struct NoLinks: StanzaFilter {
 ///     static let name = "no-links"
 ///     func filter(incoming stanza: Stanza, of account: Account, in step: borrowing Step) throws -> FilteredStanza {
-///         guard case .message(let message) = stanza, message.body?.contains("https:") == true else { return .passed }
+///         guard case .message(let message) = stanza, message.body?.hasPrefix("https:") == true else { return .passed }
 ///         return .stopped("a link of a stranger")
 ///     }
 /// }
@@ -49,7 +49,7 @@ public protocol StanzaFilter: AccountModule {
 /// ```swift
 /// var element = message.element
 /// element.append(Element("store", namespace: "urn:xmpp:hints"))
-/// return .changed(element)
+/// let filtered = FilteredStanza.changed(element)
 /// ```
 public enum FilteredStanza: Sendable {
     /// It goes on as it is.

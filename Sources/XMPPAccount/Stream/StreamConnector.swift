@@ -3,7 +3,9 @@ package import XMPPTransport
 
 /// Brings a stream to where it is protected by TLS: finds the server, connects, and begins TLS.
 ///
-///     location ─▶ server override or SRV ─▶ host after host ─▶ TCP ─▶ TLS or STARTTLS ─▶ OpeningStream
+/// ```text
+/// location ─▶ server override or SRV ─▶ host after host ─▶ TCP ─▶ TLS or STARTTLS ─▶ OpeningStream
+/// ```
 struct StreamConnector {
     let configuration: AccountConfiguration
     let memory: LoginMemory

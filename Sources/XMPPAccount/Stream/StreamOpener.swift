@@ -4,9 +4,11 @@ import XMPPTransport
 
 /// Opens a stream: connect, TLS, authenticate, resume or bind. It knows no database.
 ///
-///     connect ─▶ TLS ─▶ <authenticate> with <resume/> inside ─▶ resumed       (SASL2, one round trip by token)
-///                  │                                  └ failed ─▶ bind ─▶ <enable/> ─▶ bound
-///                  └─▶ <auth> ─▶ a new stream ─▶ <resume/> or bind            (RFC 6120)
+/// ```text
+/// connect ─▶ TLS ─▶ <authenticate> with <resume/> inside ─▶ resumed       (SASL2, one round trip by token)
+///              │                                  └ failed ─▶ bind ─▶ <enable/> ─▶ bound
+///              └─▶ <auth> ─▶ a new stream ─▶ <resume/> or bind            (RFC 6120)
+/// ```
 ///
 /// What the server offered last time is remembered, so that the login is sent without waiting for its features.
 /// It waits on the account's thread and gives it back meanwhile; ``AccountLoop`` takes the opened stream over and commits the

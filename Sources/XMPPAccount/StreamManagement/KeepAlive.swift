@@ -3,9 +3,11 @@ import Handlers
 /// When the server must show that it still hears an open stream: rules without clock or socket, in milliseconds of a clock
 /// that does not go back.
 ///
-///     proof ──interval──▶ ack request or ping ──timeout──▶ dead
-///       ▲                          │
-///       └───────── answer ◀────────┘
+/// ```text
+/// proof ──interval──▶ ack request or ping ──timeout──▶ dead
+///   ▲                          │
+///   └───────── answer ◀────────┘
+/// ```
 ///
 /// Only an answer is a proof: a line that loses what is sent from here may go on delivering.
 struct KeepAlive: Sendable {

@@ -8,7 +8,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// let bans = try await account.request(.room(council).users(with: .outcast))
-/// try account.send(.room(council).setAffiliation(.outcast, of: [tybalt], reason: "Brawling"), then: …, in: step)
+/// try account.send(.room(council).setAffiliation(.outcast, of: [tybalt], reason: "Brawling"), then: Council.banned(), in: step)
 /// ```
 ///
 /// Source: XEP-0045 sections 8 to 10.

@@ -9,7 +9,7 @@ public import XMPPCore
 ///
 /// ```swift
 /// try await account.request(.roster.set(juliet, name: "Juliet", groups: ["Verona"]))
-/// try await account.perform { try account.roster.subscribe(to: juliet, then: Contacts.decided().durable, in: $0) }
+/// try await account.perform { try account.roster.subscribe(to: juliet, then: Contacts.decided(), in: $0) }
 /// let contacts = try account.store.read { try account.roster.items(in: $0) }
 /// ```
 public struct Roster: Sendable {

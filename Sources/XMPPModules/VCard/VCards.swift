@@ -7,7 +7,7 @@ extension AccountOperation where Context == VCardFetch, Value == VCard? {
     ///
     /// ```swift
     /// let card = try await account.request(.vcard(of: juliet))
-    /// try await account.send(.vcard(of: juliet), then: Contacts.cardFetched().durable)
+    /// try await account.send(.vcard(of: juliet), then: Contacts.cardFetched())
     /// ```
     ///
     /// - Parameters:

@@ -72,7 +72,7 @@ extension ScriptedServer {
     /// Adds a service at an address that no client uses: a room, a service, or an account's archive.
     ///
     /// ```swift
-    /// server.addService(at: try JID("alice@localhost"), for: [Namespaces.mam]) { request, service in … }
+    /// server.addService(at: try JID("alice@localhost"), for: [Namespaces.mam]) { request, service in service.answer(request) }
     /// ```
     ///
     /// - Parameters:

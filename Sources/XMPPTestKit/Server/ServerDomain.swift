@@ -6,7 +6,7 @@ package import XMPPCore
 /// ``advance(to:)``) and then performs ``takeActions()`` in order. The same input gives the same actions, so every rule
 /// is tested with tables.
 ///
-/// ```
+/// ```text
 /// bytes ─▶ ServerLoop ─▶ ServerDomain ─┬─ ServerNegotiation   until a session begins
 ///                ▲                     ├─ ServerSession       counts, queue, resumption
 ///                └──── [Action] ◀──────┴─ accounts            resources, offline store, routing

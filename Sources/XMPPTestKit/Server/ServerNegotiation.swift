@@ -3,7 +3,7 @@ package import XMPPCore
 
 /// What happens on a connection until it carries a session: headers, TLS, SASL (RFC 6120 sections 4 to 7).
 ///
-/// ```
+/// ```text
 /// .opened ──▶ [.header, .send(features)]
 /// <starttls/> ──▶ [.send(<proceed/>), .startTLS] ──▶ secured(bindings:) ──▶ a new stream
 /// <auth/>, <response/> ──▶ [.send(<challenge/>)], [.send(<success/>), .restart] ──▶ a new stream

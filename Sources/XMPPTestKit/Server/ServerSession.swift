@@ -2,7 +2,7 @@ package import XMPPCore
 
 /// One session of a client: a bound resource and its stream management (XEP-0198), without sockets, clock or accounts.
 ///
-/// ```
+/// ```text
 /// from the client ──▶ receive(_:) ──▶ [.route, .send(<a/>), .enabled, .end …]
 /// to the client   ──▶ deliver(_:) ──▶ [.send]          queued until acknowledged
 /// connection lost ──▶ detach()                          the queue grows while nobody listens

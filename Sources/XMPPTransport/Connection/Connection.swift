@@ -8,8 +8,8 @@ package import Platform
 /// connection.write(bytes)
 /// while true {
 ///     let isFlushed = try connection.flush()
-///     if !connection.hasBufferedInput { poll on connection.fileDescriptor for connection.pollEvents }
-///     switch try connection.read(into: &input) { … }
+///     if !connection.hasBufferedInput { … }  // wait in poll(2) for connection.pollEvents
+///     if case .closed = try connection.read(into: &input) { break }
 /// }
 /// ```
 ///

@@ -1,8 +1,10 @@
 /// The client's side of one login, whatever the mechanism.
 ///
-///     initialResponse ─▶
-///                     ◀─ challenge    received(_:) ─▶ response
-///                     ◀─ success      finish(_:)
+/// ```text
+/// initialResponse ─▶
+///                 ◀─ challenge    received(_:) ─▶ response
+///                 ◀─ success      finish(_:)
+/// ```
 package protocol SASLExchange: Sendable {
     /// The mechanism's registered name.
     var mechanismName: String { get }

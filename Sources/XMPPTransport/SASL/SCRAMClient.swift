@@ -2,9 +2,11 @@ import XMPPCore
 
 /// The client's side of one SCRAM login (RFC 5802, RFC 7677).
 ///
-///     client-first ─▶                       initialResponse
-///                   ◀─ server-first         received(_:) ─▶ client-final
-///                   ◀─ server-final         received(_:) or finish(_:)
+/// ```text
+/// client-first ─▶                       initialResponse
+///               ◀─ server-first         received(_:) ─▶ client-final
+///               ◀─ server-final         received(_:) or finish(_:)
+/// ```
 ///
 /// It knows neither XML nor base64 around the messages. A login is good only when ``finish(_:)`` has
 /// returned: only then has the server proved that it knows the password.

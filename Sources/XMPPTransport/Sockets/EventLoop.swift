@@ -7,7 +7,7 @@ import Synchronization
 ///
 /// ```swift
 /// let loop = EventLoop { signal.raise() }
-/// let task = Task(executorPreference: loop) { try await Connection.connect(host: host, port: port, deadline: deadline, on: loop) }
+/// let task = Task(executorPreference: loop) { await loop.sleep(.seconds(5)) }
 /// while !isDone {
 ///     loop.runJobs()
 ///     var pause = Pause([])

@@ -2,8 +2,10 @@ import COpenSSL
 
 /// One TLS session, client or server, between two memory buffers.
 ///
-///     socket ─▶ receive(_:) ─▶ [ciphertext] ─▶ read(into:) ─▶ plaintext
-///     socket ◀─ takeOutput(into:) ◀─ [ciphertext] ◀─ write(_:) ◀─ plaintext
+/// ```text
+/// socket ─▶ receive(_:) ─▶ [ciphertext] ─▶ read(into:) ─▶ plaintext
+/// socket ◀─ takeOutput(into:) ◀─ [ciphertext] ◀─ write(_:) ◀─ plaintext
+/// ```
 ///
 /// It knows no socket and never blocks, so every rule of it can be tested in memory. ``Connection`` moves the
 /// bytes.
