@@ -1,11 +1,11 @@
 import FoundationEssentials
 
-/// What is wrong with stored arguments, in terms of handler, argument, expected and found.
+/// The diagnosis of unreadable stored arguments, in terms of handler, argument, expected and found.
 extension ArgumentCoding {
-    /// Where a value stands: the names and indexes that lead to it.
+    /// The place of a value: the names and indexes that lead to it.
     private typealias Path = [String]
 
-    /// How many numbers are tried in search of one that does not fit.
+    /// The maximum number of values tried in search of one that does not fit.
     private static let searchLimit = 100
 
     /// The sentence for a value that has the right kind and is none of the argument's type all the same: a number

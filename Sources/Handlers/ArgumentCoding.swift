@@ -1,12 +1,12 @@
 import FoundationEssentials
 
-/// How arguments become bytes and back: one place, so that every row reads alike.
+/// The encoding and decoding of arguments, in one place so that all rows have the same form.
 package enum ArgumentCoding {
-    /// How deep the JSON of bound arguments may nest; a handler as an argument takes two levels. Well below what the
+    /// The maximum depth of the JSON of bound arguments; a handler as an argument takes two levels. Well below what the
     /// decoder accepts, so that what was bound can be read.
     static let maximumDepth = 128
 
-    /// Whether objects and lists nest deeper in the JSON text than ``maximumDepth``.
+    /// Returns whether objects and lists nest deeper in the JSON text than ``maximumDepth``.
     static func isTooDeep(_ json: [UInt8]) -> Bool {
         // Text with fewer brackets in all cannot be; this count is quick, and all that is needed almost always.
         let brackets = json.withUnsafeBufferPointer { bytes in
@@ -39,8 +39,8 @@ package enum ArgumentCoding {
         return deepest
     }
 
-    /// Whether the JSON text may hold an object with the member `$` + `mark`: most arguments have none, which is quickly
-    /// said.
+    /// Returns whether the JSON text may hold an object with the member `$` + `mark`: most arguments have none, which is
+    /// quickly said.
     static func mayHold(mark: StaticString, _ json: [UInt8]) -> Bool {
         let length = mark.utf8CodeUnitCount
         return json.withUnsafeBufferPointer { bytes in
@@ -61,12 +61,12 @@ package enum ArgumentCoding {
         return encoder
     }
 
-    /// The JSON of a value, as ``encoder()`` writes it.
+    /// Returns the JSON of a value, as ``encoder()`` writes it.
     package static func encode(_ value: some Encodable) throws -> [UInt8] {
         try PlainJSON.encode(value) ?? [UInt8](encoder().encode(value))
     }
 
-    /// What a decoder reads from JSON.
+    /// Returns the value that a decoder reads from JSON.
     package static func value<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
         do {
             return try PlainJSON.decode(type, from: bytes)

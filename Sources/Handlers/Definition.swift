@@ -1,6 +1,6 @@
 /// A handler's type without its generic parameters: decodes the stored arguments and runs it.
 struct Definition: Sendable {
-    /// How the handler runs.
+    /// The function of the handler.
     enum Body: Sendable {
         /// Inside the step.
         case inStep(@Sendable (Invocation, Transaction) throws -> Void)
@@ -103,7 +103,7 @@ struct Invocation: Sendable {
         return try ArgumentCoding.decode(handler, from: arguments(for: handler))
     }
 
-    /// How many versions of a handler can lie between the one that bound it and this program.
+    /// The maximum number of versions between the program that bound a handler and this one.
     private static var mostUpcasts: Int { 10_000 }
 
     /// The stored arguments brought to this version, with the call's own arguments over them by name.
@@ -137,7 +137,7 @@ struct StoredHandler: Sendable {
     let arguments: [UInt8]
     /// The stored invalidation, if there is one and it was asked for.
     var orElseBytes: [UInt8]?
-    /// How often it was called and failed.
+    /// The number of failed calls.
     var attempts = 0
     /// Number of processes that died while it ran.
     var deaths = 0

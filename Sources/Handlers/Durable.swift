@@ -16,7 +16,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
     package let version: Int
     /// The bound arguments: the bytes of one JSON object.
     package let arguments: [UInt8]
-    /// What runs instead when it can never be called any more: the bytes of a `Durable<Invalidation>`.
+    /// The invalidation handler: the bytes of a `Durable<Invalidation>`.
     let orElseBytes: [UInt8]?
 
     package init(name: String, version: Int, arguments: [UInt8], orElseBytes: [UInt8]? = nil) {
@@ -113,7 +113,7 @@ public struct Durable<Context: Sendable>: Hashable, Sendable, CustomStringConver
         )
     }
 
-    /// The same handler for a caller that supplies a ``ConvertibleContext``.
+    /// Returns the same handler for a caller that supplies a ``ConvertibleContext``.
     package func calledWith<Other: ConvertibleContext>(_ context: Other.Type) -> Durable<Other> {
         Durable<Other>(name: name, version: version, arguments: arguments, orElseBytes: orElseBytes)
     }

@@ -20,7 +20,7 @@ public protocol DurableEvent: Codable, Sendable {
 extension Step {
     /// Posts an event, which the program receives after this step has committed.
     ///
-    /// At most 100 000 events of a kind and scope wait, each of 64 KiB at most as JSON: nobody consumes more than that. A
+    /// At most 100 000 events of a kind and scope wait, each of 64 KiB at most as JSON. A
     /// handler that cannot post is quarantined with what it was called with.
     ///
     /// - Parameters:
@@ -103,7 +103,7 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
 
     public func makeAsyncIterator() -> Iterator { Iterator(store: store, scope: scope) }
 
-    /// Goes through the events; made by `for try await`.
+    /// Iterator over the events, made by `for try await`.
     public struct Iterator: AsyncIteratorProtocol {
         let store: HandlerStore
         let scope: HandlerScope?
@@ -114,7 +114,7 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
             self.scope = scope
         }
 
-        /// The next event; waits until there is one.
+        /// Returns the next event; waits until there is one.
         ///
         /// - Returns: An event, never nil.
         /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
@@ -146,7 +146,7 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
 }
 
 extension HandlerStore {
-    /// The events of one kind as they are posted, by this process or another one; first those that wait.
+    /// Returns the events of one kind as they are posted, by this process or another one; first those that wait.
     ///
     /// One listener for each kind and scope is what this is made for: with two, either may see an event first, and
     /// both may see it.
@@ -163,12 +163,12 @@ extension HandlerStore {
 }
 
 extension Transaction {
-    /// How many events of a kind and scope may wait.
+    /// The maximum number of waiting events of a kind and scope.
     static let maximumEvents = 100_000
-    /// How many bytes an event may have.
+    /// The maximum size of an event in bytes.
     static let maximumEventBytes = 64 << 10
 
-    /// Whether one more event may be posted. Events are numbered in order, so the span of those that wait bounds their
+    /// Returns whether one more event may be posted. Events are numbered in order, so the span of those that wait bounds their
     /// count; only a wide span is worth counting.
     fileprivate func mayPost(_ name: String, in scope: HandlerScope?) throws(HandlerError) -> Bool {
         let span = try connection.first(

@@ -37,7 +37,7 @@ public struct Ending: Hashable, Sendable {
     public let name: String
     /// Outcome of the handler.
     public let outcome: Outcome
-    /// Why it was invalidated or timed out; nil when it was called.
+    /// The reason of an invalidation or timeout; nil if the handler was called.
     public let reason: InvalidationReason?
     /// When it ended, by the wall clock.
     public let endedAt: Timestamp
@@ -86,18 +86,18 @@ public struct HandlerID<Context: Sendable>: RawRepresentable, Hashable, Sendable
 public typealias AnyHandlerID = HandlerID<Never>
 
 extension HandlerID where Context == Never {
-    /// The row of a handler, without the type of its context.
+    /// Makes an id without the type of its context.
     ///
     /// - Parameter id: The handler's row.
     public init<Other>(_ id: HandlerID<Other>) { rawValue = id.rawValue }
 }
 
 extension HandlerID {
-    /// The row of a handler that a module knows to be called with this context.
+    /// Makes an id for a handler that a module knows to be called with this context.
     package init(of id: AnyHandlerID) { rawValue = id.rawValue }
 }
 
-/// Why a handler can never be called any more.
+/// The reason why a handler can never be called any more.
 ///
 /// Open for reasons of a program's own:
 ///
@@ -137,7 +137,7 @@ public struct InvalidationReason: RawRepresentable, Hashable, Sendable, Codable,
 /// try step.bind(Thank(customer: "Ada").durable.orElse(NotPaid(customer: "Ada").durable))
 /// ```
 public struct Invalidation: RestorableContext {
-    /// Why the handler can never be called.
+    /// The reason why the handler can never be called.
     public let reason: InvalidationReason
     /// The stored name of the handler that is invalidated.
     public let handler: String

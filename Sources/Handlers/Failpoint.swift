@@ -23,9 +23,9 @@ package enum Failpoint: String, CaseIterable, Sendable {
     case beforeQuarantine = "before-quarantine"
     /// A row that is due is about to be called, expired or leased.
     case beforeDue = "before-due"
-    /// An async handler is leased and committed; it has not begun.
+    /// An async handler is leased and committed; it has not started.
     case afterLease = "after-lease"
-    /// An async handler is about to end; its closing step has not begun.
+    /// An async handler is about to end; its closing step has not started.
     case beforeClosing = "before-closing"
     /// Quarantined and parked handlers are about to be requeued.
     case beforeRequeue = "before-requeue"
@@ -37,7 +37,7 @@ package enum Failpoint: String, CaseIterable, Sendable {
     case beforeAcknowledge = "before-ack"
     /// An acknowledgement was written.
     case afterAcknowledge = "after-ack"
-    /// Stanzas arrived and were parsed; no step has begun.
+    /// Stanzas arrived and were parsed; no step has started.
     case afterRead = "after-read"
     /// The owner's lock is held; the epoch is not yet raised.
     case afterLock = "after-lock"
@@ -80,7 +80,7 @@ package enum Failpoint: String, CaseIterable, Sendable {
 
         package func hit() throws { try Self.hit(named: rawValue) }
 
-        /// A place in a module that has its own names.
+        /// Marks a place in a module that has its own names.
         package static func hit(named name: String) throws {
             guard let armed = Self.armed, armed.name == name else { return }
             guard Self.hits.add(1, ordering: .relaxed).newValue == armed.nth else { return }

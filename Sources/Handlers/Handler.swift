@@ -13,7 +13,7 @@
 ///
 /// Conform to ``Handler``, which runs inside the transaction, or to ``AsyncHandler``, which may wait.
 public protocol DurableHandler: Codable, Sendable {
-    /// What the caller supplies when the handler runs; need not be Codable.
+    /// The type of the value that the caller supplies when the handler runs; need not be Codable.
     associatedtype Context: Sendable
 
     /// The name that is stored. It must never change; a renamed handler lists its old names in ``aliases``.
@@ -38,10 +38,10 @@ public protocol DurableHandler: Codable, Sendable {
     /// - Throws: Any error; the row is then quarantined with it.
     static func upcast(_ arguments: inout Record, from version: Int) throws
 
-    /// How often and how long a failing handler is tried again; ``RetryPolicy/standard`` unless said otherwise.
+    /// The number of attempts of a failing handler and the waits between them; ``RetryPolicy/standard`` unless said otherwise.
     static var retry: RetryPolicy { get }
 
-    /// In which processes it runs; ``Availability/everywhere`` unless said otherwise.
+    /// The processes in which the handler runs; ``Availability/everywhere`` unless said otherwise.
     static var availability: Availability { get }
 
     /// The bound arguments as a lock file lists them; see ``HandlerRegistry/checkSignatures(against:of:updating:)``.
@@ -109,7 +109,7 @@ public protocol Handler: DurableHandler {
 /// It runs outside the transaction, under a lease and **at least once**: when its process dies, another one runs it
 /// again, at once. It ends with one closing step, ``AsyncCall/end(_:)``, whose effects in the database happen exactly
 /// once; a process that has lost its lease cannot close. Effects elsewhere may be repeated: give
-/// ``AsyncCall/idempotencyKey`` to whoever carries them out.
+/// ``AsyncCall/idempotencyKey`` to the service that performs them.
 ///
 /// ```swift
 /// struct Upload: AsyncHandler {
@@ -135,15 +135,15 @@ public protocol AsyncHandler: DurableHandler where Context: RestorableContext {
     func run(_ call: AsyncCall<Context>) async throws
 }
 
-/// In which processes a handler runs.
+/// The processes in which a handler runs.
 ///
 /// ```swift
 /// static let availability = Availability.mainOnly  // in a handler that re-indexes everything
 /// ```
 public enum Availability: Hashable, Sendable {
-    /// In every process that knows it.
+    /// Every process that knows the handler.
     case everywhere
-    /// In the main program only, for work that would be too much for a short-lived worker: a worker leaves it, with
+    /// The main program only, for work that would be too much for a short-lived worker: a worker leaves it, with
     /// what arrived for it, to the main program.
     case mainOnly
 }
@@ -161,7 +161,7 @@ public struct RetryPolicy: Hashable, Sendable {
     package var attempts: Int
     /// The wait after the first failure.
     package var firstDelay: Duration
-    /// How much longer each wait is than the one before it, from 1.
+    /// The factor by which each wait is longer than the previous one, 1 or more.
     package var factor: Double
     /// The longest wait.
     package var longestDelay: Duration
@@ -218,7 +218,7 @@ public struct RetryPolicy: Hashable, Sendable {
         return TimeSource.sum(longest, longest / 4 + 1000)
     }
 
-    /// The wait after a failure in milliseconds.
+    /// Returns the wait after a failure in milliseconds.
     ///
     /// - Parameters:
     ///   - attempts: How often the handler threw, from 1.

@@ -30,7 +30,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         package static let argumentNotEncodable = Code(rawValue: "argument-not-encodable")
         /// The path to the handler's instance gave nil.
         package static let missingInstance = Code(rawValue: "missing-instance")
-        /// A handler row that was asked for has ended or never existed.
+        /// The handler row has ended or never existed.
         public static let noSuchHandler = Code(rawValue: "no-such-handler")
         /// A handler was not called because too many processes died while it ran.
         package static let deadly = Code(rawValue: "deadly")

@@ -20,18 +20,18 @@ public struct HandlerFailure: DurableEvent, Error, Hashable, CustomStringConvert
     public let handler: AnyHandlerID
     /// The stored name of the handler; at most 1024 bytes.
     public let name: String
-    /// In whose service it was bound, at most 1024 bytes; nil for the program as a whole.
+    /// The scope in which the handler was bound, at most 1024 bytes; nil for the program as a whole.
     public let scope: HandlerScope?
-    /// How many times it was run since it was bound or requeued.
+    /// The number of runs since the handler was bound or requeued.
     public let attempts: Int
-    /// In how many of these its process died.
+    /// The number of these runs in which the process died.
     public let deaths: Int
-    /// What the handler threw last, or why it cannot be called; at most 1024 bytes.
+    /// The last error of the handler, or the reason why it cannot be called; at most 1024 bytes.
     public let error: String
     /// Whether the handler ends as invalidated with the reason `failed`; otherwise its row is quarantined.
     public let isInvalidated: Bool
 
-    /// One line: name, row, runs, deaths, error and what happens next.
+    /// The failure in one line: name, row, runs, deaths, error and the next action.
     public var description: String {
         let runs = "\(attempts) \(attempts == 1 ? "run" : "runs")"
         let next =

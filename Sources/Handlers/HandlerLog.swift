@@ -21,7 +21,7 @@ public struct HandlerLog: Sendable {
         case handlers
     }
 
-    /// One line.
+    /// An entry of the log.
     ///
     /// ```swift
     /// let log = HandlerLog { entry in if entry.level >= .warning { print(entry.message) } }
@@ -31,7 +31,7 @@ public struct HandlerLog: Sendable {
         public let level: LogLevel
         /// Subject of the entry.
         public let subject: Subject
-        /// What happened. It may hold what a peer wrote, so make it visible before it reaches a terminal.
+        /// The message. It may hold text of a peer, so escape it before it reaches a terminal.
         public let message: String
     }
 
@@ -63,11 +63,11 @@ public struct HandlerLog: Sendable {
 /// if entry.level >= .warning { print(entry) }
 /// ```
 public enum LogLevel: Int, Hashable, Sendable, Comparable, CaseIterable {
-    /// What was tried and why.
+    /// Attempts and their reasons.
     case verbose
-    /// What was decided: connected, resumed, suspended, called again.
+    /// Decisions: connected, resumed, suspended, called again.
     case info
-    /// Something is wrong, and the program goes on.
+    /// An error after which the program continues.
     case warning
     /// Something ended for good: an account stopped, a handler failed.
     case error

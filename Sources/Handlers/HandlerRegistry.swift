@@ -71,7 +71,7 @@ public final class HandlerRegistry: Sendable {
     /// The names and aliases of all registered handlers, sorted.
     public var names: [String] { definitions.withLock { $0.keys.sorted() } }
 
-    /// Whether a handler of that name or alias is registered.
+    /// Returns whether a handler of that name or alias is registered.
     package func knows(_ name: String) -> Bool { definition(named: name) != nil }
 
     /// Each definition once, whatever aliases it has.

@@ -1,4 +1,4 @@
-/// A handler that has not ended, as a program or a person may look at it.
+/// The state of a handler that has not ended, for inspection.
 ///
 /// ```swift
 /// for handler in try store.read({ try $0.handlers(in: .quarantined) }) {
@@ -8,7 +8,7 @@
 public struct HandlerStatus: Hashable, Sendable, CustomStringConvertible {
     /// State of a handler.
     public enum State: String, Hashable, Sendable, Codable, CaseIterable {
-        /// It waits to be called, or for its time.
+        /// The handler waits for its call or for its time.
         case pending
         /// No program that ran here knew it, or only an older version of it.
         case parked

@@ -1,6 +1,6 @@
 public import FoundationEssentials
 
-/// One JSON value, keeping the kind and the full range of the numbers it was made from.
+/// A JSON value that keeps the kind and the full range of its numbers.
 ///
 /// ```swift
 /// let value = JSONValue.object(["name": .string("Juliet"), "tries": .integer(3), "note": .null])
@@ -10,7 +10,7 @@ public enum JSONValue: Codable, Hashable, Sendable {
     case null
     /// `true` or `false`.
     case bool(Bool)
-    /// An integer that 64 bits with a sign hold.
+    /// An integer in the range of `Int64`.
     case integer(Int64)
     /// An integer above `Int64.max`.
     case unsigned(UInt64)

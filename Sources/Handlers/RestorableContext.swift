@@ -10,12 +10,12 @@
 /// struct UploadSlot: RestorableContext, Codable { var url: String }
 /// ```
 public protocol RestorableContext: Sendable {
-    /// In whose service the call is made; nil when it needs nobody to be made again.
+    /// The environment of the call; nil if the context can be restored without one.
     var environment: (any HandlerEnvironment)? { get }
 
-    /// What ``init(restoring:in:)`` makes the context from.
+    /// Returns the bytes from which ``init(restoring:in:)`` restores the context.
     ///
-    /// - Returns: Any bytes; whoever restores it knows their form.
+    /// - Returns: Bytes in any form that ``init(restoring:in:)`` reads.
     /// - Throws: Any error; the call then cannot be kept, and the handler goes to quarantine as it does with a
     ///   context that is not restorable.
     func stored() throws -> [UInt8]
@@ -105,7 +105,7 @@ public struct HandlerScope: RawRepresentable, Hashable, Sendable, Codable, Custo
 public struct TimerFired: RestorableContext {
     /// When it was due, by the wall clock.
     public let due: Timestamp
-    /// How many times of a periodic timer passed while no process ran it; they are not made up for.
+    /// The number of periods that passed while no process ran the timer; the handler is not called for them.
     public let missed: Int64
     /// The environment in which the timer was bound, for example an account; nil when there is none.
     public let environment: (any HandlerEnvironment)?
@@ -122,7 +122,7 @@ public struct TimerFired: RestorableContext {
         self.environment = environment
     }
 
-    /// By its due time alone: when its process died, the same call comes again later, with more times missed.
+    /// The due time only: after the death of a process the same call repeats later, with more missed periods.
     public var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
 
     private struct Stored: Codable {

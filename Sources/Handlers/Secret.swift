@@ -15,7 +15,7 @@ import FoundationEssentials
 /// ```
 public struct Secret<Value: Codable & Sendable>: Codable, Sendable, CustomStringConvertible, CustomReflectable
 {
-    /// What is kept secret.
+    /// The secret value.
     public var value: Value
 
     /// Wraps a value.

@@ -33,18 +33,18 @@ public struct TimeSource: Sendable {
     /// The machine's clocks.
     public static let system = TimeSource()
 
-    /// The time that lies `duration` after `time`; the end of time instead of an overflow.
+    /// Returns the time `duration` after `time`; the latest time instead of an overflow.
     package static func sum(_ time: Int64, _ duration: Int64) -> Int64 {
         let (sum, isOverflow) = time.addingReportingOverflow(max(0, duration))
         return isOverflow ? .max : sum
     }
 
-    /// The machine's monotonic clock.
+    /// Returns the machine's monotonic time.
     ///
     /// - Returns: The time since the machine started; it stands still while the machine is suspended.
     public static func systemMonotonic() -> Duration { .nanoseconds(SystemTime.monotonicNanoseconds()) }
 
-    /// The machine's wall clock.
+    /// Returns the machine's wall time.
     ///
     /// - Returns: The time now.
     public static func systemWall() -> Timestamp {
@@ -56,7 +56,7 @@ public struct TimeSource: Sendable {
 }
 
 extension Duration {
-    /// Whole milliseconds, at least 0 and at most what a stored time can hold.
+    /// The duration in whole milliseconds, from 0 to the largest stored time.
     package var milliseconds: Int64 {
         let (seconds, attoseconds) = components
         guard seconds >= 0 else { return 0 }

@@ -16,7 +16,7 @@ import Synchronization
 /// ``withTestStore(registry:schemas:role:clock:configuration:isolation:_:)`` makes it. What is due is called by
 /// ``advance(by:)`` and ``runDue()``, and by nothing else.
 public final class TestStore: Sendable {
-    /// How long ``runDue()`` and ``advance(by:)`` wait for async handlers at one moment of the clock, by the machine's clock.
+    /// The longest wait of ``runDue()`` and ``advance(by:)`` for async handlers at one virtual time, by the machine's clock.
     public static let longestRun = Duration.seconds(60)
 
     private struct Program {

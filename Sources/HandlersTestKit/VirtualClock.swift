@@ -1,7 +1,7 @@
 public import Handlers
 import Synchronization
 
-/// A clock that stands still until a test turns it.
+/// A clock that advances only when a test advances it.
 ///
 /// ```swift
 /// let clock = VirtualClock()

@@ -7,10 +7,10 @@ extension ForeignText: SQLConvertible {
 }
 
 extension Row {
-    /// The text of a column; empty for NULL.
+    /// Returns the text of a column; empty for NULL.
     package func foreignText(_ column: Int) -> ForeignText { ForeignText(text(column)) }
 
-    /// The text of a column; nil for NULL.
+    /// Returns the text of a column; nil for NULL.
     package func optionalForeignText(_ column: Int) -> ForeignText? {
         optionalText(column).map { ForeignText($0) }
     }

@@ -7,17 +7,17 @@ package import XMPPCore
 package struct InboundRequestTable: Sendable {
     /// The account's row in the store.
     package let account: Int64
-    /// How long a handler may take, in milliseconds of connected time.
+    /// The time that a handler may take, in milliseconds of connected time.
     package let timeout: Int64
 
     package init(account: Int64, timeout: Int64) { (self.account, self.timeout) = (account, timeout) }
 
-    /// How many requests may be open at once.
+    /// The maximum number of open requests.
     package static let maximum = 1000
-    /// How many of them may be of one bare address, so that nobody keeps a handler from serving others.
+    /// The maximum number of open requests of one bare address, so that no peer can block the others.
     package static let maximumEach = 100
 
-    /// Whether one more request may be opened.
+    /// Returns whether one more request may be opened.
     package func hasRoom(for iq: IQ, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard iq.id.token != nil else { return false }
         let (bare, limit) = (iq.from?.bare.description ?? "", Self.maximumEach)
@@ -51,7 +51,7 @@ package struct InboundRequestTable: Sendable {
             account, Self.peer(iq), iq.id)
     }
 
-    /// Whether it is the request with that place which is open, and not another one with its id.
+    /// Returns whether it is the request with that place which is open, and not another one with its id.
     package func isOpen(_ iq: IQ, number: UInt32, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             """
@@ -63,7 +63,7 @@ package struct InboundRequestTable: Sendable {
         ) { (row) throws(HandlerError) in row.integer(0) != 0 } ?? false
     }
 
-    /// Whether the request was neither answered nor ended by its time.
+    /// Returns whether the request was neither answered nor ended by its time.
     package func isOpen(_ iq: IQ, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM inbound_request WHERE account = ? AND peer = ? AND stanza_id = ?", account,
@@ -106,25 +106,25 @@ package struct InboundRequestTable: Sendable {
             """, account, connectedTime, limit, read: Closed.read)
     }
 
-    /// The earliest deadline, or nil when nothing is open.
+    /// Returns the earliest deadline, or nil when nothing is open.
     package func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
         try step.first("SELECT min(deadline) FROM inbound_request WHERE account = ?", account) {
             (row) throws(HandlerError) in row.optionalQuantity(0)
         } ?? nil
     }
 
-    /// The address that the requests were sent to is gone.
+    /// Removes all requests, as the address that they were sent to does not exist any more.
     package func forgetAll(in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM inbound_request WHERE account = ?", account)
     }
 
-    /// The answer to a request whose time is over.
+    /// Returns the answer to a request whose time has passed.
     package static func refusal(to request: Closed) throws -> IQ {
         let peer = request.peer.isEmpty ? nil : try JID(request.peer)
         return refusal(to: peer, id: request.id, StanzaError(.internalServerError))
     }
 
-    /// An error in answer to a request.
+    /// Returns an error in answer to a request.
     package static func refusal(to peer: JID?, id: ForeignText, _ error: StanzaError) -> IQ {
         IQ(type: .error, to: peer, id: id, payload: error.element)
     }

@@ -21,7 +21,7 @@ package enum PeerRule {
     ///
     /// | asked | taken from |
     /// |---|---|
-    /// | nobody named | absent, own bare, own domain, own full address |
+    /// | no address | absent, own bare, own domain, own full address |
     /// | own bare address | absent, own bare address |
     /// | own domain | own domain, absent |
     /// | any other | exactly that address; an error also without address, which only the own server can omit |

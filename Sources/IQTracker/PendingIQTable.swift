@@ -130,7 +130,7 @@ package struct PendingIQTable: Sendable {
 
     // MARK: Answers that are handled later
 
-    /// Puts a request back whose answer is to be handled later: its time stands still, and only the same answer is taken.
+    /// Restores a request whose answer is deferred: its timeout stops, and only the same answer is accepted.
     ///
     /// - Parameters:
     ///   - request: What ``claim(answer:number:own:in:)`` gave, with the answer's number.
@@ -179,7 +179,7 @@ package struct PendingIQTable: Sendable {
         return request
     }
 
-    /// The id of the request that goes on where one was answered: of several steps one waits at a time, and each is found by
+    /// Returns the id of the request that continues an answered one: of several steps one waits at a time, and each is found by
     /// the id of the first one.
     ///
     /// - Parameter id: The id of the step before.
@@ -268,7 +268,7 @@ package struct PendingIQTable: Sendable {
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
-    /// The earliest deadline in milliseconds of connected time, or nil when nothing waits.
+    /// Returns the earliest deadline in milliseconds of connected time, or nil when nothing waits.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The deadline, to be compared with the account's connected time.
@@ -289,7 +289,7 @@ package struct PendingIQTable: Sendable {
             read: Self.read)
     }
 
-    /// What ``nextID(after:)`` names: all ids with the mark and a digit.
+    /// Returns the request with an id of ``nextID(after:)``: the mark and a digit.
     private func successor(of id: ForeignText, in step: borrowing Step) throws(HandlerError) -> Request? {
         try step.first(
             """

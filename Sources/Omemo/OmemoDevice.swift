@@ -16,7 +16,7 @@ public struct OmemoDevice: Hashable, Sendable {
     public let versions: [OmemoVersion]
     /// Its identity key, whose fingerprint other clients show; nil before anything was fetched from it or came from it.
     public let key: IdentityKey?
-    /// What was decided about that key; nil while it is not known.
+    /// The user's decision about that key; nil while the key is not known.
     public let trust: OmemoTrust?
     /// When a list last named it; nil when none ever did.
     public let lastListed: Timestamp?
@@ -31,7 +31,7 @@ public struct OmemoDevice: Hashable, Sendable {
 }
 
 extension OmemoService {
-    /// The devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key
+    /// Returns the devices of a user that were ever listed or ever wrote, in the order of their numbers, each with the key
     /// that it
     /// had last.
     ///
@@ -59,7 +59,7 @@ package struct OmemoKeyring {
 
     package init(account: Int64) { self.account = account }
 
-    /// The accounts in a store that have a device, with its number and key.
+    /// Returns the accounts in a store that have a device, with its number and key.
     package static func accounts(
         in source: borrowing some Readable
     ) throws(HandlerError) -> [(id: Int64, own: OmemoDevice)] {
@@ -79,7 +79,7 @@ package struct OmemoKeyring {
         return rows.compactMap { $0.map { (id: $0.0, own: $0.1) } }
     }
 
-    /// The users of whom any device is known.
+    /// Returns the users of whom any device is known.
     package func users(in source: borrowing some Readable) throws(HandlerError) -> [JID] {
         try source.all(
             """

@@ -4,7 +4,7 @@ import Handlers
 ///
 /// Present like the runtime's own failpoints, and chosen by the same variable: `HANDLERS_FAILPOINT=name[:kill[:nth]]`.
 enum OmemoFailpoint: String, CaseIterable {
-    /// A session was begun from a bundle; nothing is committed.
+    /// A session was started from a bundle; nothing is committed.
     case started = "omemo-started"
     /// A key was encrypted and the ratchet stored; the ciphertext is not yet in the outbox, nothing is committed.
     case encrypted = "omemo-encrypted"

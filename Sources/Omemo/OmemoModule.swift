@@ -18,7 +18,7 @@ public struct OmemoModule: AccountModule {
     public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
     public static var schema: Schema? { OmemoDeviceListTable.schema }
 
-    /// Whoever says so gets the device lists of contacts pushed.
+    /// The features that subscribe the account to its contacts' device lists.
     public let features = Set(OmemoService.versions.map { $0.deviceListNode + "+notify" })
 
     /// Makes the module, which has no options.

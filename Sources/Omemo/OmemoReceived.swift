@@ -22,7 +22,7 @@ public struct OmemoReceived: Sendable {
     public let account: Account
     /// The message around it, taken out of a carbon copy or an archive's answer if it came in one.
     public let message: Message
-    /// Who sent it: the user's bare address, also in rooms; nil when it is not known who that was.
+    /// The sender's bare address, also in rooms; nil if unknown.
     public let sender: JID?
     /// The sender's device.
     public let device: OmemoDeviceID?
@@ -30,7 +30,7 @@ public struct OmemoReceived: Sendable {
     public let version: OmemoVersion?
     /// The key of the sender's device; nil when the message could not be decrypted.
     public let identity: IdentityKey?
-    /// What the user has decided about that key. Messages of undecided and untrusted keys are decrypted, too.
+    /// The user's decision about that key. Messages of undecided and untrusted keys are decrypted, too.
     public let trust: OmemoTrust
     /// Outcome of decrypting it.
     public let outcome: Outcome

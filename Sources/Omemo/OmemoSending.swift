@@ -18,11 +18,11 @@ public struct OmemoSending: Sendable {
         public let jid: JID
         /// Its number; nil when the user's devices could not be learned.
         public let device: OmemoDeviceID?
-        /// Why it cannot read the message; nil when it can.
+        /// The reason why the device cannot read the message; nil if it can.
         public let failure: Failure?
     }
 
-    /// Why a device is left out.
+    /// The reason why a device is left out.
     public enum Failure: Hashable, Sendable, CustomStringConvertible {
         /// The user has no device that speaks a version of ours.
         case noDevices
@@ -30,7 +30,7 @@ public struct OmemoSending: Sendable {
         case listUnknown(ForeignText)
         /// There is no session and no usable bundle; the reason in words.
         case noBundle(ForeignText)
-        /// Nobody has decided about its identity key, which is new.
+        /// The device's identity key is new and undecided.
         case undecided(IdentityKey)
         /// The user refused its identity key.
         case untrusted(IdentityKey)

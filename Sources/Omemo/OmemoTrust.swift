@@ -27,7 +27,7 @@ public enum OmemoTrust: Int64, Hashable, Sendable, Codable, CaseIterable, Custom
         }
     }
 
-    /// What a key is given that is seen for the first time: blind trust until the first verification, and never for a
+    /// Returns the trust of a key that is seen for the first time: blind trust until the first verification, and never for a
     /// key that takes another's place.
     static func atFirstSight(replacesAnother: Bool, hasVerified: Bool) -> OmemoTrust {
         replacesAnother || hasVerified ? .undecided : .blind
@@ -46,7 +46,7 @@ public struct OmemoIdentity: Hashable, Sendable {
     public let jid: JID
     /// The key.
     public let key: IdentityKey
-    /// What was decided.
+    /// The user's decision.
     public let trust: OmemoTrust
     /// The devices that have it now, in the order of their numbers; none when it was replaced.
     public let devices: [OmemoDeviceID]

@@ -22,7 +22,7 @@ package struct Errno: RawRepresentable, Error, Hashable, Sendable, CustomStringC
         }
     }
 
-    /// The same with the number, for whoever looks it up.
+    /// The description with the number of the error.
     package var detail: String { "\(description), errno \(rawValue)" }
 
     /// Whether the process or the system has no descriptor or memory left for one more.

@@ -7,7 +7,7 @@ package enum ThisProcess {
     /// The user whose rights it has.
     package static var user: UInt32 { geteuid() }
 
-    /// A variable of its environment; nil where it is not set.
+    /// Returns a variable of its environment; nil where it is not set.
     package static func environment(_ name: String) -> String? { getenv(name).map { String(cString: $0) } }
 
     /// The folder that relative paths begin in; nil where it was removed.
@@ -17,7 +17,7 @@ package enum ThisProcess {
         return String(cString: folder)
     }
 
-    /// The kernel's id of the running boot; nil where it cannot be read.
+    /// Returns the kernel's id of the running boot; nil where it cannot be read.
     package static func bootID() -> (high: UInt64, low: UInt64)? {
         guard let file = try? OpenFile(reading: "/proc/sys/kernel/random/boot_id") else { return nil }
         var text = [UInt8](repeating: 0, count: 36)

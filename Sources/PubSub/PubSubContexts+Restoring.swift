@@ -5,7 +5,7 @@ import XMPPCore
 
 // A handler that waits (AsyncHandler), or must not run in this process, is called later, with what arrived read again.
 
-/// What was asked, as far as reading the answer needs it.
+/// The part of a request that reading the answer needs.
 enum PubSubSubject: Codable, Hashable, Sendable {
     case items
     case page(request: PubSubPage.Request)

@@ -17,7 +17,7 @@ public import XMPPCore
 ///
 /// A lost session is no outcome: the handler's invalidation is then called instead.
 public struct PubSubFetch: PubSubContext {
-    /// How a fetch ended. The four mean different things, so a handler must name them all.
+    /// The outcome of a fetch. The four cases mean different things, so a handler must name them all.
     public enum Outcome: Hashable, Sendable {
         /// The node exists and these are its items, in the order of the answer; none if it is empty.
         case items([PubSubItem])
@@ -31,11 +31,11 @@ public struct PubSubFetch: PubSubContext {
 
     /// The account that asked.
     public var account: Account { reply.account }
-    /// Who was asked; the own bare address for the own account.
+    /// The address of the node; the account's bare address for its own nodes.
     public var service: JID { reply.service }
     /// The node's name.
     public var node: ForeignText { reply.node ?? "" }
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
     let reply: PubSubReply
 
@@ -63,7 +63,7 @@ public struct PubSubFetch: PubSubContext {
 /// }
 /// ```
 public struct PubSubPublication: PubSubContext {
-    /// How publishing ended.
+    /// The outcome of a publication.
     public enum Outcome: Hashable, Sendable {
         /// Published under this id; nil if the service chose an id and did not return it.
         case published(id: ForeignText?)
@@ -78,11 +78,11 @@ public struct PubSubPublication: PubSubContext {
 
     /// The account that published.
     public var account: Account { reply.account }
-    /// Where the node is; the own bare address for the own account.
+    /// The address of the node; the account's bare address for its own nodes.
     public var service: JID { reply.service }
     /// The node's name.
     public var node: ForeignText { reply.node ?? "" }
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
     let reply: PubSubReply
     /// The id under which was published; nil when the service was to choose.
@@ -120,7 +120,7 @@ public struct PubSubPublication: PubSubContext {
 /// A lost session is no outcome: the handler's invalidation is then called instead, and whether the operation was
 /// carried out is unknown.
 public struct PubSubAnswer<Value: Sendable>: PubSubContext {
-    /// How an operation ended.
+    /// The outcome of an operation.
     public enum Outcome: Sendable {
         /// It was carried out and brought this.
         case success(Value)
@@ -134,11 +134,11 @@ public struct PubSubAnswer<Value: Sendable>: PubSubContext {
 
     /// The account that asked.
     public var account: Account { reply.account }
-    /// Who was asked; the own bare address for the own account.
+    /// The address of the node; the account's bare address for its own nodes.
     public var service: JID { reply.service }
     /// The node's name; nil when the service as a whole was asked, or was to choose a name.
     public var node: ForeignText? { reply.node }
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
     let reply: PubSubReply
     let subject: PubSubSubject

@@ -8,12 +8,12 @@ extension PubSubError {
     public struct Condition: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         /// The element's name.
         public let rawValue: ForeignText
-        /// A condition by its element's name.
+        /// Makes a condition from the name of its element.
         public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
         public var description: String { rawValue.string }
 
-        /// Only those on the node's whitelist may do this (6.1.3.4).
+        /// Only addresses on the node's whitelist may do this (6.1.3.4).
         public static let closedNode = Condition(rawValue: "closed-node")
         /// The subscription must be configured in the same request (6.1.5).
         public static let configurationRequired = Condition(rawValue: "configuration-required")
@@ -51,7 +51,7 @@ extension PubSubError {
         public static let pendingSubscription = Condition(rawValue: "pending-subscription")
         /// The node is not configured as the publish options require (7.1.5).
         public static let preconditionNotMet = Condition(rawValue: "precondition-not-met")
-        /// Only those who receive the owner's presence may do this (6.1.3.2).
+        /// Only subscribers of the owner's presence may do this (6.1.3.2).
         public static let presenceSubscriptionRequired = Condition(rawValue: "presence-subscription-required")
         /// There are several subscriptions, so the request needs a subscription id (6.2.3.1).
         public static let subscriptionIDRequired = Condition(rawValue: "subid-required")
@@ -72,7 +72,7 @@ extension PubSubError {
             .unsupportedAccessModel,
         ]
 
-        /// What to do about it; nil for a condition that this table does not know.
+        /// The advice for the condition; nil for an unknown one.
         var advice: String? { Self.advices[self] }
 
         private static let advices: [Condition: String] = [

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Why a PubSub service refused: the condition of RFC 6120 and, where the service gives one, PubSub's own.
+/// The refusal of a PubSub service: the condition of RFC 6120 and, if the service sends one, PubSub's own.
 ///
 /// Read ``condition`` first: services differ in the general condition that they put beside it.
 ///
@@ -54,7 +54,7 @@ public struct PubSubError: CodedError, Hashable {
     /// The ``stanzaError``.
     public var cause: (any Error)? { stanzaError }
 
-    /// What happened and what to do, in one sentence.
+    /// A sentence that says what happened and what to do.
     public var message: String {
         var text = "the PubSub service answered with "
         text += condition.map { "\($0) (\(stanzaError.condition))" } ?? stanzaError.condition.description

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// One item of a node.
+/// An item of a node.
 ///
 /// ```swift
 /// let item = PubSubItem(id: "current", payload: Element("nick", namespace: UserNick.node, text: "Juliet"))
@@ -10,7 +10,7 @@ public import XMPPCore
 public struct PubSubItem: Hashable, Sendable {
     /// The id, unique in the node; nil lets the service choose one when it is published.
     public var id: ForeignText?
-    /// What the item holds; nil for an item without content.
+    /// The content of the item; nil if it has none.
     public var payload: Element?
 
     /// Makes an item.
@@ -35,7 +35,7 @@ public struct PubSubItem: Hashable, Sendable {
     }
 }
 
-/// Which items of a node to fetch.
+/// The selection of items to fetch.
 ///
 /// ```swift
 /// try await account.send(.pubsub(.items(of: node, .newest(1)), at: juliet), then: Profile.fetched())

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Who is subscribed to a node, and how.
+/// A subscription to a node.
 ///
 /// ```swift
 /// let all = try await account.request(.pubsub(.subscriptions(to: "club"), at: service))
@@ -9,7 +9,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0060 sections 4.2, 5.6, 6.1 and 8.8.
 public struct PubSubSubscription: Hashable, Sendable {
-    /// How far a subscription has come. Open for states of later versions.
+    /// The state of a subscription. Open for states of later versions.
     public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: ForeignText
         public init(rawValue: ForeignText) { self.rawValue = rawValue }
@@ -30,9 +30,9 @@ public struct PubSubSubscription: Hashable, Sendable {
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
-    /// Who is subscribed.
+    /// The subscribed address.
     public var jid: JID
-    /// How far the subscription has come.
+    /// The state of the subscription.
     public var state: State
     /// Id of the subscription among those of the same address and node; keep it if the service gives one.
     public var id: ForeignText?
@@ -81,7 +81,7 @@ public struct PubSubSubscription: Hashable, Sendable {
 ///
 /// Source: XEP-0060 sections 4.1, 5.7 and 8.9.
 public struct PubSubAffiliation: Hashable, Sendable {
-    /// What an affiliation allows. Open for kinds of later versions.
+    /// The kind of an affiliation. Open for kinds of later versions.
     public struct Kind: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
         public let rawValue: ForeignText
         public init(rawValue: ForeignText) { self.rawValue = rawValue }
@@ -106,9 +106,9 @@ public struct PubSubAffiliation: Hashable, Sendable {
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
-    /// Whose affiliation it is: a bare address.
+    /// The bare address of the affiliated user.
     public var jid: JID
-    /// What it allows.
+    /// The kind of the affiliation.
     public var kind: Kind
 
     /// Describes an affiliation, as ``PubSubOperation/setAffiliations(_:with:)`` takes it.
@@ -135,7 +135,7 @@ public struct PubSubAffiliation: Hashable, Sendable {
     }
 }
 
-/// Whose list of subscriptions or affiliations is meant.
+/// The owner of a list of subscriptions or affiliations.
 enum PubSubList: String, Codable, Sendable {
     /// One's own, at all nodes or at one.
     case own

@@ -17,15 +17,15 @@ public import XMPPCore
 /// when it is sent.
 public struct PubSubOperation<Context: PubSubContext>: Sendable {
     let type: IQ.Kind
-    /// What it is about; nil for the service as a whole.
+    /// The node; nil for the service as a whole.
     let node: ForeignText?
     /// Makes what is sent; it needs to know the own address.
     let payload: @Sendable (_ own: JID) throws -> Element
-    /// What is stored until the answer comes.
+    /// The request that is stored until the answer arrives.
     let question: @Sendable (PubSubRemedy?, Durable<Context>) -> PubSubQuestion
-    /// What the answer means.
+    /// The function that reads the answer.
     let read: @Sendable (PubSubReply) -> Context
-    /// How the node must be configured should a publication's preconditions not be met; nil to let it fail.
+    /// The configuration to set if a publication's preconditions are not met; nil to let it fail.
     var configuration: [PubSubOption]?
 }
 
@@ -40,7 +40,7 @@ extension PubSubOperation {
             type: type, node: node, payload: payload, question: { _, then in question(then) }, read: read)
     }
 
-    /// What follows when a publication's preconditions are not met; nil when nothing is to follow.
+    /// Returns the remedy for a publication whose preconditions are not met; nil for none.
     func remedy(publishing payload: Element, timeout: Duration?) throws(AccountError) -> PubSubRemedy? {
         guard let configuration, let node else { return nil }
         let configure = try PubSubRequest.configure(node, with: configuration)
@@ -60,21 +60,21 @@ extension PubSubOperation where Context == PubSubCompletion {
     }
 }
 
-/// What a handler of a PubSub operation is called with: ``PubSubFetch``, ``PubSubPublication``, ``PubSubAnswer``.
+/// The context of a handler of a PubSub operation: ``PubSubFetch``, ``PubSubPublication``, ``PubSubAnswer``.
 ///
 /// ```swift
 /// let items = try call.context.value  // or throw what went wrong
 /// ```
 public protocol PubSubContext: Sendable {
-    /// What a successful operation brings.
+    /// The type of the value of a successful operation.
     associatedtype Value: Sendable
 
     /// The account that asked.
     var account: Account { get }
-    /// Who was asked; the own bare address for the own account.
+    /// The address of the node; the account's bare address for its own nodes.
     var service: JID { get }
 
-    /// What the operation brought, for code that treats all else as an error.
+    /// The value of a successful operation; otherwise throws.
     ///
     /// - Throws: ``PubSubError`` when the service refused; its ``PubSubError/isNotFound`` tells that what was asked
     ///   for does not exist. ``/XMPPAccount/AccountError`` `timedOut` when no answer came in time.

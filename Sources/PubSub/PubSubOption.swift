@@ -25,7 +25,7 @@ public struct PubSubOption: Hashable, Sendable {
         self.values = values.map(\.foreignText)
     }
 
-    /// A field of a form that a service sent, to send it back.
+    /// Makes an option from a field of a form that a service sent.
     ///
     /// - Parameter field: The field, its type and label left out.
     /// - Returns: Nil for one without a name, which holds no value.
@@ -34,7 +34,7 @@ public struct PubSubOption: Hashable, Sendable {
         self.init(name, field.values)
     }
 
-    /// Who may read the node.
+    /// Returns the option for the access model of the node.
     ///
     /// - Parameter model: Who may.
     /// - Returns: The field `pubsub#access_model`.
@@ -42,7 +42,7 @@ public struct PubSubOption: Hashable, Sendable {
         PubSubOption(Wire.Option.accessModel, [model.rawValue])
     }
 
-    /// Whether items are kept.
+    /// Returns the option that decides whether items are stored.
     ///
     /// - Parameter isOn: Whether they are; without it a node only notifies.
     /// - Returns: The field `pubsub#persist_items`.
@@ -50,7 +50,7 @@ public struct PubSubOption: Hashable, Sendable {
         PubSubOption(Wire.Option.persistItems, [isOn ? "true" : "false"])
     }
 
-    /// How many items are kept, 1 or more.
+    /// Returns the option for the number of items that are stored, 1 or more.
     ///
     /// - Parameter count: 1 or more; the oldest ones go.
     /// - Returns: The field `pubsub#max_items`.
@@ -62,7 +62,7 @@ public struct PubSubOption: Hashable, Sendable {
     public static let maximumItemsUnlimited = PubSubOption(Wire.Option.maxItems, [Wire.Option.maximum])
 }
 
-/// Who may read a node (XEP-0060 section 4.5). Open for models of later versions.
+/// The access model of a node: who may read it (XEP-0060 section 4.5). Open for models of later versions.
 ///
 /// ```swift
 /// try await account.request(.pubsub(.create("club", with: [.accessModel(.authorize)]), at: service))

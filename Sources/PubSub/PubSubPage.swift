@@ -18,26 +18,26 @@ public import XMPPCore
 public struct PubSubPage: Hashable, Sendable {
     /// The items of this page, in the order of the answer.
     public let items: [PubSubItem]
-    /// Where the page is in the whole; nil when the service knows no pages and sent everything it has.
+    /// The position of the page in the whole; nil if the service has no pages and sent all items.
     public let page: ResultPage?
-    /// Asks for the page that follows, in the direction in which this one was asked for; nil when this is the last one, and
+    /// The request for the next page in the same direction; nil when this is the last one, and
     /// when the service leads in a circle.
     public var next: PubSubOperation<PubSubAnswer<PubSubPage>>? { following.map { .page(of: node, $0) } }
 
     private let node: ForeignText
-    /// What the page that follows is asked for with.
+    /// The request for the next page.
     private let following: Request?
 
-    /// What a page was asked for with; stored.
+    /// The stored request for a page.
     struct Request: Codable, Hashable, Sendable {
         var limit: Int
         /// The item at which the page was to begin; nil for the first or the last page.
         var mark: ForeignText?
         /// Whether pages are read from the end.
         var isBackward: Bool
-        /// How many pages were read before it; nil for none.
+        /// The number of pages read before it; nil for none.
         var pages: Int?
-        /// What one of them held: a page that holds the same closes a circle.
+        /// The digest of an earlier page: a page with the same digest closes a circle.
         var earlier: Int64?
 
         init(_ position: ResultPage.Position, limit: Int) {
@@ -50,13 +50,13 @@ public struct PubSubPage: Hashable, Sendable {
             }
         }
 
-        /// Which page it is.
+        /// The position of the page.
         var position: ResultPage.Position {
             guard let mark else { return isBackward ? .end : .start }
             return isBackward ? .before(mark) : .after(mark)
         }
 
-        /// The request behind this one, which brought a page; nil when that page was here before.
+        /// Returns the next request after a page; nil if that page was here before.
         ///
         /// Of all pages one is remembered, the 1st, 2nd, 4th, 8th and so on: a circle of any length is met again before
         /// three times as many pages were read (Brent's algorithm), and what is stored does not grow.
@@ -89,7 +89,7 @@ public struct PubSubPage: Hashable, Sendable {
         return page?.count.map { index >= $0 - items } ?? false
     }
 
-    /// A number made from the ids of a page, in their order. An item that was published again stands among others then.
+    /// Returns a digest of the ids of a page, in their order. An item that was published again has another place then.
     ///
     /// - Parameter edge: The page's end: all that is known of one whose items could not be read.
     private static func digest(_ items: [PubSubItem], edge: String) -> Int64 {

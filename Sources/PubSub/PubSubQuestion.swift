@@ -10,11 +10,11 @@ import XMPPCore
 struct PubSubAnswered: Handler {
     static let id = "pubsub.answered"
 
-    /// Who was asked; nil for the own account.
+    /// The address of the node; nil for the own account.
     var service: JID?
-    /// What it was about; nil for the service as a whole.
+    /// The node; nil for the service as a whole.
     var node: String?
-    /// What was asked, with the program's handler.
+    /// The request, with the program's handler.
     var question: PubSubQuestion
 
     func run(_ call: borrowing Call<IQReply>) throws {
@@ -23,7 +23,7 @@ struct PubSubAnswered: Handler {
     }
 }
 
-/// What was asked and which handler of the program waits: all that reading the answer needs.
+/// The request and the program's handler: all that reading the answer needs.
 enum PubSubQuestion: Codable, Sendable {
     case items(then: Durable<PubSubFetch>)
     case page(request: PubSubPage.Request, then: Durable<PubSubAnswer<PubSubPage>>)
@@ -55,13 +55,13 @@ enum PubSubQuestion: Codable, Sendable {
     }
 }
 
-/// What to do when a publication's preconditions are not met (XEP-0060 section 7.1.5).
+/// The remedy for a publication whose preconditions are not met (XEP-0060 section 7.1.5).
 struct PubSubRemedy: Codable, Sendable {
     /// The payload that configures the node.
     var configure: String
     /// The payload that publishes the item.
     var publish: String
-    /// How long to wait for each answer, in milliseconds; nil for the account's setting.
+    /// The timeout of each answer, in milliseconds; nil for the account's setting.
     var timeout: Int64?
     var terms: RequestTerms { RequestTerms(timeout.map { .milliseconds($0) }) }
 

@@ -3,9 +3,9 @@ import XMPPCore
 
 /// The answer to an operation, not read yet. What it means is decided here, without store or clock.
 struct PubSubReply: Sendable {
-    /// Who was asked; nil for the own account.
+    /// The address of the node; nil for the own account.
     let asked: JID?
-    /// What it was about; nil for the service as a whole.
+    /// The node; nil for the service as a whole.
     let node: ForeignText?
     let reply: IQReply
 
@@ -113,7 +113,7 @@ struct PubSubReply: Sendable {
     }
 }
 
-/// What parts of an answer mean.
+/// The reading of the parts of an answer.
 enum PubSubReading {
     static func outcome<Value>(
         _ reply: IQReply.Outcome, in iq: IQ, _ read: (Element?) throws(PubSubError) -> Value

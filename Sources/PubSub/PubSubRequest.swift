@@ -1,7 +1,7 @@
 import XMPPAccount
 import XMPPCore
 
-/// What the payload of a request looks like: rules without account, store or clock.
+/// The payloads of requests: rules without account, store or clock.
 enum PubSubRequest {
     // MARK: Items
 
@@ -29,7 +29,7 @@ enum PubSubRequest {
         return wrapped([items])
     }
 
-    /// `<items/>` with `<set/>` behind it (XEP-0060 section 6.5.4).
+    /// Returns `<items/>` followed by `<set/>` (XEP-0060 section 6.5.4).
     static func page(
         of node: any TextConvertible, at position: ResultPage.Position, limit: Int
     ) throws(AccountError) -> Element {
@@ -41,7 +41,7 @@ enum PubSubRequest {
         ])
     }
 
-    /// `<publish/>` with its options behind it (XEP-0060 sections 7.1.1 and 7.1.5).
+    /// Returns `<publish/>` followed by its options (XEP-0060 sections 7.1.1 and 7.1.5).
     static func publish(
         _ item: PubSubItem?, on node: any TextConvertible, requiring options: [PubSubOption]
     ) throws(AccountError) -> Element {
@@ -68,7 +68,7 @@ enum PubSubRequest {
 
     // MARK: Nodes
 
-    /// `<create/>` with its configuration behind it, which names no node (XEP-0060 section 8.1).
+    /// Returns `<create/>` followed by its configuration, which names no node (XEP-0060 section 8.1).
     static func create(_ node: (any TextConvertible)?, with options: [PubSubOption]) throws(AccountError)
         -> Element
     {
@@ -111,7 +111,7 @@ enum PubSubRequest {
 
     // MARK: Subscriptions and affiliations
 
-    /// `<subscribe/>` with its options behind it, which name neither node nor subscriber (XEP-0060 sections 6.1, 6.3.7).
+    /// Returns `<subscribe/>` followed by its options, which name neither node nor subscriber (XEP-0060 sections 6.1, 6.3.7).
     static func subscribe(
         _ jid: JID, to node: any TextConvertible, with options: [PubSubOption]
     ) throws(AccountError) -> Element {
@@ -142,7 +142,7 @@ enum PubSubRequest {
         return wrapped([element.appending(DataForm(Wire.Form.subscription, options).element)])
     }
 
-    /// What changes in a list; all else stays as it is (XEP-0060 sections 8.8.2 and 8.9.2).
+    /// Returns the changes of a list; all else stays as it is (XEP-0060 sections 8.8.2 and 8.9.2).
     static func changes(
         _ name: String, _ changes: [(jid: JID, id: (any TextConvertible)?, element: Element)],
         of node: any TextConvertible

@@ -3,7 +3,7 @@ public import XMPPAccount
 public import XMPPCore
 
 extension AccountOperation {
-    /// An operation on a node of a PubSub service or of a user.
+    /// Returns an operation on a node of a PubSub service or of a user.
     ///
     /// ```swift
     /// try await account.send(.pubsub(.subscribe(to: "princely_musings"), at: service), then: Reader.subscribed())

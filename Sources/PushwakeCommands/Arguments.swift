@@ -70,7 +70,7 @@ package struct Arguments {
             ) : UsageError("there is no option \(name)")
     }
 
-    /// The options of a command as its page of help lists them, so that none is accepted and not explained.
+    /// Parses the options of a command as its help page lists them, so that each accepted option is explained.
     ///
     /// - Parameter command: A command that has a page.
     package init(_ words: [String], of command: String, wordCount: Int = 0) throws(UsageError) {

@@ -20,7 +20,7 @@ package struct InputLines: Sequence, IteratorProtocol {
 
     package init(_ descriptor: Int32 = STDIN_FILENO) { self.descriptor = descriptor }
 
-    /// The next line without its line end, repaired where it is not UTF-8; nil after the last one. Waits for it.
+    /// Returns the next line without its line end, repaired where it is not UTF-8; nil after the last one. Waits for it.
     package mutating func next() -> String? {
         while true {
             if let end = buffer[searched...].firstIndex(of: UInt8(ascii: "\n")) {

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 import XMPPCore
 
-/// What a person at the terminal sees: complaints and progress go to standard error, results to standard output.
+/// The output to a terminal: errors and progress to standard error, results to standard output.
 ///
 /// Everything is written here, as ``VisibleText``: no other file of the program writes to a terminal.
 package enum Terminal {
@@ -44,7 +44,7 @@ package enum Terminal {
     static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
     private static let lostOutput = Atomic(false)
 
-    /// A number of things, in the singular where there is one.
+    /// Returns a number with its noun, in the singular for one.
     package static func count(_ number: some BinaryInteger, _ thing: String) -> String {
         "\(number) \(thing)\(number == 1 ? "" : "s")"
     }

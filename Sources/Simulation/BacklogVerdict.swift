@@ -1,13 +1,13 @@
 import FoundationEssentials
 
-/// What a worker made of everything that had waited for it.
+/// The result of a worker with a backlog.
 package struct BacklogVerdict: Codable {
     package struct Wakes: Codable {
-        /// How many workers it took.
+        /// The number of workers.
         package var count = 0
-        /// How many of them ended because their time was nearly over.
+        /// The number of them that ended because their time was nearly over.
         package var shortOfTime = 0
-        /// How many were killed at a limit.
+        /// The number of them that were killed at a limit.
         package var killed = 0
         package var longestMilliseconds = 0.0
         package var peakMebibytes = 0.0
@@ -25,7 +25,7 @@ package struct BacklogVerdict: Codable {
 
     package var server: String
     package var seed: UInt64
-    /// What waited: messages, answers, and requests that nobody has answered.
+    /// The backlog: messages, answers, and unanswered requests.
     package var messages: Int
     package var answers: Int
     package var pending: Int
@@ -36,13 +36,13 @@ package struct BacklogVerdict: Codable {
     package var idleWithMilliseconds = 0.0
     /// The wakes that the messages and answers took.
     package var wakes = Wakes()
-    /// How many requests waited afterwards, as they must; nil before that.
+    /// The number of requests that still wait, as they must; nil before the end.
     package var pendingLeft = 0
     /// The wakes that it took to end them all when the session was lost; nil where that was not asked for.
     package var settling: Wakes?
-    /// How many of them ended so.
+    /// The number of them that ended so.
     package var settled = 0
-    /// What the peer's log and the store say about all the rest.
+    /// The verdict about all the rest, from the peer's log and the store.
     package var rest: Verdict?
 
     package init(server: String, seed: UInt64, messages: Int, answers: Int, pending: Int, limitsKept: String)

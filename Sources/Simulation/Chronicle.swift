@@ -1,7 +1,7 @@
 import Handlers
 package import TestServers
 
-/// What the simulation itself did and saw: when each process was started, frozen, killed or gone, and what happened to
+/// The log of the simulation itself: when each process was started, frozen, killed or gone, and what happened to
 /// the server and the line.
 package final class Chronicle {
     /// A process of the run. Times in milliseconds since 1970.

@@ -16,7 +16,7 @@ final class EmbeddedNode: Sendable {
 
     init(of owner: JID) { self.owner = owner.bare }
 
-    /// How many items were published.
+    /// The number of published items.
     var published: Int { state.withLock { $0.published } }
 
     /// From now on items go out through this server.

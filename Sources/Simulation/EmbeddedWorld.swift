@@ -118,11 +118,11 @@ package final class EmbeddedWorld: SimulationWorld {
     }
 }
 
-/// What the bot wrote down.
+/// The log of the bot.
 private final class Notebook: Sendable {
     private struct State {
         var sightings = PeerSightings()
-        /// Which thread sends; the ones before it end.
+        /// The number of the sending thread; earlier ones end.
         var sender = 0
         var isSending = false
         /// Requests that are to be answered when somebody says so.

@@ -1,4 +1,4 @@
-/// What became of the items of a node that keeps one: a rule without store.
+/// The audit of the items of a node that keeps one: a rule without store.
 ///
 /// A server sends an item to who is there; it keeps the last one alone, and shows that when a session begins (XEP-0163
 /// section 4.3.4). So what was published while there was no session is replaced, and nobody's fault. Inside of a session
@@ -17,7 +17,7 @@ package struct EventAudit {
     }
 
     package let rows: [Row]
-    /// How many items were published: 1 to this.
+    /// The number of published items: 1 to this.
     package let published: Int
     /// The session at the end.
     package let session: Int64

@@ -7,7 +7,7 @@ import XMPPModules
 /// A handler's row goes when it ends, with its arguments. Triggers keep them, in the very transaction of the binding or
 /// the ending: what is rolled back is not in the record, and what is committed is. Nothing else of the program changes.
 package enum FlightRecorder {
-    /// What became of one handler. Times in milliseconds since 1970.
+    /// The history of one handler. Times in milliseconds since 1970.
     package struct Flight: Equatable {
         package var id: Int64
         package var name: String

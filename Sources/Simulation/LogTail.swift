@@ -1,7 +1,7 @@
 import FoundationEssentials
 import Glibc
 
-/// What is added to a file that only grows.
+/// The lines added to a file that only grows.
 struct LogTail {
     private let path: String
     /// Up to where the file was read, at the end of a line.

@@ -138,7 +138,7 @@ package struct MainLife {
         return nil
     }
 
-    /// The way to a state without killing anybody, shortest first; empty when it is there already.
+    /// Returns the way to a state without killing anybody, shortest first; empty when it is there already.
     package func way(to goal: State) -> [Passage] {
         var ways: [State: [Passage]] = [state: []]
         var ring = [state]

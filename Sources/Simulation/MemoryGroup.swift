@@ -63,7 +63,7 @@ package final class MemoryGroup: Sendable {
         }
     }
 
-    /// The command that puts itself into the group and then becomes `command`: from its first page on it counts.
+    /// Returns the command that puts itself into the group and then becomes `command`: from its first page on it counts.
     package func entering(_ command: [String]) -> [String] {
         ["/bin/sh", "-c", "echo $$ > \"$0\" && exec \"$@\"", folder + "/cgroup.procs"] + command
     }
@@ -94,7 +94,7 @@ package final class MemoryGroup: Sendable {
         groups: KernelFile.text("/proc/self/cgroup"), mounts: KernelFile.text("/proc/self/mounts")
     ).first { (try? MemoryGroup(in: $0, mebibytes: 1024)) != nil }
 
-    /// The folders that come into question, best first.
+    /// Returns the folders that come into question, best first.
     ///
     /// - Parameters:
     ///   - groups: Lines such as `0::/user.slice/a.scope` and `4:memory:/a`.

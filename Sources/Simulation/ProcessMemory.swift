@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a process has used.
+/// The memory that a process has used.
 package enum ProcessMemory {
     /// The most physical memory so far, in KiB; 0 where the system does not tell.
     package static var peakKibibytes: Int { peakKibibytes(of: getpid()) }

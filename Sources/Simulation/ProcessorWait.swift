@@ -1,12 +1,12 @@
 import FoundationEssentials
 
-/// How long a process has waited for a processor that others used, as the kernel knows it at one moment.
+/// The time that a process has waited for a processor that others used, as the kernel knows it at one moment.
 struct ProcessorWait {
     /// The longest wait of a thread that it has now, without what its other threads used meanwhile; zero where the system does
     /// not tell. Threads that have ended are not counted, nor the waits of two threads one after the other: it is never more
     /// than what was lost.
     let longest: Duration
-    /// What its threads used in all.
+    /// The total time that its threads used.
     let used: Duration
     /// Whether a thread is ready to run. A wait that has not ended yet is in no figure.
     let isReady: Bool

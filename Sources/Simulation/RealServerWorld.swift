@@ -25,7 +25,7 @@ package final class RealServerWorld: SimulationWorld {
     private var sentByPeer = 0
     private var publishedByPeer = 0
 
-    /// How many messages the peer sends a second.
+    /// The number of messages that the peer sends a second.
     private let rate: Double
 
     /// - Parameters:
@@ -128,7 +128,7 @@ package final class RealServerWorld: SimulationWorld {
         }
     }
 
-    /// A server cannot be told to forget a session, but it does so when its time is over.
+    /// Waits until the server ends the session, as it cannot be told to; false if that takes too long.
     package func expireSession() -> Bool {
         guard hibernation <= .seconds(5) else { return false }
         usleep(UInt32((hibernation + .seconds(1)) / .microseconds(1)))

@@ -1,4 +1,4 @@
-/// Why a simulation or its app server cannot go on, as a sentence for the person who runs it.
+/// An error of a simulation or its app server, as a sentence for its user.
 package struct SimulationError: Error, CustomStringConvertible {
     package let description: String
 

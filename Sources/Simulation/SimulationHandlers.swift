@@ -121,7 +121,7 @@ package enum SimulationApp {
         } ?? 1
     }
 
-    /// How many handlers wait and how many stanzas are not acknowledged.
+    /// Returns the number of waiting handlers and of unacknowledged stanzas.
     package static func waiting(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             """

@@ -19,13 +19,13 @@ extension SimulationRun {
         }
     }
 
-    /// How many wakes with nothing to do are measured.
+    /// The number of measured wakes with nothing to do.
     private static let idleWakes = 5
-    /// How often one is tried that was not done in its time.
+    /// The number of attempts for a wake that did not finish in time.
     private static let idleTries = 20
-    /// How many workers may be killed at their limits before it is clear that these are too narrow.
+    /// The number of workers killed at their limits after which the limits count as too narrow.
     private static let mostKilled = 20
-    /// How many wakes are enough for anything.
+    /// The maximum number of wakes.
     private static let mostWakes = 1000
 
     /// - Parameter progress: Told what happens.
@@ -81,7 +81,7 @@ extension SimulationRun {
         try quitMain()
     }
 
-    /// What of the simulation's own waits, beside answers that are still to be given: nothing when all is done.
+    /// Returns the amount of the simulation's own waiting work, without answers that are still to be given: nothing when all is done.
     private func ownWork(_ store: HandlerStore) throws -> Int {
         try store.step { step in
             try step.first(

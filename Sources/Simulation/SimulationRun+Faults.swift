@@ -22,7 +22,7 @@ extension SimulationRun {
         }
     }
 
-    /// Whether a main must be there in the next round for something that the run has not met yet.
+    /// Returns whether a main must be there in the next round for something that the run has not met yet.
     func owesFaults(after round: Int) -> Bool {
         plan.hasFaults
             && (verdict.faults.resets == 0 || verdict.faults.halfOpen == 0 || round + 1 >= nextRestart)

@@ -3,7 +3,7 @@ import Handlers
 // Nobody can store without end what nobody stops sending: when processes are killed faster than they can store what
 // arrives, the server's queue grows, each resumption sends more of it again, and fewer processes get through it.
 extension SimulationRun {
-    /// What the peer has sent, as far as it is known not to be stored.
+    /// The messages of the peer that are not known to be stored.
     package struct Flow {
         /// At more messages that are not stored the peer stops.
         package var most = 300

@@ -20,7 +20,7 @@ extension SimulationRun {
         package var description: String { "\(failpoint.rawValue) in \(role.rawValue)" }
     }
 
-    /// How often a place is tried that was not reached, because what leads there did not come up.
+    /// The number of attempts to reach a place.
     private static let attempts = 8
 
     /// Lets main or a worker kill itself at each of the places, one after the other, with traffic before and after.
@@ -154,7 +154,7 @@ extension SimulationRun {
         return true
     }
 
-    /// How often one run of a worker makes a system call, in the thread that makes it most often.
+    /// The number of times that a run of a worker makes a system call, in the thread that makes it most often.
     private struct CallCount {
         var all: Int
         /// Before it looks for the store. To be killed before one of these is the same as before any other.
@@ -220,7 +220,7 @@ extension SimulationRun {
         return (0..<limit).map { first + $0 * count / limit }
     }
 
-    /// How often one run of a worker reads from a file at a place, as it does for each page of the store.
+    /// Returns the number of times that a run of a worker reads from a file at a place, as it does for each page of the store.
     package func readsOfWorker() throws -> Int {
         let trace = storePath + ".reads"
         let ending = try traceWorker(["-e", "trace=pread64", "-o", trace])
@@ -281,7 +281,7 @@ extension SimulationRun {
         throw SimulationError("main was frozen inside a transaction, or before it had the stream, each time")
     }
 
-    /// Whether a stopped main has said that it is connected.
+    /// Returns whether a stopped main has said that it is connected.
     private func hasConnected(_ main: ChildProcess) -> Bool {
         (try? main.output?.readLine(deadline: .now) { $0 == "connected" }) != nil
     }

@@ -74,7 +74,7 @@ extension SimulationRun {
 
     // MARK: Moves
 
-    /// How long a worker keeps the stream for a main that comes, in milliseconds; once asked it goes.
+    /// The time for which a worker keeps the stream before main requests it, in milliseconds.
     private static let lingering = 1500
 
     private func ask(_ passage: MainLife.Passage) throws {

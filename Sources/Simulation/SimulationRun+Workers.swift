@@ -13,7 +13,7 @@ extension SimulationRun {
         let budget: WorkerBudget?
     }
 
-    /// How a worker ended that nobody killed at random.
+    /// The end of a worker that was not killed at random.
     enum WorkerEnd: Equatable {
         /// With nothing left to do.
         case done
@@ -96,7 +96,7 @@ extension SimulationRun {
         return .early
     }
 
-    /// How many workers in a row may end without being done before it is clear that none gets through.
+    /// The number of consecutive unfinished workers after which the run fails.
     private static let mostEarly = 20
 
     /// Runs workers until one has done what there was to do; those that go beyond their limits leave it to the next.

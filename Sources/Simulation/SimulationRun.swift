@@ -16,7 +16,7 @@ package final class SimulationRun {
         package var hasFaults = false
         /// Whether the store writes down what became of each handler, for the report.
         package var isRecorded = false
-        /// What a worker may use.
+        /// The limits of a worker.
         package var limits: WorkerLimits?
 
         package init(
@@ -38,7 +38,7 @@ package final class SimulationRun {
     let complain: (VisibleText) -> Void
     var random: SeededGenerator
     var main: ChildProcess?
-    /// What state main is in.
+    /// The state of main.
     var life: MainLife
     /// A worker that has the stream and waits for main to ask for it.
     var guest: Worker?
@@ -51,7 +51,7 @@ package final class SimulationRun {
     package let chronicle = Chronicle()
     var wakes: [Double] = []
     var peaks: [Int] = []
-    /// How long what is under way at the end may take to arrive.
+    /// The time limit for stanzas under way at the end.
     package var settleLimit = Duration.seconds(60)
 
     /// - Parameters:
@@ -99,7 +99,7 @@ package final class SimulationRun {
         plan.kills * (round + 1) / plan.rounds - plan.kills * round / plan.rounds
     }
 
-    /// How many moves main makes in a round.
+    /// The number of moves of main in a round.
     private static let moves = 4
 
     /// Main makes some moves, in which it may be killed; then it goes, a push wakes workers, of which all but the last are

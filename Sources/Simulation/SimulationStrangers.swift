@@ -17,9 +17,9 @@ extension SimulationApp {
         func run(_ call: borrowing Call<Invalidation>) throws {}
     }
 
-    /// How long a stranger may take, in milliseconds of connected time: ten years.
+    /// The timeout of a stranger, in milliseconds of connected time: ten years.
     private static let patience: Int64 = 10 * 365 * 86_400_000
-    /// How many rows share a transaction.
+    /// The number of rows in a transaction.
     private static let chunk = 20_000
 
     /// Adds requests as if they had been sent in the present session.
@@ -58,14 +58,14 @@ extension SimulationApp {
             """, patience, newest)
     }
 
-    /// How many of them wait.
+    /// Returns the number of them that wait.
     static func strangers(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM request WHERE stanza_id LIKE 'stranger-%'") {
             (row) throws(HandlerError) in Int(row.integer(0))
         } ?? 0
     }
 
-    /// How many of them have ended because their session was lost.
+    /// Returns the number of them that ended because their session was lost.
     static func lostStrangers(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM ending WHERE name = ? AND outcome = ? AND reason = ?", Stranger.id,

@@ -23,7 +23,7 @@ package protocol SimulationWorld: AnyObject {
     func send(_ count: Int) throws
     /// Lets the peer answer the requests that want that later.
     func answerLater() throws
-    /// How many messages the peer has sent.
+    /// Returns the number of messages that the peer has sent.
     func sentCount() throws -> Int
     /// Ends the account's session on the server, so that it cannot be resumed; false when this server cannot be told.
     func expireSession() throws -> Bool
@@ -33,14 +33,14 @@ package protocol SimulationWorld: AnyObject {
     func awaitDeparture() throws -> Bool
     /// Does something to the network or the server; false when this world cannot.
     func suffer(_ fault: NetworkFault) throws -> Bool
-    /// How the server wakes a worker; nil where the simulation does that itself.
+    /// The push line of the server; nil if the simulation wakes workers itself.
     var push: PushLine? { get }
     /// Whether the server stands a process that takes the stream while an older connection is still open.
     var standsTakeover: Bool { get }
     /// What the server took from a connection although a later one had resumed its session: must be none. Nil where the
     /// server cannot be asked.
     func staleStanzas() throws -> Int?
-    /// What the peer saw and sent.
+    /// Returns the stanzas that the peer received and sent.
     func sightings() throws -> PeerSightings
     func close()
 }
@@ -51,7 +51,7 @@ extension SimulationWorld {
     package func staleStanzas() throws -> Int? { nil }
 }
 
-/// What happens to connections and servers without anybody's fault.
+/// A fault of connections or servers.
 package enum NetworkFault: CaseIterable {
     /// Every connection of the account ends with a TCP reset.
     case reset
@@ -61,7 +61,7 @@ package enum NetworkFault: CaseIterable {
     case restart
 }
 
-/// What the peer wrote down.
+/// The log of the peer.
 package struct PeerSightings {
     struct Arrival: Hashable {
         let id: ForeignText
@@ -77,6 +77,6 @@ package struct PeerSightings {
     var answered: Set<ForeignText> = []
     /// Ids of messages that the peer sent.
     var sent: [String] = []
-    /// How many items the peer published: numbered from 1, each in the place of the one before.
+    /// The number of items that the peer published, numbered from 1, each in place of the previous one.
     var published = 0
 }

@@ -1,5 +1,5 @@
 extension Verdict {
-    /// How often main went one way from a state to another.
+    /// The number of times that main took a transition.
     package struct Transition: Codable, Equatable {
         package var from: MainLife.State
         package var move: MainLife.Move
@@ -7,13 +7,13 @@ extension Verdict {
         package var count: Int
     }
 
-    /// Who wrote and who spoke, as seen from outside.
+    /// The counts of owners, as seen from outside.
     package struct OwnerCounts: Codable, Equatable {
-        /// How often the stream changed hands.
+        /// The number of changes of the owner.
         package var epochs = 0
         /// Commits of a process in the time of another owner.
         package var staleCommits = 0
-        /// What the server took from a connection after another one had resumed its session; nil where no server tells.
+        /// The stanzas that the server accepted from a connection after another one had resumed its session; nil if unknown.
         package var staleStanzas: Int?
 
         enum CodingKeys: String, CodingKey {
@@ -23,14 +23,14 @@ extension Verdict {
         }
     }
 
-    /// Every passage that main may take, and how often it did.
+    /// Returns every passage that main may take, and how often it did.
     package static func transitions(_ life: MainLife) -> [Transition] {
         life.allowed.map {
             Transition(from: $0.from, move: $0.move, to: $0.to, count: life.counts[$0] ?? 0)
         }
     }
 
-    /// The passages by the state in which they begin, one line each.
+    /// Returns the passages by the state in which they begin, one line each.
     package static func text(_ transitions: [Transition]) -> String {
         let total = transitions.reduce(0) { $0 + $1.count }
         let taken = transitions.count { $0.count > 0 }

@@ -1,13 +1,13 @@
 import Handlers
 
-/// What happened, counted from the store and compared with what the peer wrote down.
+/// The result of a run, counted in the store and compared with the peer's log.
 package struct Verdict: Codable {
     package struct Kills: Codable {
         package var main = 0
         package var worker = 0
     }
 
-    /// What happened without anybody being killed.
+    /// The faults other than kills.
     package struct Faults: Codable {
         package var resets = 0
         package var halfOpen = 0
@@ -55,7 +55,7 @@ package struct Verdict: Codable {
     package struct EventCounts: Codable {
         package var published = 0
         package var stored = 0
-        /// How many of them a worker stored.
+        /// The number of them that a worker stored.
         package var byWorker = 0
         /// Missing although the account had a session and the server knew that it wanted them.
         package var lost = 0
@@ -85,16 +85,16 @@ package struct Verdict: Codable {
     /// Every way from one state of main to another, and how often it was gone.
     package var transitions: [Transition] = []
     package var owners = OwnerCounts()
-    /// How often a worker gave the stream to a main that asked for it.
+    /// The number of times that a worker handed the stream over to main.
     package var handedOver = 0
-    /// How often a worker ended because its time was nearly over, and left something.
+    /// The number of times that a worker ended with work left because its time was nearly over.
     package var shortOfTime = 0
     package var handlers = HandlerCounts()
     package var messages = MessageCounts()
     package var events = EventCounts()
-    /// How often the peer was stopped because too much of what it had sent was not stored yet.
+    /// The number of times that the peer was stopped because too many of its messages were not stored yet.
     package var heldBack = 0
-    /// How many workers were started because the server had pushed.
+    /// The number of workers started by pushes.
     package var pushes = 0
     package var resumed = 0
     package var rebound = 0
@@ -131,7 +131,7 @@ struct Judge {
         let n: Int64
         let stanzaID: String
         let handler: Int64
-        /// How the peer was asked to answer: result, error or silence.
+        /// The requested answer of the peer: result, error or silence.
         let want: String
     }
 

@@ -36,7 +36,7 @@ package enum Witness {
         }
     }
 
-    /// How many processes have committed in the time of another owner, counted once for each such time.
+    /// Returns the number of processes that have committed in the time of another owner, counted once for each such time.
     static func staleCommits(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             """

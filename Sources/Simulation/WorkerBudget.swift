@@ -3,7 +3,7 @@ import Handlers
 import Synchronization
 package import TestServers
 
-/// What a worker may use before it is killed, as a phone's platform does with an extension.
+/// The limits at which a worker is killed, as a phone's platform does with an extension.
 package struct WorkerLimits: Equatable, Sendable {
     /// The most physical memory that it may have had at any moment, in MiB; nil for any.
     package var mebibytes: Int?
@@ -16,7 +16,7 @@ package struct WorkerLimits: Equatable, Sendable {
         self.time = time
     }
 
-    /// How they are kept, in words.
+    /// The means by which they are kept, as text.
     package var means: String {
         let memory = mebibytes.map { limit in
             let group = MemoryGroup.place.map { "\($0.version.rawValue) and " } ?? ""
@@ -33,7 +33,7 @@ package struct WorkerLimits: Equatable, Sendable {
 /// the worker is in one besides, and the kernel kills it at once. A limit of the address space would count what is mapped and
 /// never touched.
 package final class WorkerBudget: Sendable {
-    /// What a worker used too much of.
+    /// The exceeded limit of a worker.
     package enum Excess: Equatable, Sendable { case memory, time }
 
     private static let interval: UInt32 = 2000

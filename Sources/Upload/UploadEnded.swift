@@ -4,7 +4,7 @@ public import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
-/// Where an uploaded file is.
+/// The address of an uploaded file, and its key.
 ///
 /// ```swift
 /// if case .uploaded(let file) = call.outcome {
@@ -12,7 +12,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
-    /// Where it can be fetched: an address of `https`.
+    /// The `https` address of the file.
     public let address: ForeignText
     /// The same with the key of an encrypted file; nil for one that was uploaded as it is.
     public let secret: AesgcmLink?
@@ -27,7 +27,7 @@ public struct UploadedFile: Hashable, Sendable, CustomStringConvertible {
         self.secret = secret
     }
 
-    /// What recipients are sent. With a key in it, it may only be sent encrypted.
+    /// The link for recipients. Send a link that contains a key only encrypted.
     public var link: ForeignText { secret?.text ?? address }
 
     /// The address, without the key.
@@ -63,13 +63,13 @@ public struct UploadEnded: Sendable {
 
     /// The account that uploaded.
     public let account: Account
-    /// Which upload.
+    /// The id of the upload.
     public let upload: UploadID
     /// The file that was to be uploaded.
     public let file: UploadFile
     /// The id of the message with the link; nil when none was sent.
     public let messageID: String?
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
 
     /// Makes one, for tests of a handler.
@@ -134,7 +134,7 @@ extension UploadEnded: AccountContext {
 /// }
 /// ```
 public struct UploadEvent: ModuleEvent {
-    /// What has changed.
+    /// The change.
     public enum Change: Hashable, Sendable {
         /// So many bytes have gone, of so many; at most four times a second, and from 0 again with another slot.
         case progress(sent: Int64, size: Int64)
@@ -142,8 +142,8 @@ public struct UploadEvent: ModuleEvent {
         case ended(UploadEnded.Outcome)
     }
 
-    /// Which upload.
+    /// The id of the upload.
     public let upload: UploadID
-    /// What has changed.
+    /// The change.
     public let change: Change
 }

@@ -2,7 +2,7 @@ import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
-/// Why a file could not be uploaded or fetched, with a sentence that says what to do.
+/// An error of an upload or a download, with a sentence that says what to do.
 ///
 /// ```swift
 /// if case .failed(let error) = call.outcome, error.code == .tooLarge { print(error.maximumSize ?? 0) }

@@ -7,9 +7,9 @@
 /// The file is read when it is uploaded, which may be days and several processes later: it must stay where it is and as it
 /// is until then. A file of another size, time of modification or inode is not sent.
 public struct UploadFile: Hashable, Sendable, Codable {
-    /// Where it is; a relative path belongs to the folder of the process that calls.
+    /// The path of the file; a relative path is resolved in the working directory of the calling process.
     public var path: String
-    /// What recipients see, 1 to 255 bytes without a slash.
+    /// The name that recipients see, 1 to 255 bytes without a slash.
     public var name: String
     /// The media type, such as `image/jpeg`; nil to say none.
     public var type: String?

@@ -30,9 +30,9 @@ public struct UploadModule: AccountModule {
 
     /// The upload service; nil for the one that the server names.
     package let service: JID?
-    /// Which certificate authorities a web server is believed by; nil for those of the account's configuration.
+    /// The trusted certificate authorities of web servers; nil for those of the account's configuration.
     package let trust: AccountConfiguration.Trust?
-    /// How often a file is tried, each time with a new slot, and how long it waits in between. `deaths` and `finally` mean
+    /// The number of attempts of an upload, each with a new slot, and the waits between them. `deaths` and `finally` mean
     /// nothing here.
     package let retry: RetryPolicy
     let limits: HTTPRequest.Limits
@@ -69,7 +69,7 @@ public struct UploadModule: AccountModule {
         try account.uploads.advance(in: step)
     }
 
-    /// Nobody would go on with what waits.
+    /// Ends the waiting uploads, as nothing would continue them.
     public func end(of account: Account, in step: borrowing Step) throws {
         try account.uploads.endAll(in: step)
     }

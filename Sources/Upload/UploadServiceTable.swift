@@ -1,7 +1,7 @@
 import Handlers
 import XMPPCore
 
-/// What is known of the upload service of an account's server, in this session.
+/// The known state of the upload service of an account's server, in this session.
 struct UploadServiceTable {
     let account: Int64
 

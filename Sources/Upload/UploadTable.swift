@@ -52,7 +52,7 @@ struct UploadTable {
             UploadSearchDue.self,
         ])
 
-    /// Where an upload is on its way.
+    /// The state of an upload.
     enum State: String {
         /// For its turn, a service or a time.
         case waiting
@@ -79,7 +79,7 @@ struct UploadTable {
         var slotAt: Int64
         var link: String?
 
-        /// How many bytes the service is asked to take.
+        /// The size of the upload in bytes.
         var size: Int64 { FileBody.size(of: identity.size, encrypted: isEncrypted) }
     }
 
@@ -122,14 +122,14 @@ struct UploadTable {
             """, account, limit, read: Self.read)
     }
 
-    /// How many there are, counted up to a limit.
+    /// Returns the number of uploads, counted up to a limit.
     func count(upTo limit: Int, in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM (SELECT 1 FROM upload WHERE account = ? LIMIT ?) AS counted", account, limit
         ) { (row) throws(HandlerError) in Int(row.integer(0)) } ?? 0
     }
 
-    /// How many have a slot, or wait for one.
+    /// Returns the number of uploads that have a slot or wait for one.
     func active(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first(
             "SELECT count(*) FROM upload WHERE account = ? AND state IN ('asked', 'putting')", account

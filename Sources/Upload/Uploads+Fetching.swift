@@ -10,7 +10,7 @@ extension Uploads {
     /// ```
     ///
     /// The file takes its name once all of it has come and, if it was encrypted, once its tag has been verified; until then it
-    /// has another name beside it, and what is not whole is removed. A link comes from somebody else: its server learns this
+    /// has another name beside it, and what is not whole is removed. A link comes from another user: its server learns this
     /// machine's address, and the name of the file is not taken from it.
     ///
     /// - Parameters:
@@ -61,7 +61,7 @@ struct FileGet: Sendable {
     }
 }
 
-/// Where a file goes that is got.
+/// The target of a download.
 private final class FileSink {
     private let file: NewFile
     private let maximumSize: Int64

@@ -5,9 +5,9 @@ import XMPPModules
 
 // The search for the upload service: the server and everything that it names are asked at the same time (XEP-0363 section 3).
 extension Uploads {
-    /// How many of the server's items are asked.
+    /// The maximum number of the server's items that are queried.
     static let candidateLimit = 32
-    /// How often the search is repeated when some of those that were asked gave no answer.
+    /// The maximum number of searches if some items gave no answer.
     static let searchLimit: Int64 = 5
     static let searchDelay = Duration.seconds(30)
 

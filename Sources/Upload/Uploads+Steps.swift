@@ -5,11 +5,11 @@ import XMPPModules
 
 // From one state of an upload to the next; each function is a part of a step.
 extension Uploads {
-    /// How long a slot is used. XEP-0363 section 8 recommends to services that it be valid for 300 s.
+    /// The time for which a slot is used. XEP-0363 section 8 recommends to services that it be valid for 300 s.
     static let slotLife: Int64 = 270_000
-    /// How long what the outbox does not take waits.
+    /// The wait after the outbox refused a stanza.
     static let outboxDelay = Duration.seconds(10)
-    /// How long a request waits that can never be answered.
+    /// The wait of a request that can never be answered.
     static let lostDelay = Duration.seconds(1)
 
     private var services: UploadServiceTable { UploadServiceTable(account: account.id) }
@@ -29,7 +29,7 @@ extension Uploads {
     /// Nil when it was removed from the running account.
     var module: UploadModule? { try? account.module() }
 
-    /// Ends every upload: nobody goes on with them.
+    /// Ends every upload, as nothing would continue them.
     func endAll(in step: borrowing Step) throws {
         for row in try table.rows(limit: Self.limit, in: step) {
             try fail(row, UploadError(.cancelled, "the module that uploads was removed"), in: step)

@@ -3,7 +3,7 @@ import XMPPAccount
 
 // The transfer itself, outside of steps.
 extension Uploads {
-    /// How often a transfer looks whether it is still wanted.
+    /// The interval at which a transfer checks whether it was canceled.
     static let lookInterval = Duration.seconds(1)
 
     /// An upload, as long as that handler goes on with it.
@@ -18,7 +18,7 @@ extension Uploads {
         try table.row(id, in: source).flatMap { $0.job == job ? $0 : nil }
     }
 
-    /// How old a slot is in milliseconds; nil when the clock was set back since, so that nobody knows.
+    /// Returns the age of a slot in milliseconds; nil if unknown because the clock was set back.
     func age(of row: UploadTable.Row) throws -> Int64? {
         let now = account.store.time.wall().milliseconds
         return now >= row.slotAt ? now &- row.slotAt : nil
@@ -56,7 +56,7 @@ extension Uploads {
         }
     }
 
-    /// What came of the transfer, in the step that ends its handler.
+    /// Records the result of the transfer, in the step that ends its handler.
     ///
     /// - Parameter isRepeated: Whether another process began it before.
     func transferred(

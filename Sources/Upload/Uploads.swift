@@ -14,9 +14,9 @@ public import XMPPCore
 public struct Uploads: Sendable {
     let account: Account
 
-    /// How many uploads of an account may wait.
+    /// The maximum number of waiting uploads of an account.
     package static let limit = 1000
-    /// How many have a slot at the same time; the others wait for their turn, so that no slot grows old.
+    /// The maximum number of uploads with a slot; the others wait, so that no slot expires unused.
     package static let slots = 4
     /// The largest file, in bytes: AES-GCM encrypts no more under one key (NIST SP 800-38D section 5.2.1.1).
     package static let largestFile: Int64 = 68_719_476_704
@@ -133,7 +133,7 @@ public struct Uploads: Sendable {
         return true
     }
 
-    /// The uploads that have not ended, the oldest first.
+    /// Returns the uploads that have not ended, the oldest first.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Their names and files, at most 1000.

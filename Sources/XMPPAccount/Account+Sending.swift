@@ -256,7 +256,7 @@ extension Account {
     /// - Parameters:
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
-    /// - Returns: False when nobody listened under that key.
+    /// - Returns: False if there was no listener under that key.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func stopListening(as key: String, in step: borrowing Step) throws -> Bool {
@@ -265,7 +265,7 @@ extension Account {
 
     // MARK: Inside
 
-    /// Whether the outbox takes one more.
+    /// Returns whether the outbox takes one more.
     ///
     /// - Parameter mayUseReserve: Whether ``OutboxReserve`` counts where it is open.
     package func hasRoom(mayUseReserve: Bool = true, in step: borrowing Step) throws -> Bool {
@@ -282,13 +282,13 @@ extension Account {
         }
     }
 
-    /// How long the account has been connected by now, in milliseconds.
+    /// Returns the connected time of the account, in milliseconds.
     func currentConnectedTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
         if let milliseconds = connectedClock.milliseconds { return milliseconds }
         return try sessions.connectedTime(in: step)
     }
 
-    /// Has whoever owns the stream look at what the step wrote, here or in another process.
+    /// Wakes the owner of the stream after the commit, here or in another process, to handle what the step wrote.
     func wakeAfterCommit(_ step: borrowing Step) {
         step.afterCommit { [self] in
             mailbox.noteRows()

@@ -11,19 +11,19 @@ extension Account {
 }
 
 extension Account {
-    /// Whether a process has an open stream of this account.
+    /// Returns whether a process has an open stream of this account.
     package func hasOpenStream(in step: borrowing Step) throws(HandlerError) -> Bool {
         try sessions.openNumber(in: step) != nil
     }
 
-    /// Whether a message out of an archive was deferred: it arrives again with a resumed stream.
+    /// Returns whether a message out of an archive was deferred: it arrives again with a resumed stream.
     package func isDeferred(
         _ id: ForeignText, of archive: JID, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
         try seen.isPostponed(id, archive: archive, in: step)
     }
 
-    /// The module of that type, if the account has it.
+    /// Returns the module of that type, if the account has it.
     package func moduleIfPresent<Module: AccountModule>(_ type: Module.Type) -> Module? {
         modules.first(of: type)
     }
@@ -47,13 +47,13 @@ extension Account {
         try modules.features(of: self, in: step)
     }
 
-    /// The account's own bare address; only an anonymous one has to look it up.
+    /// Returns the account's own bare address; only an anonymous one has to look it up.
     package func ownAddress(in source: borrowing some Readable) throws -> JID {
         if configuration.jid.local != nil { return configuration.jid }
         return try sessions.load(in: source).fullJID?.bare ?? configuration.jid
     }
 
-    /// Whether only the own server can have sent a stanza.
+    /// Returns whether only the own server can have sent a stanza.
     ///
     /// For a module that lets its server change something by a request, as with roster pushes: everybody else can send
     /// the same request.

@@ -32,7 +32,7 @@ import XMPPTransport
 /// await account.close()
 /// ```
 public final class Account: Sendable {
-    /// What it was made with.
+    /// The configuration that the account was made with.
     public let configuration: AccountConfiguration
     /// Store of the account.
     public let store: HandlerStore
@@ -155,10 +155,10 @@ public final class Account: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails, or `runnerClosed` when the account was closed.
     public func start() throws { try runner.start() }
 
-    /// Takes the stream over, connects, and resumes the session or begins a new one. Starts the handlers, too: ``start()``.
+    /// Takes the stream over, connects, and resumes the session or binds a new one. Starts the handlers, too: ``start()``.
     ///
     /// Once connected the account reconnects by itself until ``suspend()`` or ``close()``; calling this meanwhile
-    /// tries at once. Call ``listen(as:_:)`` before: a message that arrives while nobody listens is acknowledged and gone.
+    /// tries at once. Call ``listen(as:_:)`` before: a message that arrives without a listener is acknowledged and lost.
     ///
     /// ```swift
     /// try await account.connect(retrying: true)  // a bot, which may start before its network is up
@@ -289,7 +289,7 @@ public final class Account: Sendable {
         }
     }
 
-    /// Asks the server now how much it has handled, whatever the policy says; the answer comes as
+    /// Sends an ack request now, regardless of the policy; the ack arrives as
     /// ``AccountEvent/acknowledged(_:)``.
     ///
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
@@ -300,7 +300,7 @@ public final class Account: Sendable {
     /// - Throws: ``AccountError`` `connectionFailed` when there is no stream with stream management.
     public func sendAcknowledgement() async throws { try await ask { .manage(.acknowledge, $0) } }
 
-    /// Whether the next connection is likely to resume the session: the server keeps it, and not for a time that is
+    /// Returns whether the next connection is likely to resume the session: the server keeps it, and not for a time that is
     /// over.
     ///
     /// Connecting always tries, as far as there is anything to resume: failing costs nothing.
@@ -384,9 +384,9 @@ public final class Account: Sendable {
 /// account.clientState = .inactive  // the app went to the background
 /// ```
 public enum ClientState: String, Hashable, Sendable {
-    /// Somebody looks at it.
+    /// The user looks at the app.
     case active
-    /// Nobody does: the server may hold back what can wait.
+    /// The user does not look at the app: the server may delay less important stanzas.
     case inactive
 }
 

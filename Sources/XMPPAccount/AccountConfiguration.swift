@@ -2,7 +2,7 @@ public import Handlers
 public import XMPPCore
 package import XMPPTransport
 
-/// What an account needs to connect.
+/// The configuration of an account.
 ///
 /// ```swift
 /// var configuration = AccountConfiguration(jid: try JID("romeo@montague.example"), password: password)
@@ -10,13 +10,13 @@ package import XMPPTransport
 /// let account = try Account(configuration, store: store)
 /// ```
 public struct AccountConfiguration: Sendable {
-    /// Where to connect.
+    /// The host and port of a server.
     ///
     /// ```swift
     /// configuration.server = .init(host: "127.0.0.1", port: 5222, security: .startTLS)
     /// ```
     public struct Server: Hashable, Sendable {
-        /// How TLS begins. There is no way to do without it.
+        /// The start of TLS. TLS is always used.
         ///
         /// ```swift
         /// let security: AccountConfiguration.Server.Security = .directTLS
@@ -32,7 +32,7 @@ public struct AccountConfiguration: Sendable {
         public var host: String
         /// 1 to 65535.
         public var port: UInt16
-        /// How TLS begins.
+        /// The start of TLS.
         public var security: Security
 
         /// Names a server.
@@ -48,7 +48,7 @@ public struct AccountConfiguration: Sendable {
         }
     }
 
-    /// Which certificate authorities are believed.
+    /// The trusted certificate authorities.
     ///
     /// ```swift
     /// configuration.trust = .file(path: "authority.pem")
@@ -60,17 +60,17 @@ public struct AccountConfiguration: Sendable {
         case file(path: String)
     }
 
-    /// How the account proves who it is.
+    /// The method of authentication.
     ///
     /// ```swift
     /// configuration.authentication = .certificate(file: "romeo.pem", keyFile: "romeo.key")
     /// ```
     public enum Authentication: Hashable, Sendable {
-        /// By the password, with SCRAM and channel binding where the server has them.
+        /// A password, with SCRAM and channel binding if the server has them.
         case password
-        /// By a certificate in TLS (SASL EXTERNAL): PEM files with the certificate and its private key.
+        /// A certificate in TLS (SASL EXTERNAL): PEM files with the certificate and its private key.
         case certificate(file: String, keyFile: String)
-        /// Not at all (SASL ANONYMOUS): the server gives another address with every stream, so a broken session is lost.
+        /// No authentication (SASL ANONYMOUS): each stream gets another address, so a broken session is lost.
         case anonymous
     }
 
@@ -78,17 +78,17 @@ public struct AccountConfiguration: Sendable {
     public var jid: JID
     /// The password. It is kept in memory only.
     public var password: String
-    /// Where to connect; nil for where DNS says that the domain's service is (RFC 6120 section 3.2, XEP-0368). The
+    /// The server to connect to; nil for the one in DNS (RFC 6120 section 3.2, XEP-0368). The
     /// certificate must be for the address's domain, whatever host is dialed.
     public var server: Server?
     /// Name servers to ask, as `address`, `address:port` or `[v6]:port`; empty for the machine's.
     public var nameServers: [String] = []
-    /// Which certificate authorities are believed.
+    /// The trusted certificate authorities.
     public var trust: Trust = .system
     /// Public keys of which the server must have one, beside a certificate that is believed; empty for any. Each is the
     /// SHA-256 of the SubjectPublicKeyInfo, 32 bytes.
     public var pinnedKeys: Set<[UInt8]> = []
-    /// How the account proves who it is.
+    /// The method of authentication.
     public var authentication = Authentication.password
     /// Whether the password may be sent as it is (SASL PLAIN) to a server that offers nothing better. It is never sent
     /// outside of TLS, and not to a server that has offered something better before.
@@ -99,9 +99,9 @@ public struct AccountConfiguration: Sendable {
     package var usesExtensibleLogin: Bool = true
     /// The way to the server; nil for the machine's network.
     package var network: (any Network)?
-    /// Where processes agree on the owner of the account.
+    /// The place where processes agree on the owner of the account.
     package var ownerPlaces: any OwnerPlaces = OwnerFiles()
-    /// Whether to log in with tokens of the server's (XEP-0484), which takes one round trip. They are kept in the store
+    /// Whether to log in with tokens of the server (XEP-0484), which takes one round trip. They are kept in the store
     /// and are as secret as the password.
     public var usesTokens: Bool = true
     /// Whether to bind a new session together with the login (XEP-0386), which saves a round trip or two. A server then
@@ -113,18 +113,18 @@ public struct AccountConfiguration: Sendable {
     public var role: HandlerStore.Role = .main
     /// Start of the resource. A random part follows, new for every session, so that peers can distinguish sessions.
     public var resourcePrefix: String = "dh"
-    /// How long a request waits for its answer, in connected time; 1 ms or more.
+    /// The timeout of requests, in connected time; 1 ms or more.
     public var requestTimeout: Duration = .seconds(60)
-    /// How ``Account/runner`` calls handlers: how many async ones at the same time, and what gets their final failures.
+    /// The configuration of ``Account/runner``: the number of leases, and what gets final failures.
     /// These are written to ``log`` as well.
     ///
     /// ```swift
     /// configuration.runner = .init(leases: 16) { error in metrics.count(error) }
     /// ```
     public var runner = HandlerRunner.Configuration()
-    /// How long connecting may take, from the first lookup to a session; 1 ms or more.
+    /// The timeout of a connection attempt, from the first lookup to a session; 1 ms or more.
     public var connectTimeout: Duration = .seconds(30)
-    /// How long the server may leave an ack request or a ping unanswered before the connection counts as dead;
+    /// The timeout of an ack request or a ping, after which the connection counts as dead;
     /// 1 ms or more. Also the limit for bytes that its system does not acknowledge (TCP_USER_TIMEOUT).
     public var acknowledgementTimeout: Duration = .seconds(30)
     /// After how much time without a proof that the server hears this side it is asked for one, on an open stream; more than
@@ -136,14 +136,14 @@ public struct AccountConfiguration: Sendable {
     public var keepAlive: Duration? = .seconds(60)
     /// The same while ``Account/clientState`` is `inactive` (XEP-0352); the longer of the two holds then.
     public var inactiveKeepAlive: Duration = .seconds(600)
-    /// How long a silent owner is waited for before takeover; 1 ms or more. The last 5 %, at most 25 ms, are for the
+    /// The wait for a silent owner before takeover; 1 ms or more. The last 5 %, at most 25 ms, are for the
     /// takeover itself.
     public var ownerSilence: Duration = .milliseconds(500)
-    /// How many stanzas may wait to be sent; 1 or more. More are refused with an error.
+    /// The maximum number of stanzas in the outbox, 1 or more. Further ones are refused with an error.
     public var maximumOutbox: Int = 100_000
     /// Policy for ack requests and acks (XEP-0198); ``Account/acknowledgements`` changes it later.
     public var acknowledgements = AcknowledgementPolicy()
-    /// How long received messages are remembered to recognize duplicates; more than 0. The main program forgets older
+    /// The time for which received messages are remembered to recognize duplicates; more than 0. The main program forgets older
     /// ones once a day, after it has caught up; the last ones of rooms and of the archive stay. About 5000 messages of
     /// one sender are remembered, the newest.
     public var recognizesDuplicatesFor: Duration = .seconds(30 * 86_400)
@@ -161,10 +161,10 @@ public struct AccountConfiguration: Sendable {
     /// }
     /// ```
     public var chooseSession: (@Sendable (_ session: StoredSession?) -> SessionChoice)?
-    /// How long the server is asked to keep a session after its stream broke, in whole seconds, what is beyond them cut
+    /// The requested time that the server keeps a session after its stream broke, in whole seconds, fractions cut
     /// off; nil or less than a second leaves it to the server.
     public var resumptionWindow: Duration?
-    /// What the account does beside keeping its stream: the same in every process that uses it. `.standard` of `XMPPModules`
+    /// The modules of the account, the same in every process that uses it. `.standard` of `XMPPModules`
     /// is what a messenger needs.
     public var modules: [any AccountModule] = []
     /// The names of modules that the account was used with before and is not any more.
@@ -178,7 +178,7 @@ public struct AccountConfiguration: Sendable {
     /// The monotonic clock.
     public var time: TimeSource = .system
 
-    /// What an account with a password needs.
+    /// Makes a configuration for an account with a password.
     ///
     /// - Parameters:
     ///   - jid: The account's address; a resource is left out.
@@ -190,7 +190,7 @@ public struct AccountConfiguration: Sendable {
         self.server = server
     }
 
-    /// An account without a name of its own, at a server that lets anybody in (SASL ANONYMOUS).
+    /// Makes a configuration for an anonymous account (SASL ANONYMOUS).
     ///
     /// - Parameters:
     ///   - domain: The server's domain.

@@ -24,8 +24,8 @@ public enum AccountEvent: Sendable {
     /// Element `<enabled/>`, `<resumed/>` or `<failed/>` of the server (XEP-0198 sections 3 and 5), after the event
     /// that it caused. Its ids are as secret as the session.
     case streamManagementAnswered(Element)
-    /// The session goes on where it was; nothing was lost and nothing need be asked for again. What the server had taken
-    /// follows as ``acknowledged(_:)``.
+    /// The session was resumed; nothing was lost and nothing needs to be requested again. The stanzas that the server had
+    /// received follow as ``acknowledged(_:)``.
     case resumed(JID)
     /// The stream broke; the session waits to be resumed.
     case suspended(AccountError)

@@ -115,7 +115,7 @@ extension AccountLoop {
         account.store.notifyOthers()
     }
 
-    /// What is committed for the stream goes through this.
+    /// The step for all commits of the stream.
     ///
     /// - Throws: ``AccountError`` `ownershipLost` when this process does not own the account.
     var owner: OwnerStep {
@@ -153,7 +153,7 @@ extension AccountLoop {
         }
     }
 
-    /// What the program asked for, whatever the policy says.
+    /// Sends acks and ack requests that the program requested, regardless of the policy.
     private func acknowledgeNow() throws {
         // Another process may have marked deferred stanzas.
         if machine.stream?.management.hasDeferred == true { runStep([], []) }
@@ -216,7 +216,7 @@ extension AccountLoop {
         store(closing, stream, connectedTime: stopClocks())
     }
 
-    /// How long a server may take to close its side of a stream that was logged out.
+    /// The time limit for the server to close its side of a logged-out stream.
     private static let closeLimit = Duration.seconds(1)
 
     private func closeClean(_ connection: Connection) {

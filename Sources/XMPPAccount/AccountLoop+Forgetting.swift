@@ -2,7 +2,7 @@ import Handlers
 
 // The marks of messages that were handled grow with every message; the main program removes the old ones.
 extension AccountLoop {
-    /// Where the loop is with the marks of handled messages.
+    /// The progress of forgetting marks of received messages.
     enum Forgetting {
         /// The next look comes at that time of the monotonic clock.
         case waiting(until: Int64)

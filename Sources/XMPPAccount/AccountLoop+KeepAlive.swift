@@ -24,7 +24,7 @@ extension AccountLoop {
         return rest
     }
 
-    /// Whether the server's count is the one that it told before.
+    /// Returns whether the server's count is the one that it told before.
     private func isEmptyAck(_ event: StreamParser.Event, _ management: StreamManagement) -> Bool {
         guard case .element(let element) = event, element.has(name: "a", namespace: Namespaces.sm) else {
             return false
@@ -41,7 +41,7 @@ extension AccountLoop {
         return true
     }
 
-    /// How long others may leave the process asleep, in milliseconds: they look when it wakes for the keep-alive.
+    /// The maximum rest of other loops, in milliseconds: they work when the process wakes for the keep-alive.
     var longestRest: Int64? {
         guard stream != nil else { return nil }
         return keepAliveInterval.map {
@@ -49,8 +49,8 @@ extension AccountLoop {
         }
     }
 
-    /// How long the connected time may stay unstored, in milliseconds: where no deadline is near, until the process wakes
-    /// for the keep-alive.
+    /// Returns the time for which the connected time may stay unstored, in milliseconds: where no deadline is near, until
+    /// the process wakes for the keep-alive.
     func longestUnstored(until deadline: Int64, _ connected: Int64) -> Int64 {
         guard let longestRest, (deadline - connected) / 2 > longestRest else {
             return ConnectedClock.storedEvery

@@ -3,7 +3,7 @@ import XMPPCore
 
 // What becomes of everything that belonged to a session which the server does not keep any more.
 extension AccountLoop {
-    /// How many rows one step of settling takes.
+    /// The maximum number of rows in a step of settling.
     static let settleLimit = 256
 
     /// Ends what belonged to a session that cannot be resumed, in short steps: a kill in between leaves the rest for
@@ -33,7 +33,7 @@ extension AccountLoop {
         if hasLostAnything { account.hub.send(.sessionLost(failed?.error)) }
     }
 
-    /// How far the settling of a lost session has come: no step looks at what an earlier one has looked at.
+    /// The progress of settling a lost session, so that no step repeats the work of an earlier one.
     private struct Settling {
         let session: Int64
         let reason: InvalidationReason

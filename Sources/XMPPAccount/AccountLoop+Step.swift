@@ -11,14 +11,14 @@ import XMPPTransport
 //
 // docs/internals/architecture.md, "From COMMIT to the socket", says what a kill costs between two of these.
 extension AccountLoop {
-    /// How many requests may time out, and how many stanzas may be taken to the socket, in one step.
+    /// The maximum number of requests that time out, and of stanzas that are sent, in one step.
     private static let batchLimit = 512
 
-    /// What a step leaves to be done after its commit.
+    /// The work of a step after its commit.
     private struct Aftermath {
         var inbound: InboundStep?
         var fault: StreamFault?
-        /// How many of the events were taken in.
+        /// The number of events processed.
         var taken = 0
         var results: [Result<Void, any Error>] = []
         var stanzas: [Outbox.Stanza] = []
@@ -31,7 +31,7 @@ extension AccountLoop {
         }
     }
 
-    /// How long a step may take things in before it commits them, in milliseconds: what one slow handler took must not wait
+    /// The time for which a step processes input before it commits, in milliseconds: what one slow handler took must not wait
     /// for the next one.
     private static let longStep: Int64 = 20
 
@@ -163,7 +163,7 @@ extension AccountLoop {
             .compactMap(\.self).min()
     }
 
-    /// Answers those requests of others that nobody has answered in time.
+    /// Answers requests of others whose handler did not answer in time.
     ///
     /// - Returns: When the next one is due; nil when none is open.
     private func refuseUnanswered(connectedTime: Int64, in step: borrowing Step) throws -> Int64? {
@@ -217,7 +217,7 @@ extension AccountLoop {
         try flushAck()
     }
 
-    /// Without stream management nobody will acknowledge: that the socket took it is all that can be known.
+    /// Without stream management there are no acks: a stanza counts as sent once the socket has it.
     func forget(_ stream: OpenStream) throws {
         guard stream.flushMark > stream.forgottenMark else { return }
         let handlers = try owner.run { step in

@@ -105,7 +105,7 @@ extension AccountLoop {
         var state: SessionTable.State
         /// Whether the server wants to know if the client is looked at.
         var hasClientState = false
-        /// Why the session is of no use; nothing else holds then.
+        /// The reason why the session is unusable; the other values are then invalid.
         var fault: StreamFault?
     }
 
@@ -174,7 +174,7 @@ extension AccountLoop {
             hasClientState: try account.logins.hasClientState(in: step))
     }
 
-    /// Stanzas that no session has carried go with this one, behind what it carries already.
+    /// Adds the stanzas that no session has carried to this session, after those that it carries already.
     private func adopt(session: Int64, in step: borrowing Step) throws {
         try account.outbox.adopt(session: session, in: step)
         try account.requests.adopt(session: session, in: step)

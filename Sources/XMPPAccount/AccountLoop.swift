@@ -43,7 +43,7 @@ final class AccountLoop: DrivenLoop {
     var ownedAt: Int64 = 0
     /// When a step that could not be committed is tried again; until then no step is due.
     var stepRetry: Int64?
-    /// How far the marks of received messages were looked through.
+    /// The progress of forgetting marks of received messages.
     var forgetting = Forgetting.waiting(until: 0)
 
     init(_ account: Account) {
@@ -131,7 +131,7 @@ final class AccountLoop: DrivenLoop {
         if !events.isEmpty || !steps.isEmpty || isStepDue { runStep(events, steps) }
     }
 
-    /// What was posted since the last turn; during a take-over nothing but its result.
+    /// Returns the commands posted since the last turn; during a takeover only its result.
     private func takeCommands() -> (commands: [Command], hasNewRows: Bool) {
         let (commands, hasNewRows) = account.mailbox.takeAll()
         guard isTakingOver else { return (commands, hasNewRows) }
@@ -216,7 +216,7 @@ final class AccountLoop: DrivenLoop {
         return due.min().map { max(0, $0) }
     }
 
-    /// How long the lock of a process that was passed over is looked at every second, in milliseconds.
+    /// The time for which the lock of a fenced process is checked every second, in milliseconds.
     private static let lockPatience: Int64 = 10_000
 
     /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
@@ -239,11 +239,11 @@ final class AccountLoop: DrivenLoop {
 
     // MARK: Reading
 
-    /// What one turn takes in at most; the rest stays in the socket, whose window then holds the server back. Parsed, it
-    /// takes some times the memory, of which a worker has little.
+    /// The maximum number of bytes that a turn reads; the rest stays in the socket, whose window then holds the server
+    /// back. Parsed, it takes some times the memory, of which a worker has little.
     private var readLimit: Int { account.configuration.role == .worker ? 32 * 1024 : 256 * 1024 }
 
-    /// What was read last; kept, since one that grows each time costs more than to parse it.
+    /// The bytes of the last read; kept, as growing a new buffer costs more than parsing it.
     private var input: [UInt8] = []
 
     private func receive() -> [StreamParser.Event] {

@@ -18,7 +18,7 @@ extension AccountMachine {
         case closed
     }
 
-    /// What the account is taken over for.
+    /// The purpose of a takeover.
     enum Purpose: Sendable {
         /// A caller that wants to know at once.
         case connect(Caller)
@@ -111,7 +111,7 @@ extension AccountMachine {
         case shutDown
     }
 
-    /// How a stream is closed.
+    /// The way in which a stream is closed.
     enum Closing {
         /// As a broken line; what is committed says so. Reports ``Input/streamClosed(_:isFresh:)``.
         case broken(StreamFault, isFresh: Bool)

@@ -65,7 +65,7 @@ struct AccountMachine {
         }
     }
 
-    /// What late results still need once the account is closed.
+    /// Returns the actions for late results after the account was closed.
     private func handleClosed(_ input: Input) -> [Action] {
         switch input {
         case .opened: [.discardOpened]
@@ -77,7 +77,7 @@ struct AccountMachine {
     /// The rules of the open stream, if one is open.
     var stream: StreamRules? { if case .open(let stream) = state { stream } else { nil } }
 
-    /// Why commands are refused: another process took the account over.
+    /// Whether commands are refused because another process took the account over.
     var isFenced: Bool { if case .fenced = state { true } else { false } }
 
     /// When the machine wants ``Input/time(readAt:)`` if nothing happens before.
@@ -308,7 +308,7 @@ struct AccountMachine {
         return callers.isEmpty ? [] : [.finish(callers, nil)]
     }
 
-    /// What the policy says is due by now, outside of a step.
+    /// Returns the acks and ack requests that are due by the policy, outside of a step.
     private mutating func dueAcks(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
         guard stream.isManaged else { return [] }
         let request = stream.management.isRequestDue(now: now) ? requestAck(&stream, now) : []
@@ -318,7 +318,7 @@ struct AccountMachine {
 
     // MARK: Ending
 
-    /// Why an open stream ends.
+    /// The reason why an open stream ends.
     private enum Reason {
         case broke(StreamFault, isDelivered: Bool)
         case suspended
@@ -394,7 +394,7 @@ struct AccountMachine {
         return caller.map { [.finish([$0], nil)] } ?? []
     }
 
-    /// There will be no stream: nobody waits for one any longer.
+    /// Fails the callers that wait for a stream, as there will be none.
     private mutating func failCallers(_ error: any Error) -> [Action] {
         isEstablished = false
         let callers = connecting + retrying + catchingUp

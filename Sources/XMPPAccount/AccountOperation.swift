@@ -84,7 +84,7 @@ extension AccountOperation where Context == IQReply {
 }
 
 extension AccountOperation where Context == IQReply, Value == IQ {
-    /// Any request.
+    /// Returns the operation for any request.
     ///
     /// ```swift
     /// let question = IQ(type: .get, to: juliet, id: StanzaID.random(), payload: Element("query", namespace: Namespaces.version))
@@ -119,7 +119,7 @@ extension IQReply {
             "\(iq.from?.description ?? "the server") has not answered '\(iq.id)' in time")
     }
 
-    /// The value of an operation, read from its answer in a stored handler.
+    /// Returns the value of an operation, read from its answer in a stored handler.
     ///
     /// ```swift
     /// @Handler("rooms.configuration-read")
@@ -137,11 +137,11 @@ extension IQReply {
     }
 }
 
-/// How long a request waits for its answer.
+/// The timeout of a request.
 package struct RequestTerms: Sendable {
     /// Connected time; nil for the account's setting.
     package let timeout: Duration?
-    /// What happens when it is over.
+    /// The policy for the end of the timeout.
     package let policy: RequestTimeoutPolicy
 
     package init(_ timeout: Duration? = nil, _ policy: RequestTimeoutPolicy = .call) {

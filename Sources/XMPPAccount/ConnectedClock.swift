@@ -6,15 +6,15 @@ import Synchronization
 /// It stands still while there is no stream, so a process that was frozen for an hour does not find everything
 /// expired when it thaws.
 final class ConnectedClock: Sendable {
-    /// How often the connected time is stored while something waits for it, in milliseconds: a kill forgets at most so much.
+    /// The interval of storing the connected time while something waits for it, in milliseconds: a kill loses at most this.
     static let storedEvery: Int64 = 10_000
 
-    /// How much longer than planned may pass, in milliseconds, before the process counts as frozen.
+    /// The delay after which the process counts as frozen, in milliseconds.
     static let frozenAfter: Int64 = 1000
 
     private struct State {
         var base: Int64 = 0
-        /// Up to when `base` counts; nil while the clock stands still.
+        /// The time up to which `base` counts; nil while the clock is stopped.
         var since: Int64?
         /// The most that counts of what passes from then on, in milliseconds.
         var limit: Int64 = 0
@@ -56,7 +56,7 @@ final class ConnectedClock: Sendable {
         state.withLock { if let value { $0 = State(base: value) } }
     }
 
-    /// The connected time, or nil while the clock stands still, when the stored value holds.
+    /// The connected time; nil while the clock is stopped and the stored value is valid.
     var milliseconds: Int64? {
         let now = time.monotonicMilliseconds()
         return state.withLock { $0.milliseconds(at: now) }

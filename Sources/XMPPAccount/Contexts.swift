@@ -27,7 +27,7 @@ extension AccountContext {
 /// }
 /// ```
 public struct IQReply: Sendable {
-    /// How the request ended.
+    /// The outcome of the request.
     public enum Outcome: Hashable, Sendable {
         /// The answer's payload, if it has one.
         case result(Element?)
@@ -41,12 +41,12 @@ public struct IQReply: Sendable {
     public let account: Account
     /// The answer; for a timeout an error `remote-server-timeout` from the address that was asked.
     public let iq: IQ
-    /// How the request ended: switch over it.
+    /// The outcome of the request.
     public let outcome: Outcome
     /// While it is being delivered.
     var delivery: Deferral?
 
-    /// What the handler of a request is called with when no answer came in time: an error made here, from the address that was asked.
+    /// Returns the context for a request without an answer in time: an error made here, from the requested address.
     package static func timeout(of request: PendingIQTable.Request, account: Account) -> IQReply {
         let peer = request.peer ?? account.configuration.jid
         let error = StanzaError(.remoteServerTimeout)
@@ -79,7 +79,7 @@ extension IQReply: AccountContext {
 }
 
 extension IQReply.Outcome {
-    /// What an answer says.
+    /// Makes the outcome of an answer.
     init(_ iq: IQ) { self = iq.error.map(Self.error) ?? .result(iq.payload) }
 }
 
@@ -93,9 +93,9 @@ extension IQReply.Outcome {
 /// }
 /// ```
 public struct MessageReceived: Sendable {
-    /// How a message came.
+    /// The way in which a message arrived.
     public enum Source: Hashable, Sendable, Codable {
-        /// By itself: to this client, or to the account.
+        /// A message to this client, or to the account.
         case live
         /// As a copy of what another client of the account received (XEP-0280).
         case carbonReceived
@@ -109,7 +109,7 @@ public struct MessageReceived: Sendable {
     public let account: Account
     /// The message, seen for the first time; taken out of what it came in.
     public internal(set) var message: Message
-    /// How it came.
+    /// The way in which the message arrived.
     public let source: Source
     /// Whether this account sent it from here: a room, another client's copy or an archive gave it back. Modules see such
     /// messages, listeners do not.
@@ -182,7 +182,7 @@ public struct MessageReceived: Sendable {
 }
 
 extension MessageReceived: AccountContext {
-    /// How it came, then the message. Kept apart from the stanza so that nobody can write it into one.
+    /// The stored source and message. The source is apart from the stanza so that no peer can forge it.
     private struct Stored: Codable {
         var source: Source
         var stanza: String
@@ -262,7 +262,7 @@ extension Account: HandlerEnvironment {
     /// The name under which handlers are stored that belong to this account.
     public var scope: HandlerScope { HandlerScope("account-\(id)") }
 
-    /// The account as which a stored call is made again.
+    /// Returns the account of a restored call.
     package static func serving(_ environment: (any HandlerEnvironment)?) throws(HandlerError) -> Account {
         guard let account = environment as? Account else {
             throw HandlerError(

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Delivers events to any number of listeners, to each in order; a slow one delays nobody.
+/// Delivers events to any number of listeners, to each in order; a slow one does not delay others.
 final class EventHub: Sendable {
     private struct State {
         var next = 0
@@ -17,7 +17,7 @@ final class EventHub: Sendable {
     /// How many events wait for one listener that is slow or does not look. Of more the oldest are dropped,
     /// which is logged and reported to the listener.
     static let waiting = 10_000
-    /// How many bytes these may have, as ``AccountEvent/weight`` estimates them. The newest event waits whatever it has.
+    /// The maximum size of these in bytes, as ``AccountEvent/weight`` estimates it. The newest event is kept at any size.
     static let waitingBytes = 2 << 20
 
     private let state = Mutex(State())

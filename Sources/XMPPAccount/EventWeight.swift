@@ -25,7 +25,7 @@ extension AccountEvent {
 
 /// An event of a module in which others choose texts.
 package protocol ForeignEvent: ModuleEvent {
-    /// How many bytes these texts have.
+    /// The number of bytes of these texts.
     var foreignBytes: Int { get }
 }
 

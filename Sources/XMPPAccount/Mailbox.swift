@@ -2,7 +2,7 @@ import Handlers
 import Platform
 import Synchronization
 
-/// What other threads ask of an account's loop.
+/// A command of another thread to an account's loop.
 enum Command: Sendable {
     /// Work inside the loop's next step.
     case step(StepCommand)
@@ -38,7 +38,7 @@ enum Command: Sendable {
     }
 }
 
-/// What a program may want said about counts (XEP-0198 section 4).
+/// A stream management action that a program requests (XEP-0198 section 4).
 enum ManagementAction: Sendable {
     /// Ask the server for its count.
     case request
@@ -69,7 +69,7 @@ final class Mailbox: Sendable {
 
     init() throws(HandlerError) { signal = try WakeSignal() }
 
-    /// - Returns: False when the loop has ended and nobody will take the command.
+    /// - Returns: False if the loop has ended and will not perform the command.
     func post(_ command: Command) -> Bool {
         let isTaken = state.withLock { state in
             if !state.isClosed { state.commands.append(command) }
@@ -79,7 +79,7 @@ final class Mailbox: Sendable {
         return isTaken
     }
 
-    /// What was asked since the last call, and whether rows were committed that the loop has not looked at.
+    /// Returns the commands since the last call, and whether rows were committed that the loop has not read.
     func takeAll() -> (commands: [Command], hasNewRows: Bool) {
         state.withLock { state in
             defer {
@@ -93,7 +93,7 @@ final class Mailbox: Sendable {
     /// Whether the loop has ended.
     var isClosed: Bool { state.withLock { $0.isClosed } }
 
-    /// Whether somebody waits for the stream to be closed.
+    /// Whether a caller waits for the end of the stream.
     var isLeaving: Bool { state.withLock { $0.commands.contains { $0.endsStream } } }
 
     /// The loop starts a turn on the calling thread.

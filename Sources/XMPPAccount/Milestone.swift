@@ -13,7 +13,7 @@ package enum Milestone: String, CaseIterable, Sendable {
     case resumed
     /// A new session was bound, and that is committed.
     case bound
-    /// What the server sent is committed, together with what its handlers did.
+    /// The received stanzas are committed, together with the effects of their handlers.
     case handled
     /// The stream is closed and the account given back, so that the next process finds it free.
     case released

@@ -9,7 +9,7 @@ final class OpenStream {
     let own: JID
     /// Whether the server wants to know if the client is looked at (XEP-0352).
     let hasClientState: Bool
-    /// What the server was told about that; every stream starts as active.
+    /// The client state that the server knows; every stream starts as active.
     var clientState = ClientState.active
 
     /// The id of the last ping without an answer: the ack request of a stream without counts.
@@ -24,7 +24,7 @@ final class OpenStream {
     var hasUnsentAck = false
     /// Whether it is about to be closed and reads nothing more.
     var isLeaving = false
-    /// Why the stream cannot be read any further; it ends with the next step.
+    /// The error after which the stream cannot be read; it ends with the next step.
     var parserError: StreamParserError?
     /// The connected time that was stored last.
     var storedConnectedTime: Int64

@@ -3,7 +3,7 @@ import XMPPTransport
 
 /// When a broken stream is opened again, and when that is given up: rules without clock or socket.
 struct Reconnection {
-    /// What to do after a failure.
+    /// The decision after a failure.
     enum Decision {
         /// Try again after this many milliseconds.
         case retry(after: Int64)
@@ -15,12 +15,12 @@ struct Reconnection {
     static let firstWait: Int64 = 250
     /// No wait is longer than this, in milliseconds.
     static let longestWait: Int64 = 60_000
-    /// How often in a row a server may be refused for a reason that will most likely stay: a certificate, or what it
+    /// The number of consecutive refusals for a reason that will most likely stay: a certificate, or what it
     /// offers to log in with. Not at once, because a network that wants a login of its own looks the same for a while.
     static let refusalLimit = 3
 
-    /// How many resumed streams in a row may end before the server has answered what was sent on them: it may have resumed
-    /// the session and not the parser, and would never understand anything.
+    /// The number of consecutive resumed streams that may end before the server has answered anything on them: it may have
+    /// resumed the session and not the parser, and would never understand anything.
     static let unheardLimit = 2
 
     /// Failures since the last session that held.
@@ -81,7 +81,7 @@ struct Reconnection {
 
     // MARK: Reasons
 
-    /// Whether a server may say that when its parser goes on with an element that was never finished.
+    /// Returns whether a server may say that when its parser goes on with an element that was never finished.
     static func isAboutUnfinishedElement(_ error: AccountError) -> Bool {
         guard let condition = (error.cause as? StreamError)?.condition else { return false }
         return [
@@ -90,7 +90,7 @@ struct Reconnection {
         ].contains(condition)
     }
 
-    /// What ends the trying at once.
+    /// Returns the error that ends reconnection at once.
     private static func finalReason(_ error: any Error) -> AccountError? {
         switch error {
         case let error as AccountError where error.isFinal: return error
@@ -108,7 +108,7 @@ struct Reconnection {
         }
     }
 
-    /// What ends the trying when it comes again and again.
+    /// Returns the error that ends reconnection when it repeats.
     private static func refusal(_ error: any Error) -> AccountError? {
         switch error {
         case let error as SASLError:

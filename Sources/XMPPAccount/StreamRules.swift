@@ -28,9 +28,9 @@ struct StreamRules: Sendable {
     /// Callers that came after that ack request: its answer may say nothing about what was sent in between.
     private var waitingForNext: [AccountMachine.Caller] = []
 
-    /// How long a stream must last for the waits between attempts to start again at the shortest.
+    /// The duration of a stream after which the waits between attempts start at the shortest again.
     private static let stableTime: Int64 = 10_000
-    /// How long a connection may stay silent after the network changed.
+    /// The time for which a connection may stay silent after the network changed.
     static let linkCheckTime: Int64 = 10_000
 
     init(
@@ -47,7 +47,7 @@ struct StreamRules: Sendable {
         hasCaughtUp = !isManaged
     }
 
-    /// Whether the stream lasted long enough for a failure to be no sign of a server that refuses the next one too.
+    /// Returns whether the stream lasted long enough for a failure to be no sign of a server that refuses the next one too.
     func isStable(now: Int64) -> Bool { now - openedAt >= Self.stableTime }
 
     // MARK: Silence
@@ -64,7 +64,7 @@ struct StreamRules: Sendable {
         linkCheck = linkCheck.map { TimeSource.sum($0, milliseconds) }
     }
 
-    /// Why the connection counts as dead, or nil.
+    /// Returns the reason why the connection counts as dead, or nil.
     ///
     /// - Parameter readAt: Up to when everything that had arrived was read; nil if more may wait in the socket.
     func death(readAt: Int64?, now: Int64) -> AccountError? {
@@ -79,8 +79,8 @@ struct StreamRules: Sendable {
             "\(peer) has not answered for \(keepAlive.timeout / 1000) s; the connection counts as dead")
     }
 
-    /// Whether the server resumed the session and then understood nothing: its parser may continue with an element that a
-    /// killed process left unfinished (docs/reference/servers.md).
+    /// Returns whether the server resumed the session and then understood nothing: its parser may continue with an element
+    /// that a killed process left unfinished (docs/reference/servers.md).
     ///
     /// - Parameter isDelivered: Whether the server's machine acknowledged everything that was written.
     func isUnheard(_ error: AccountError, isDelivered: Bool, now: Int64) -> Bool {
@@ -107,7 +107,7 @@ struct StreamRules: Sendable {
         hasOpenRequest ? waitingForNext.append(caller) : waiting.append(caller)
     }
 
-    /// Whether an ack request is to be written: stanzas were, or callers came, after the last one.
+    /// Returns whether an ack request is to be written: stanzas were, or callers came, after the last one.
     func needsRequest(now: Int64) -> Bool {
         isManaged && !hasOpenRequest && (!waiting.isEmpty || management.isRequestDue(now: now))
     }

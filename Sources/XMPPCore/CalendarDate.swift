@@ -31,7 +31,7 @@ public struct CalendarDate: Hashable, Comparable, Sendable, CustomStringConverti
         (self.year, self.month, self.day) = (year, month, day)
     }
 
-    /// Whether `left` is earlier.
+    /// Returns whether `left` is earlier.
     public static func < (left: CalendarDate, right: CalendarDate) -> Bool {
         (left.year, left.month, left.day) < (right.year, right.month, right.day)
     }

@@ -1,7 +1,7 @@
 /// Brings text into normalization form C (UAX #15), in which equal texts have equal bytes, in linear time.
 ///
-/// The standard library sorts the combining marks behind a letter in time that grows with the square of their number. Of a
-/// long run of them it gets the first few of each combining class only: no letter takes in more, so that those behind them
+/// The standard library sorts the combining marks after a letter in time that grows with the square of their number. Of a
+/// long run of them it gets the first few of each combining class only: no letter takes in more, so that those after them
 /// stay what they are. They are put back in their order.
 struct Composer {
     private struct Mark {
@@ -16,9 +16,9 @@ struct Composer {
 
     private let classes = Self.classes
     private var result: [UInt8] = []
-    /// What the standard library has to compose.
+    /// The text for the standard library to compose.
     private var piece: [UInt8] = []
-    /// The marks behind the last letter.
+    /// The marks after the last letter.
     private var run: [Mark] = []
 
     /// Takes the next code point of the text.

@@ -6,9 +6,9 @@
 ///
 /// Source: XEP-0004, XEP-0068.
 public struct DataForm: Hashable, Sendable {
-    /// What the form is for (XEP-0004 section 3.1).
+    /// The type of a form (XEP-0004 section 3.1).
     public enum Kind: String, Hashable, Sendable {
-        /// The one who asked gave up.
+        /// The requester canceled the form.
         case cancel
         /// To be filled in.
         case form
@@ -18,17 +18,17 @@ public struct DataForm: Hashable, Sendable {
         case submit
     }
 
-    /// One field.
+    /// A field of a form.
     ///
     /// ```swift
     /// let field = DataForm.Field("pubsub#access_model", "open")
     /// ```
     public struct Field: Hashable, Sendable {
-        /// What the field is called; nil for fixed text.
+        /// The name of the field; nil for fixed text.
         public var name: ForeignText?
         /// The kind of its value, such as `hidden` or `boolean`; nil where that goes without saying.
         public var type: ForeignText?
-        /// What people read beside it.
+        /// The label that users see.
         public var label: ForeignText?
         /// Its values, in order.
         public var values: [ForeignText]
@@ -62,7 +62,7 @@ public struct DataForm: Hashable, Sendable {
         }
     }
 
-    /// What the form is for.
+    /// The type of the form.
     public var kind: Kind
     /// The fields, in order.
     public var fields: [Field]

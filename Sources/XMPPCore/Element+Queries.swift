@@ -42,7 +42,7 @@ extension Element {
 
     // MARK: Children
 
-    /// Whether this element has this name in this namespace.
+    /// Returns whether this element has this name in this namespace.
     ///
     /// - Parameters:
     ///   - name: The local name.
@@ -52,7 +52,7 @@ extension Element {
         self.name == name.foreignText && self.namespace == namespace.foreignText
     }
 
-    /// The first child element with this name in this namespace; both must be equal.
+    /// Returns the first child element with this name in this namespace; both must be equal.
     ///
     /// ```swift
     /// let items = iq.element.child("query", Namespaces.roster)?.children("item", Namespaces.roster) ?? []
@@ -70,7 +70,7 @@ extension Element {
         return nil
     }
 
-    /// All child elements with this name in this namespace, in order.
+    /// Returns all child elements with this name in this namespace, in order.
     ///
     /// - Parameters:
     ///   - name: The local name.
@@ -104,12 +104,12 @@ extension Element {
 
     /// Appends a child element.
     ///
-    /// - Parameter child: What comes behind all that is there.
+    /// - Parameter child: The element to append.
     public mutating func append(_ child: Element) {
         children.append(.element(child))
     }
 
-    /// Appends character data, joined with a text node that already stands at the end. Empty text does nothing.
+    /// Appends character data, joined with a text node at the end. Empty text does nothing.
     ///
     /// - Parameter text: The characters, unescaped.
     public mutating func append(text: some TextConvertible) {
@@ -124,7 +124,7 @@ extension Element {
 
     /// This element with one more child, for building in one expression.
     ///
-    /// - Parameter child: What comes behind all that is there.
+    /// - Parameter child: The element to append.
     /// - Returns: A copy with the child.
     public func appending(_ child: Element) -> Element {
         var copy = self
@@ -134,7 +134,7 @@ extension Element {
 
     // MARK: Text form
 
-    /// Element as a complete XML text, with all namespace declarations that it needs.
+    /// Returns the element as complete XML text, with all namespace declarations that it needs.
     ///
     /// - Parameter defaultNamespace: The namespace that is already the default where the text will stand.
     /// - Returns: One element; `Element(parsing:defaultNamespace:limits:)` reads it back.

@@ -2,7 +2,7 @@
 extension Element {
     // MARK: Attributes
 
-    /// The value of an attribute that must be there.
+    /// Returns the value of an attribute that must be there.
     ///
     /// ```swift
     /// let contact = try item.value(of: "jid", as: JID.self)
@@ -19,7 +19,7 @@ extension Element {
         try read(self[attribute], .attribute(ForeignText(attribute)))
     }
 
-    /// The value of an attribute that may be missing.
+    /// Returns the value of an attribute that may be missing.
     ///
     /// ```swift
     /// let width = try info.optionalValue(of: "width", as: Int.self)
@@ -39,7 +39,7 @@ extension Element {
 
     // MARK: Text
 
-    /// The text of this element as a value.
+    /// Returns the text of this element as a value.
     ///
     /// ```swift
     /// let priority = try child.value(as: Int8.self)
@@ -56,7 +56,7 @@ extension Element {
 
     // MARK: Paths
 
-    /// The value at the first place of a path, which must be there.
+    /// Returns the value at the first place of a path, which must be there.
     ///
     /// ```swift
     /// let count = try fin.value(at: "{\(Namespaces.rsm)}set/count", as: UInt32.self)
@@ -73,7 +73,7 @@ extension Element {
         try read(text(at: path), .path(path.foreignText))
     }
 
-    /// The value at the first place of a path, which may be missing.
+    /// Returns the value at the first place of a path, which may be missing.
     ///
     /// - Parameters:
     ///   - path: Where the value stands; without an attribute at its end, in the text of the element.
@@ -87,7 +87,7 @@ extension Element {
         return try read(text, .path(path.foreignText))
     }
 
-    /// The values at every place of a path, in document order.
+    /// Returns the values at every place of a path, in document order.
     ///
     /// ```swift
     /// let codes = try x.values(at: "status/@code", as: Int.self)

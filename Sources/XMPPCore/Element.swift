@@ -13,7 +13,7 @@
 ///
 /// Source: RFC 6120 section 11, Namespaces in XML 1.0.
 public struct Element: Hashable, Sendable {
-    /// What an element holds.
+    /// A child of an element.
     ///
     /// ```swift
     /// for case .element(let child) in element.children { print(child.name) }
@@ -25,7 +25,7 @@ public struct Element: Hashable, Sendable {
         case text(ForeignText)
     }
 
-    /// One attribute. Namespace declarations are not attributes here: they follow from `Element.namespace`.
+    /// An attribute. Namespace declarations are not attributes here: they follow from `Element.namespace`.
     ///
     /// ```swift
     /// let language = Element.Attribute("xml:lang", value: "en")

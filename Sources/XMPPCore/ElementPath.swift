@@ -19,7 +19,7 @@
 ///
 /// Source: the form `{namespace}name` is James Clark's, of XML Namespaces (1999).
 public struct ElementPath: Hashable, Sendable {
-    /// Which children a step means.
+    /// A step: the children that it selects.
     struct Step: Hashable, Sendable {
         enum Namespace: Hashable, Sendable { case inherited, any, exactly(ForeignText) }
         var namespace: Namespace
@@ -46,7 +46,7 @@ public struct ElementPath: Hashable, Sendable {
         }
     }
 
-    /// How many levels a path may go down.
+    /// The maximum number of levels of a path.
     package static let maximumSteps = 16
 
     let steps: [Step]
@@ -130,7 +130,7 @@ extension ElementPath: TextConvertible, CustomStringConvertible {
 // MARK: - Searching
 
 extension Element {
-    /// The first element at a path.
+    /// Returns the first element at a path.
     ///
     /// ```swift
     /// let body = result.first(at: "{\(Namespaces.forward)}forwarded/{\(Namespaces.client)}message/body")
@@ -147,7 +147,7 @@ extension Element {
         return found
     }
 
-    /// Every element at a path.
+    /// Returns every element at a path.
     ///
     /// - Parameter path: Where they stand below this element; of a path that ends in an attribute, those that have it.
     /// - Returns: The elements in document order.
@@ -160,7 +160,7 @@ extension Element {
         return found
     }
 
-    /// The first text at a path.
+    /// Returns the first text at a path.
     ///
     /// - Parameter path: Where it stands: in the attribute at the path's end, or in the element's text.
     /// - Returns: The text; nil when there is no such element or attribute.
@@ -168,7 +168,7 @@ extension Element {
         first(at: path).map { path.text(in: $0) }
     }
 
-    /// Every text at a path.
+    /// Returns every text at a path.
     ///
     /// - Parameter path: Where they stand: in the attribute at the path's end, or in the elements' texts.
     /// - Returns: The texts in document order.
@@ -193,7 +193,7 @@ extension Element {
 }
 
 extension ElementPath {
-    /// What stands in an element at the end of this path.
+    /// Returns the text in an element at the end of this path.
     fileprivate func text(in element: Element) -> ForeignText {
         guard let attribute else { return element.text }
         return attribute.value(in: element) ?? ""

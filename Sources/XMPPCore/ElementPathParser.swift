@@ -1,15 +1,15 @@
-/// Why a text is no path.
+/// An error in the text of a path.
 ///
 /// ```swift
 /// let path = try ElementPath(input)    // throws: Write a name between the slashes of 'items//item'.
 /// ```
 public struct ElementPathError: CodedError, Hashable {
-    /// What is wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<ElementPathError>
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// One sentence that says what to do.
+    /// A sentence that says what to do.
     public let message: String
 }
 
@@ -99,7 +99,7 @@ struct ElementPathParser {
         }
     }
 
-    /// What was read so far, as much as an error shows.
+    /// The text read so far, as much as an error shows.
     private var text: ForeignText {
         ForeignText(decoding: read).prefix(bytes: ElementValueError.maximumTextLength)
     }

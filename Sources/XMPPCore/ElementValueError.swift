@@ -1,4 +1,4 @@
-/// Why an attribute, a text or a path of an element holds no value of the type that was asked for.
+/// An error of an attribute, text or path without a value of the requested type.
 ///
 /// ```swift
 /// do {
@@ -8,33 +8,33 @@
 /// }
 /// ```
 public struct ElementValueError: CodedError, Hashable {
-    /// What is wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<ElementValueError>
 
     /// Place of a value in an element.
     package enum Place: Hashable, Sendable {
-        /// In the attribute of this name.
+        /// The attribute of this name.
         case attribute(ForeignText)
-        /// In the element's own text.
+        /// The element's own text.
         case text
         /// At the path with this text.
         case path(ForeignText)
     }
 
-    /// How many bytes of each name and value an error keeps.
+    /// The maximum number of bytes of a name or value in an error.
     package static let maximumTextLength = 64
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
     /// The element's local name, cut to `maximumTextLength`.
     package let element: ForeignText
     /// The element's namespace, cut to `maximumTextLength`.
     package let namespace: ForeignText
-    /// Where in the element.
+    /// The place in the element.
     package let place: Place
     /// What stands there, cut to `maximumTextLength`; nil when nothing does.
     package let value: ForeignText?
-    /// What is expected there, as ``ForeignValue/expectation`` says it.
+    /// The expected text, as in ``ForeignValue/expectation``.
     package let expectation: String
 
     init(_ element: Element, _ place: Place, _ value: ForeignText?, _ type: any ForeignValue.Type) {
@@ -46,7 +46,7 @@ public struct ElementValueError: CodedError, Hashable {
         expectation = type.expectation
     }
 
-    /// What to write, where, and what stands there now.
+    /// The expected text, its place, and the text that is there.
     public var message: String {
         let whole: VisibleText = "<\(element) xmlns='\(namespace)'/>"
         let end: VisibleText = value.map { ", not '\($0)'." } ?? "."

@@ -24,7 +24,8 @@ enum Escaping {
         isPlainText(byte) && byte >= 0x20 && byte != UInt8(ascii: "'") && byte != UInt8(ascii: "\"")
     }
 
-    /// A carriage return would be read as a line feed (XML 1.0 section 2.11); `>` must be escaped behind `]]`.
+    /// Returns the escape of a byte of text. A carriage return would be read as a line feed (XML 1.0 section 2.11); `>` must
+    /// be escaped after `]]`.
     private static func textEscape(_ byte: UInt8) -> StaticString? {
         switch byte {
         case UInt8(ascii: "<"): "&lt;"

@@ -22,7 +22,7 @@ public struct ForeignText: Sendable {
     /// The text as a `String`, for showing and storing.
     public let string: String
 
-    /// Text that is compared byte by byte.
+    /// Makes a text that is compared byte by byte.
     ///
     /// - Parameter string: The text.
     public init(_ string: String) { self.string = string }
@@ -38,7 +38,7 @@ public struct ForeignText: Sendable {
     /// Whether there are no bytes.
     public var isEmpty: Bool { string.utf8.isEmpty }
 
-    /// Whether the bytes begin with those of another text.
+    /// Returns whether the bytes start with those of another text.
     ///
     /// - Parameter prefix: The other text.
     /// - Returns: Whether this text begins with it; always for an empty prefix.
@@ -50,7 +50,7 @@ public struct ForeignText: Sendable {
             }
     }
 
-    /// Whether the bytes end with those of another text.
+    /// Returns whether the bytes end with those of another text.
     ///
     /// - Parameter suffix: The other text.
     /// - Returns: Whether this text ends with it; always for an empty suffix.
@@ -62,7 +62,7 @@ public struct ForeignText: Sendable {
             }
     }
 
-    /// The first bytes, up to the last character that is whole within a limit.
+    /// Returns the first bytes, up to the last character that is whole within a limit.
     ///
     /// - Parameter limit: Bytes, 0 or more.
     /// - Returns: This text when it is within the limit, else its beginning.
@@ -77,12 +77,12 @@ public struct ForeignText: Sendable {
 // MARK: - Comparing
 
 extension ForeignText: Hashable, Comparable {
-    /// Whether both have the same bytes.
+    /// Returns whether both have the same bytes.
     public static func == (left: ForeignText, right: ForeignText) -> Bool {
         isEqual(left.string, right.string)
     }
 
-    /// Whether the bytes of `left` come first, as `memcmp` orders them.
+    /// Returns whether the bytes of `left` come first, as `memcmp` orders them.
     public static func < (left: ForeignText, right: ForeignText) -> Bool {
         withBytes(left.string, right.string) { left, right in
             let order = order(left, right)
@@ -119,35 +119,35 @@ extension ForeignText: Hashable, Comparable {
 
 // Constants of the program are Strings. Compared with these functions, they are compared byte by byte, too.
 extension ForeignText {
-    /// Whether both have the same bytes.
+    /// Returns whether both have the same bytes.
     public static func == (left: ForeignText, right: String) -> Bool { isEqual(left.string, right) }
-    /// Whether both have the same bytes.
+    /// Returns whether both have the same bytes.
     public static func == (left: String, right: ForeignText) -> Bool { isEqual(left, right.string) }
-    /// Whether the bytes differ.
+    /// Returns whether the bytes differ.
     public static func != (left: ForeignText, right: String) -> Bool { !isEqual(left.string, right) }
-    /// Whether the bytes differ.
+    /// Returns whether the bytes differ.
     public static func != (left: String, right: ForeignText) -> Bool { !isEqual(left, right.string) }
-    /// What `switch` asks: whether both have the same bytes.
+    /// Returns whether both have the same bytes, for `switch`.
     public static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
 }
 
-/// Whether both have the same bytes, or both are nil.
+/// Returns whether both have the same bytes, or both are nil.
 public func == (left: ForeignText?, right: String?) -> Bool {
     left == right.map { ForeignText($0) }
 }
-/// Whether both have the same bytes, or both are nil.
+/// Returns whether both have the same bytes, or both are nil.
 public func == (left: String?, right: ForeignText?) -> Bool { right == left }
-/// Whether the bytes differ, or one is nil.
+/// Returns whether the bytes differ, or one is nil.
 public func != (left: ForeignText?, right: String?) -> Bool { !(left == right) }
-/// Whether the bytes differ, or one is nil.
+/// Returns whether the bytes differ, or one is nil.
 public func != (left: String?, right: ForeignText?) -> Bool { !(right == left) }
-/// What `switch` asks: whether both have the same bytes.
+/// Returns whether both have the same bytes, for `switch`.
 public func ~= (pattern: String, text: ForeignText?) -> Bool { text.map { pattern ~= $0 } ?? false }
 
 // MARK: - Making and reading
 
 extension ForeignText: ExpressibleByStringInterpolation {
-    /// The text of a literal.
+    /// Makes the text of a literal.
     public init(stringLiteral value: String) { self.init(value) }
 }
 
@@ -171,7 +171,7 @@ extension ForeignText: Codable {
     }
 }
 
-/// What can be written where XMPP has text: a `String` of the program, or a ``ForeignText``.
+/// A type that XMPP text can be made from: a `String` of the program, or a ``ForeignText``.
 ///
 /// ```swift
 /// let echo = Message(to: sender, body: message.body)   // a ForeignText
@@ -200,7 +200,7 @@ extension Substring: TextConvertible {
 // MARK: - Values that are written as text
 
 extension RawRepresentable where RawValue == String {
-    /// The value that a foreign text names. All raw values are ASCII of at most 64 bytes; another text is not compared.
+    /// Makes the value that a foreign text names. All raw values are ASCII of at most 64 bytes; another text is not compared.
     package init?(_ text: ForeignText) {
         guard text.utf8.count <= 64, text.utf8.allSatisfy({ $0 < 0x80 }) else { return nil }
         self.init(rawValue: text.string)
@@ -208,7 +208,7 @@ extension RawRepresentable where RawValue == String {
 }
 
 extension FixedWidthInteger {
-    /// The integer that a foreign text writes in decimal; nil when it writes none, or one that the type does not hold.
+    /// Makes the integer of a decimal text; nil if it is not an integer, or outside the range of the type.
     ///
     /// - Parameter text: An optional sign and digits, with white space around them or without.
     public init?(_ text: ForeignText) { self.init(text.collapsed.string) }
@@ -226,26 +226,26 @@ package func != (left: [ForeignText], right: [String]) -> Bool { !(left == right
 package func != (left: [String], right: [ForeignText]) -> Bool { !(right == left) }
 
 extension Sequence where Element == String {
-    /// Whether one of them has the same bytes.
+    /// Returns whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
     package func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
 }
 
 extension Sequence where Element == ForeignText {
-    /// Whether one of them has the same bytes.
+    /// Returns whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
     public func contains(_ text: String) -> Bool { contains { $0 == text } }
 
-    /// All of them in one.
+    /// Returns the texts, joined.
     ///
     /// - Parameter separator: What stands between two.
     package func joined(separator: String = "") -> String { map(\.string).joined(separator: separator) }
 }
 
 extension Set<ForeignText> {
-    /// Whether one of them has the same bytes.
+    /// Returns whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
     public func contains(_ text: String) -> Bool { contains(ForeignText(text)) }

@@ -19,7 +19,7 @@
 /// White space around numbers, truth values and times means nothing (XML Schema part 2, section 4.3.6). Elsewhere it is part of
 /// the text.
 public protocol ForeignValue: Sendable {
-    /// What such a text says, for errors: `a whole number from 0 to 255`.
+    /// A description of valid texts, for errors: `a whole number from 0 to 255`.
     static var expectation: String { get }
 
     /// Reads a value; nil when the text is none.

@@ -8,11 +8,11 @@
 ///
 /// Source: RFC 6120 section 8.2.3.
 public struct IQ: Hashable, Sendable {
-    /// What the IQ is.
+    /// The type of the IQ.
     public enum Kind: String, Hashable, Sendable, CaseIterable {
-        /// Asks for data.
+        /// A request for data.
         case get
-        /// Asks for a change.
+        /// A request for a change.
         case set
         /// Answers with success.
         case result
@@ -25,7 +25,7 @@ public struct IQ: Hashable, Sendable {
 
     /// The element as it came or was built.
     public let element: Element
-    /// What the IQ is.
+    /// The type of the IQ.
     public let type: Kind
     /// The `id`, which request and answer share. Never empty in an IQ that was read.
     public let id: ForeignText
@@ -122,7 +122,7 @@ public struct IQ: Hashable, Sendable {
 
     // MARK: Answers
 
-    /// The successful answer to this request; nil for a result or error, which must never be answered.
+    /// Returns the successful answer to this request; nil for a result or error, which must never be answered.
     ///
     /// ```swift
     /// let answer = request.result(payload: Element("query", namespace: Namespaces.version))
@@ -134,7 +134,7 @@ public struct IQ: Hashable, Sendable {
         answer(.result, children: payload.map { [$0] } ?? [])
     }
 
-    /// The failed answer to this request; nil for a result or error, which must never be answered.
+    /// Returns the failed answer to this request; nil for a result or error, which must never be answered.
     ///
     /// - Parameters:
     ///   - error: What went wrong.

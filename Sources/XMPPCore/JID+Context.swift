@@ -53,13 +53,13 @@ extension JIDPreparation {
 
     // MARK: Direction
 
-    /// What the Bidi rule distinguishes (RFC 5893 section 2), as far as letters, digits, marks and ASCII need it.
+    /// The classes of the Bidi rule (RFC 5893 section 2), as far as letters, digits, marks and ASCII need it.
     private enum Direction {
         case left, right, europeanDigit, arabicDigit, mark, neutral
     }
 
-    /// Whether the text keeps the Bidi rule, by which it is read in one direction: it cannot be made to look like another
-    /// by what stands around it. A text without letters that run to the left keeps it always.
+    /// Returns whether the text keeps the Bidi rule, by which it is read in one direction: it cannot be made to look like
+    /// another by what stands around it. A text without letters that run to the left keeps it always.
     static func isDirected(_ text: some StringProtocol) -> Bool {
         let directions = text.unicodeScalars.map(direction)
         guard directions.contains(.right) || directions.contains(.arabicDigit) else { return true }

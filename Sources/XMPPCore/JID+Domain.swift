@@ -18,7 +18,7 @@ extension JIDPreparation {
         return ForeignText(composed)
     }
 
-    /// Every label as people write it: an A-label as the U-label that it stands for (RFC 7622 section 3.2.2).
+    /// Returns every label in Unicode: an A-label as its U-label (RFC 7622 section 3.2.2).
     private static func unicodeForm(_ domain: String, of text: Substring) throws(JIDError) -> String {
         guard mayHoldALabel(domain[...]) else { return domain }
         var decoded: [String] = []
@@ -45,7 +45,7 @@ extension JIDPreparation {
         return decoded
     }
 
-    /// Cut at every dot, also at one with a combining mark behind it, which is one Character with it.
+    /// Returns the labels, cut at every dot, also at one with a combining mark after it, which is one Character with it.
     private static func labels(of domain: Substring) -> [Substring] {
         domain.unicodeScalars.split(separator: ".", omittingEmptySubsequences: false).map(Substring.init)
     }
@@ -56,8 +56,8 @@ extension JIDPreparation {
             && labels(of: domain).contains { $0.utf8.starts(with: Punycode.prefix.utf8) }
     }
 
-    /// Whether it is as nearly all domains are: labels of ASCII that need no preparation and break no rule. In one pass,
-    /// because every stanza has some.
+    /// Returns whether it is as nearly all domains are: labels of ASCII that need no preparation and break no rule. In one
+    /// pass, because every stanza has some.
     private static func hasPlainLabels(_ domain: Substring) -> Bool {
         var length = 0
         var last = UInt8(ascii: ".")
@@ -120,7 +120,7 @@ extension JIDPreparation {
         }
     }
 
-    /// How long a label is as DNS writes it, where that can fit: each scalar takes an octet or more.
+    /// Returns the length of a label in DNS, if it can fit: each scalar takes an octet or more.
     private static func encodedLength(_ label: Substring) -> Int {
         let scalars = label.unicodeScalars.count
         if scalars > 63 { return scalars }

@@ -74,7 +74,7 @@ enum JIDPreparation {
 
     // MARK: Checks
 
-    /// What the characters are to each other.
+    /// Checks the context of characters.
     static func checkCompany(
         _ mapped: String, _ part: JIDError.Part, _ text: Substring
     ) throws(JIDError) {

@@ -1,4 +1,4 @@
-/// Why a text is not a JID.
+/// An error in the text of a JID.
 ///
 /// ```swift
 /// do throws(JIDError) {
@@ -8,12 +8,12 @@
 /// }
 /// ```
 public struct JIDError: CodedError, Hashable {
-    /// What is wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<JIDError>
 
     /// The part of a JID that is wrong.
     package enum Part: String, Hashable, Sendable {
-        /// In front of the `@`.
+        /// The part before the `@`.
         case localpart
         /// The server, room service or other host.
         case domainpart
@@ -21,13 +21,13 @@ public struct JIDError: CodedError, Hashable {
         case resourcepart
     }
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// Where it is wrong.
+    /// The part with the error.
     package let part: Part
     /// The text of that part, cut to 64 bytes.
     package let text: ForeignText
-    /// One sentence that says what to do.
+    /// A sentence that says what to do.
     public let message: String
 
     init(_ code: Code, _ part: Part, _ text: some StringProtocol, _ message: String) {

@@ -24,7 +24,7 @@ public enum ChatState: String, Hashable, Sendable, CaseIterable, Codable {
 }
 
 extension Message {
-    /// What the sender does, if the message says so.
+    /// The chat state of the sender, if the message has one.
     public var chatState: ChatState? {
         element.elements.first { $0.namespace == Namespaces.chatStates }.flatMap {
             ChatState($0.name)
@@ -33,7 +33,7 @@ extension Message {
 
     /// When the message was first sent, if it was held up on the way (XEP-0203).
     ///
-    /// Whoever sends a message can write that; see who it is `from`.
+    /// Any sender can write that; check who it is `from`.
     public var delay: Timestamp? {
         element.child("delay", Namespaces.delay)?["stamp"].flatMap { Timestamp($0) }
     }
@@ -47,7 +47,7 @@ extension Message {
     /// The id that the sender's client gave the message (XEP-0359 section 3.2), or else its `id`.
     public var originID: ForeignText? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }
 
-    /// The id under which an archive keeps the message (XEP-0359 section 3.1).
+    /// Returns the id under which an archive keeps the message (XEP-0359 section 3.1).
     ///
     /// Anyone may write such an element; only ask for the archive through which the message came.
     ///

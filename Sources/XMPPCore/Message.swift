@@ -6,7 +6,7 @@
 ///
 /// Source: RFC 6121 section 5.
 public struct Message: Hashable, Sendable {
-    /// How the message is meant (RFC 6121 section 5.2.2).
+    /// The type of a message (RFC 6121 section 5.2.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Part of a one-to-one conversation.
         case chat
@@ -22,7 +22,7 @@ public struct Message: Hashable, Sendable {
 
     /// The element as it came or was built.
     public let element: Element
-    /// How the message is meant; a missing or unknown type means normal (RFC 6121 section 5.2.2).
+    /// The type of the message; a missing or unknown type means normal (RFC 6121 section 5.2.2).
     public let type: Kind
     private let address: StanzaAddress
 
@@ -51,7 +51,7 @@ public struct Message: Hashable, Sendable {
     ///   - type: How it is meant.
     ///   - id: The sender's id, nil for none.
     ///   - body: The text, nil for none.
-    ///   - children: Further child elements, behind the body.
+    ///   - children: Further child elements, after the body.
     ///   - namespace: The content namespace of the stream.
     public init(
         to: JID?, from: JID? = nil, type: Kind = .chat, id: (any TextConvertible)? = nil,

@@ -47,7 +47,7 @@ public enum Namespaces {
     package static let fast = "urn:xmpp:fast:0"
     /// Client state indication (XEP-0352).
     package static let csi = "urn:xmpp:csi:0"
-    /// What a server takes at most (XEP-0478).
+    /// Limits of a server (XEP-0478).
     package static let streamLimits = "urn:xmpp:stream-limits:0"
     /// Push notifications (XEP-0357).
     package static let push = "urn:xmpp:push:0"
@@ -117,9 +117,9 @@ public enum Namespaces {
     package static let muc = "http://jabber.org/protocol/muc"
     /// Rooms, as their occupants see them (XEP-0045).
     package static let mucUser = "http://jabber.org/protocol/muc#user"
-    /// Who may do what in a room (XEP-0045).
+    /// Affiliations and roles in a room (XEP-0045).
     package static let mucAdmin = "http://jabber.org/protocol/muc#admin"
-    /// How a room is set up (XEP-0045).
+    /// The configuration of a room (XEP-0045).
     package static let mucOwner = "http://jabber.org/protocol/muc#owner"
     /// Invitations into a room from user to user (XEP-0249).
     package static let conference = "jabber:x:conference"
@@ -132,7 +132,7 @@ public enum Namespaces {
     public static let pubsubEvent = "http://jabber.org/protocol/pubsub#event"
     /// PubSub requests of a node's owner (XEP-0060).
     package static let pubsubOwner = "http://jabber.org/protocol/pubsub#owner"
-    /// How far the user has seen each conversation (XEP-0490).
+    /// The last displayed message of each conversation (XEP-0490).
     package static let displayed = "urn:xmpp:mds:displayed:0"
     /// PubSub's own error conditions (XEP-0060).
     package static let pubsubErrors = "http://jabber.org/protocol/pubsub#errors"
@@ -143,7 +143,7 @@ public enum Namespaces {
     /// Stanza content encryption (XEP-0420).
     package static let sce = "urn:xmpp:sce:1"
 
-    /// Whether stanzas may stand in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
+    /// Returns whether stanzas can be in this namespace: `jabber:client`, `jabber:server` or `jabber:component:accept`.
     ///
     /// - Parameter namespace: A namespace name.
     /// - Returns: Whether it is one of the three (RFC 6120 section 4.8.2, XEP-0114).

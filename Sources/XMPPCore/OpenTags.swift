@@ -1,7 +1,7 @@
 private import CXML2
 
 extension TreeBuilder {
-    /// What a start tag says beyond its element. The pointers lead into the dictionary of the libxml2 parser that read it.
+    /// The parts of a start tag beyond its element. The pointers lead into the dictionary of the libxml2 parser that read it.
     struct OpenTag {
         let name: UnsafePointer<UInt8>?
         let prefix: UnsafePointer<UInt8>?
@@ -9,7 +9,7 @@ extension TreeBuilder {
         let declarationCount: Int
     }
 
-    /// How the stream header and the outermost open elements were written, for as long as their libxml2 parser lives.
+    /// The source of the stream header and of the outermost open elements, while their libxml2 parser lives.
     struct OpenTags {
         private var tags: [OpenTag] = []
         /// Prefix and namespace of every declaration in them, one after the other.
@@ -112,12 +112,12 @@ extension TreeBuilder {
     }
 }
 
-/// Lists whose members stand for themselves: one that cannot be read costs only itself.
+/// Lists with independent members: an unreadable one costs only itself.
 enum MemberList {
     /// No list lies deeper, the stanza counted.
     static let depth = 3
 
-    /// Where the open elements hold such a list, outermost first.
+    /// Returns the index of such a list in the open elements, outermost first.
     static func index(in open: [Element]) -> Int? {
         guard let stanza = open.first, Stanza.isStanza(stanza) else { return nil }
         if open.count > 1, isQuery(open[1]) { return 1 }

@@ -3,7 +3,7 @@ import CXML2
 /// The owner of one libxml2 push parser. Its callbacks write into a `TreeBuilder` that outlives it.
 ///
 /// libxml2 hands its own context to every callback, and the context's private field leads to the builder. A
-/// callback cannot throw through C frames: it parks its error in the builder and stops the parser, and whoever
+/// callback cannot throw through C frames: it parks its error in the builder and stops the parser, and the code that
 /// called `parse` throws the error then. Freeing the context calls nothing back, so the order of that is free.
 final class ParserContext {
     private let context: xmlParserCtxtPtr
@@ -47,7 +47,7 @@ final class ParserContext {
         if let failure = builder.pointee.failure { throw failure }
     }
 
-    /// The first size of the input buffer behind an element that could not be read; libxml2 doubles it as needed. Its own
+    /// The first size of the input buffer after an element that could not be read; libxml2 doubles it as needed. Its own
     /// choice of 8 KiB is most of the cost of a small element that is refused.
     private static let restartBytes: Int32 = 512
 

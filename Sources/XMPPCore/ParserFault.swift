@@ -1,11 +1,11 @@
-/// What is wrong with the bytes of a stream, and how much of it that costs.
+/// An error in the bytes of a stream, and the extent of the damage.
 struct ParserFault: Error {
     enum Reach {
-        /// The member of a list in which it stands, or else the element.
+        /// The member of a list with the error, or else the element.
         case member
         /// The first-level element.
         case element
-        /// The stream: no boundary can be found behind it.
+        /// The stream: no boundary can be found after the error.
         case stream
     }
 
@@ -16,7 +16,7 @@ struct ParserFault: Error {
         (self.error, self.reach) = (error, reach)
     }
 
-    /// What costs as little as possible.
+    /// Returns a fault that costs as little as possible.
     static func member(_ code: StreamParserError.Code, _ message: String) -> ParserFault {
         ParserFault(StreamParserError(code, message), reach: .member)
     }

@@ -1,5 +1,5 @@
-/// What a peer may make `StreamParser` hold in memory. What is beyond one of these inside a first-level element is left
-/// out with that element; the stream itself ends with `policy-violation` beyond `headerBytes`,
+/// The limits of what `StreamParser` holds in memory for a peer. What is beyond one of these inside a first-level element
+/// is left out with that element; the stream itself ends with `policy-violation` beyond `headerBytes`,
 /// `headerNamespaceBytes` and `skippedBytes`. With the
 /// defaults, the worst stanza found (1 MiB of ever new attribute names) costs 12 MiB while it is read, 1 MiB of text 5 MiB.
 ///
@@ -15,7 +15,7 @@ public struct ParserLimits: Hashable, Sendable {
     public var stanzaBytes = 1 << 20
     /// Bytes of the stream header. Default 16 KiB.
     package var headerBytes = 16 << 10
-    /// Bytes of the prefixes and namespaces that the stream header declares, as they are written again behind each element that
+    /// Bytes of the prefixes and namespaces that the stream header declares, as they are written again after each element that
     /// libxml2 refuses. Default 2 KiB.
     package var headerNamespaceBytes = 2 << 10
     /// Elements inside each other, the stream header counted. Default 64.
@@ -29,7 +29,7 @@ public struct ParserLimits: Hashable, Sendable {
     /// Bytes of an element that is left out, markup included, while its end is looked for. Nothing of it is held. Default
     /// 16 MiB.
     package var skippedBytes = 16 << 20
-    /// Bytes of start tags of one first-level element that are read once more behind members of its lists that were left
+    /// Bytes of start tags of one first-level element that are read once more after members of its lists that were left
     /// out. Beyond it the element is left out as a whole. Default 4 MiB.
     package var replayedBytes = 4 << 20
 

@@ -7,13 +7,13 @@
 ///
 /// Source: RFC 6121 sections 3 and 4.
 public struct Presence: Hashable, Sendable {
-    /// What the presence says; the absence of a type says "available" (RFC 6121 section 4.7.1).
+    /// The type of a presence; no type means "available" (RFC 6121 section 4.7.1).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// A presence of ours that could not be delivered.
         case error
         /// A server asks for the current presence.
         case probe
-        /// Asks to see the recipient's presence.
+        /// A request to see the recipient's presence.
         case subscribe
         /// Allows the recipient to see ours.
         case subscribed
@@ -27,7 +27,7 @@ public struct Presence: Hashable, Sendable {
 
     /// The element as it came or was built.
     public let element: Element
-    /// What the presence says, nil for available.
+    /// The type of the presence; nil for available.
     public let type: Kind?
     private let address: StanzaAddress
 

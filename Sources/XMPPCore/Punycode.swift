@@ -1,9 +1,9 @@
 /// Punycode (RFC 3492), in which DNS writes labels of other letters than those of ASCII.
 package enum Punycode {
-    /// What stands in front of an encoded label (RFC 5890 section 2.3.2.5).
+    /// The prefix of an encoded label (RFC 5890 section 2.3.2.5).
     package static let prefix = "xn--"
 
-    /// The encoding procedure of RFC 3492 section 6.3.
+    /// Returns the Punycode of a label (RFC 3492 section 6.3).
     package static func encode(_ label: some Sequence<Unicode.Scalar>) -> String {
         let scalars = label.map(\.value)
         var output = scalars.filter { $0 < 0x80 }.map { UInt8($0) }
@@ -31,7 +31,7 @@ package enum Punycode {
         return String(decoding: output, as: UTF8.self)
     }
 
-    /// The decoding procedure of RFC 3492 section 6.2; nil when the text is no Punycode.
+    /// Returns the label of a Punycode text (RFC 3492 section 6.2); nil if the text is not Punycode.
     ///
     /// - Parameter text: The label without its prefix.
     package static func decode(_ text: Substring) -> String? {

@@ -1,6 +1,6 @@
 /// An element that the parser left out because it cannot be read: a whole first-level element, or one member of a list in it.
 ///
-/// The stream goes on behind it. What is known of it is enough to count it, to answer it and to report it.
+/// The stream continues after it. Its known parts are enough to count it, to answer it and to report it.
 ///
 /// ```swift
 /// for case .refused(let refused) in try parser.parse(bytes) {
@@ -14,13 +14,13 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
     /// The first-level element: name, namespace, and those of its attributes `from`, `to`, `id` and `type` that can be read.
     /// The name is empty when even that cannot be read.
     public let root: Element
-    /// Which of `from`, `to`, `id` and `type` are there and cannot be read: malformed, repeated, or over 4096 bytes.
+    /// Those of `from`, `to`, `id` and `type` that are there and cannot be read: malformed, repeated, or over 4096 bytes.
     package let unreadable: Set<ForeignText>
     /// The list whose member was left out, without its children; nil when the whole first-level element was.
     package let list: Element?
     /// Bytes of what was left out, markup included.
     package let byteCount: Int
-    /// What is wrong.
+    /// The error.
     public let reason: StreamParserError
 
     init(root: Root, list: Element?, byteCount: Int, reason: StreamParserError) {
@@ -33,7 +33,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
 
     /// The answer that RFC 6120 asks for; nil where there must be none.
     ///
-    /// Only a request is answered, and only when its sender and its `id` can be read: an answer to somebody else would be
+    /// Only a request is answered, and only when its sender and its `id` can be read: an answer to another address would be
     /// worse than none. The condition is `policy-violation` for what exceeds a limit of this side (section 8.3.3.12), and
     /// `bad-request` for XML that cannot be processed (8.3.3.1).
     public var reply: Element? {
@@ -44,7 +44,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
         return StanzaFormatError.reply(to: root, StanzaError(condition, text: reason.message))
     }
 
-    /// What was left out, how large it is, and why.
+    /// The element in one line: what was left out, its size, and the error.
     public var description: String {
         let what = list.map { "a member of <\($0.name)/> in <\(root.name)/>" } ?? "<\(root.name)/>"
         return "\(what) of \(byteCount) bytes cannot be read and is left out: \(reason.message)"
@@ -64,7 +64,7 @@ public struct RefusedElement: Hashable, Sendable, CustomStringConvertible {
             (self.element, self.unreadable) = (element, unreadable)
         }
 
-        /// What matters of an element that libxml2 has begun to read.
+        /// Makes the root from an element that libxml2 has started to read.
         init(of whole: Element) {
             element = Element(name: whole.name, namespace: whole.namespace, attributes: [], children: [])
             for attribute in whole.attributes

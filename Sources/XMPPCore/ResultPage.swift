@@ -1,4 +1,4 @@
-/// One page of a long result, and how to ask for the next.
+/// A page of a long result, with the ids to request the next one.
 ///
 /// ```swift
 /// let page = ResultPage(in: answer)
@@ -11,7 +11,7 @@ public struct ResultPage: Hashable, Sendable {
     public var first: ForeignText?
     /// The id of the last item; nil in an empty page.
     public var last: ForeignText?
-    /// How many items there are in all, if the server says so. It may be an estimate.
+    /// The number of items in the whole result, if the server sends it. It may be an estimate.
     public var count: Int?
 
     /// Makes the description of a page; by default of an empty one.
@@ -34,7 +34,7 @@ public struct ResultPage: Hashable, Sendable {
         count = (try? set.value(at: "count", as: Int.self)).flatMap { $0 >= 0 ? $0 : nil }
     }
 
-    /// Which page is asked for.
+    /// The position of a requested page.
     ///
     /// ```swift
     /// let newest = ResultPage.request(.end, limit: 20)
@@ -44,13 +44,13 @@ public struct ResultPage: Hashable, Sendable {
         case start
         /// Items after the one with this id.
         case after(ForeignText)
-        /// What comes before an item.
+        /// The items before this one.
         case before(ForeignText)
         /// The last one.
         case end
     }
 
-    /// What asks for a page.
+    /// Returns the element that requests a page.
     ///
     /// - Parameters:
     ///   - position: Where the page is.

@@ -8,7 +8,7 @@
 /// all (control characters but tab, line feed and carriage return, and U+FFFE, U+FFFF) are written as U+FFFD, and
 /// a character that no name may hold as `_`. They are replaced, not refused, because one such character in a
 /// message must neither end the stream for every other stanza nor throw in the middle of a transaction; U+FFFD
-/// stays visible to whoever reads the text.
+/// stays visible to readers of the text.
 ///
 /// ```swift
 /// let bytes = Serializer().bytes(Message(to: peer, body: "Good day").element)
@@ -20,7 +20,7 @@ public struct Serializer: Sendable {
     package let contentNamespace: ForeignText
     private let hasStreamPrefix: Bool
 
-    /// A serializer for a stream.
+    /// Makes a serializer for a stream.
     ///
     /// - Parameter contentNamespace: The default namespace that the stream header declares.
     package init(contentNamespace: any TextConvertible = Namespaces.client) {
@@ -28,7 +28,7 @@ public struct Serializer: Sendable {
         hasStreamPrefix = true
     }
 
-    /// A serializer for elements that stand alone.
+    /// Makes a serializer for standalone elements.
     ///
     /// - Parameter defaultNamespace: The default namespace at the place where they will stand, empty for none.
     package init(standaloneIn defaultNamespace: any TextConvertible) {
@@ -36,7 +36,7 @@ public struct Serializer: Sendable {
         hasStreamPrefix = false
     }
 
-    /// The bytes of an element.
+    /// Returns the bytes of an element.
     ///
     /// - Parameter element: The element.
     /// - Returns: UTF-8.
@@ -57,7 +57,7 @@ public struct Serializer: Sendable {
 
     // MARK: The stream
 
-    /// The XML declaration and the stream header (RFC 6120 section 4.7).
+    /// Returns the XML declaration and the stream header (RFC 6120 section 4.7).
     ///
     /// - Parameters:
     ///   - to: The domain that the stream goes to, or a client's JID in a server's header.

@@ -1,4 +1,4 @@
-/// One of the three kinds of stanza. Only these are counted by stream management (XEP-0198 section 4).
+/// A stanza of one of the three kinds. Only these are counted by stream management (XEP-0198 section 4).
 ///
 /// ```swift
 /// if case .message(let message)? = try Stanza(element) { print(message.body ?? "") }
@@ -24,7 +24,7 @@ public enum Stanza: Hashable, Sendable {
         }
     }
 
-    /// Whether the element is a stanza by its name and namespace, well-formed or not, and so is counted.
+    /// Returns whether the element is a stanza by its name and namespace, well-formed or not, and so is counted.
     ///
     /// - Parameter element: A first-level element of a stream.
     /// - Returns: Whether it is an iq, a message or a presence.

@@ -3,7 +3,7 @@ extension StanzaError {
     public struct Condition: Hashable, Sendable, RawRepresentable, CustomStringConvertible {
         /// The element's name.
         public let rawValue: ForeignText
-        /// A condition by its element's name.
+        /// Makes a condition from the name of its element.
         public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
         public var description: String { rawValue.string }
@@ -26,7 +26,7 @@ extension StanzaError {
         public static let jidMalformed = Condition(rawValue: "jid-malformed")
         /// The request misses criteria of the recipient (8.3.3.9).
         public static let notAcceptable = Condition(rawValue: "not-acceptable")
-        /// Nobody may do this (8.3.3.10).
+        /// The request is not allowed for any entity (8.3.3.10).
         public static let notAllowed = Condition(rawValue: "not-allowed")
         /// Credentials are needed first (8.3.3.11).
         public static let notAuthorized = Condition(rawValue: "not-authorized")

@@ -6,7 +6,7 @@
 ///
 /// Source: RFC 6120 section 8.3.
 public struct StanzaError: CodedError, Hashable {
-    /// What the sender may do about it (RFC 6120 section 8.3.2).
+    /// The type of an error: what the sender may do (RFC 6120 section 8.3.2).
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Try again after proving who you are.
         case auth
@@ -20,7 +20,7 @@ public struct StanzaError: CodedError, Hashable {
         case wait
     }
 
-    /// What the sender may do about it.
+    /// The type of the error: what the sender may do.
     public var kind: Kind
     /// Kind of the error.
     public var condition: Condition
@@ -28,7 +28,7 @@ public struct StanzaError: CodedError, Hashable {
     public var text: ForeignText?
     /// Language tag of `text`.
     package var language: ForeignText?
-    /// Who raised the error, when that is not the stanza's sender.
+    /// The entity that raised the error, if it is not the stanza's sender.
     public var by: JID?
     /// The new address that `gone` and `redirect` may name, as a URI.
     public var alternateAddress: ForeignText?
@@ -83,7 +83,7 @@ public struct StanzaError: CodedError, Hashable {
     /// The `<error/>` of a client's stanza.
     public var element: Element { element(in: Namespaces.client) }
 
-    /// The `<error/>` in the namespace of the stanza it will stand in.
+    /// Returns the `<error/>` in the namespace of its stanza.
     ///
     /// - Parameter namespace: The content namespace of the stanza.
     /// - Returns: The element, to be the last child of the stanza.

@@ -1,4 +1,4 @@
-/// Why an element is no valid IQ, message or presence.
+/// An error of an element that is not a valid IQ, message or presence.
 ///
 /// ```swift
 /// do {
@@ -8,12 +8,12 @@
 /// }
 /// ```
 public struct StanzaFormatError: CodedError, Hashable {
-    /// What is wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<StanzaFormatError>
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// One sentence that says what to do.
+    /// A sentence that says what to do.
     public let message: String
     private let addressError: JIDError?
 
@@ -36,7 +36,7 @@ public struct StanzaFormatError: CodedError, Hashable {
         StanzaError(code == .malformedAddress ? .jidMalformed : .badRequest, text: message)
     }
 
-    /// The answer that RFC 6120 asks for, nil where there must be none.
+    /// Returns the answer that RFC 6120 requires; nil if there must be none.
     ///
     /// Only a malformed IQ that is no result and no error is answered; addresses are swapped as they are.
     ///

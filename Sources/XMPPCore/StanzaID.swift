@@ -6,7 +6,7 @@ import Platform
 /// let iq = IQ(type: .get, id: StanzaID.random(), payload: Element("ping", namespace: Namespaces.ping))
 /// ```
 public enum StanzaID {
-    /// 128 random bits in hexadecimal.
+    /// Returns 128 random bits in hexadecimal.
     ///
     /// - Returns: 32 hexadecimal digits.
     public static func random() -> String {

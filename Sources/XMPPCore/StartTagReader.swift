@@ -107,7 +107,7 @@ struct StartTagReader {
 
     // MARK: What was read
 
-    /// The name behind its prefix; empty when it cannot be read.
+    /// The name after its prefix; empty when it cannot be read.
     var localName: [UInt8] {
         if isNameTooLong || String(validating: name, as: UTF8.self) == nil { return [] }
         return name.lastIndex(of: UInt8(ascii: ":")).map { Array(name[($0 + 1)...]) } ?? name

@@ -1,11 +1,11 @@
-/// Where a start tag is (XML 1.0 section 3.1), so far as it is a matter of white space, `=` and quotes.
+/// The state inside a start tag (XML 1.0 section 3.1), so far as it is a matter of white space, `=` and quotes.
 ///
-/// libxml2 would find the same, but behind what it refuses it has to start again, which costs several times as much as a
-/// small element. Which characters beyond ASCII a name may have, and what it stands for, is left to libxml2.
+/// libxml2 would find the same, but after an element that it refuses it has to start again, which costs several times as
+/// much as a small element. Which characters beyond ASCII a name may have, and what it stands for, is left to libxml2.
 enum StartTagSyntax {
-    /// In the element's name; in white space behind it or behind a value; in an attribute's name.
+    /// In the element's name; in white space after it or after a value; in an attribute's name.
     case name, space, attribute
-    /// In white space behind an attribute's name; behind its `=`; behind its value.
+    /// In white space after an attribute's name; after its `=`; after its value.
     case attributeSpace, equals, value
 
     /// A character that may be one of a name.

@@ -12,7 +12,7 @@ public struct StreamError: CodedError, Hashable {
     public var text: ForeignText?
     /// Language tag of `text`.
     package var language: ForeignText?
-    /// Where to connect instead, with `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
+    /// The other server for `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
     public var otherHost: ForeignText?
     /// The condition of the extension concerned, such as stream management's `<handled-count-too-high/>`.
     public var applicationCondition: Element?
@@ -84,7 +84,7 @@ extension StreamError {
     public struct Condition: Hashable, Sendable, RawRepresentable, CustomStringConvertible {
         /// The element's name.
         public let rawValue: ForeignText
-        /// A condition by its element's name.
+        /// Makes a condition from the name of its element.
         public init(rawValue: ForeignText) { self.rawValue = rawValue }
         /// The element's name.
         public var description: String { rawValue.string }

@@ -17,7 +17,7 @@
 ///     switch event {
 ///     case .opened(let header): …          // <stream:stream …>
 ///     case .element(let element): …        // a complete stanza, features, nonza
-///     case .refused(let refused): …        // one that cannot be read; the stream goes on behind it
+///     case .refused(let refused): …        // one that cannot be read; the stream continues after it
 ///     case .closed: …                      // </stream:stream>
 ///     }
 /// }
@@ -29,14 +29,14 @@
 ///
 /// A first-level element that cannot be read is left out: one that libxml2 refuses, that is beyond a limit, or that holds
 /// broken UTF-8, control characters, comments, processing instructions or entities other than the five of XML (RFC 6120
-/// section 11.1). Of the lists of members that stand for themselves (items of PubSub and of service discovery, contacts,
-/// blocked addresses) only the member is. Where the end of the element cannot be found, the stream ends: behind `skippedBytes`, with a
-/// DTD, with tags that do not match, and with whatever stands between two elements.
+/// section 11.1). Of the lists with independent members (items of PubSub and of service discovery, contacts,
+/// blocked addresses) only the member is. Where the end of the element cannot be found, the stream ends: after
+/// `skippedBytes`, with a DTD, with tags that do not match, and with whatever stands between two elements.
 ///
 /// One parser reads one stream: make a new one after STARTTLS and after SASL. It is not `Sendable`; its owner calls
 /// it from one place.
 public final class StreamParser {
-    /// What was complete in the bytes that were parsed.
+    /// A complete part of the parsed bytes.
     public enum Event: Hashable, Sendable {
         /// The stream header, with its attributes and without children.
         case opened(Element)
@@ -57,12 +57,12 @@ public final class StreamParser {
     private var isSwollen = false
     /// The start tag of the element that is skipped, if libxml2 has read it, and the list if it is a member of one.
     private var skipped: (root: RefusedElement.Root?, list: Element?) = (nil, nil)
-    /// Whether libxml2 has read more than what stays open behind the element that is skipped.
+    /// Whether libxml2 has read more than what stays open after the skipped element.
     private var isStale = false
     /// Bytes of start tags that were read again in the current first-level element.
     private var replayedBytes = 0
-    /// Tags to look at in one go: one behind an element that could not be read, since another such element may follow and
-    /// what was looked at behind it would be scanned once more. It doubles while nothing is wrong.
+    /// Tags to read at once: one after an element that could not be read, since another such element may follow and
+    /// what was read after it would be scanned once more. It doubles while nothing is wrong.
     private var tagsAtOnce = windowBytes
     private let limits: ParserLimits
     private var isDead = false
@@ -150,7 +150,7 @@ public final class StreamParser {
         }.get()
     }
 
-    /// Whether nothing is open or unfinished behind the last event, so that the next bytes begin a first-level element.
+    /// Whether nothing is open or unfinished after the last event, so that the next bytes start a first-level element.
     package var isBetweenElements: Bool {
         !isDead && scanner.isBetweenStanzas && scanner.depth == 1 && scanner.skipping == nil
             && pending.isEmpty
@@ -164,7 +164,7 @@ public final class StreamParser {
 
     // MARK: One window
 
-    /// - Returns: How many bytes were used: fewer behind ``tagsAtOnce`` tags, and where an element cannot be read.
+    /// - Returns: The number of bytes used: fewer after ``tagsAtOnce`` tags, and if an element cannot be read.
     private func read(_ window: UnsafeRawBufferPointer) throws(ParserFault) -> Int {
         let before = scanner
         let (cut, stop) = scanner.scan(window, tags: tagsAtOnce)
@@ -223,7 +223,7 @@ public final class StreamParser {
 
     /// Skips what cannot be read, or ends the stream.
     ///
-    /// Whatever is wrong was found somewhere behind the last tag that was good. Skipping begins there, so that it does not
+    /// The error is somewhere after the last good tag. Skipping starts there, so that it does not
     /// matter how the bytes were cut.
     ///
     /// - Parameters:

@@ -1,4 +1,4 @@
-/// Why a stream, or an element of it, cannot be read. The parser that threw it is dead; one that left an element out goes on.
+/// An error in a stream or in an element. A parser that threw it is unusable; one that left an element out continues.
 ///
 /// ```swift
 /// do {
@@ -9,14 +9,14 @@
 /// }
 /// ```
 public struct StreamParserError: CodedError, Hashable {
-    /// What is wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<StreamParserError>
 
-    /// What is wrong.
+    /// The kind of error.
     public let code: Code
-    /// One sentence that says what is wrong and where the limit lies.
+    /// A sentence that names the error and, for a limit, its value.
     public let message: String
-    /// What was complete in front of the error and has not been returned yet, in order.
+    /// The events before the error that were not returned yet, in order.
     public internal(set) var events: [StreamParser.Event] = []
     /// The first-level element in which the stream ended, without its children and with those of its attributes `from`, `to`,
     /// `id` and `type` that could be read; nil between elements.

@@ -4,24 +4,24 @@ extension StreamScanner {
     struct Skipping {
         /// Why.
         let reason: StreamParserError
-        /// Elements that stay open behind it: 1 for a first-level element.
+        /// Elements that stay open after it: 1 for a first-level element.
         var depth: Int
         /// The name of the first-level element without its prefix; empty while it is not known.
         var rootName: [UInt8]
         /// Reads the first-level element's start tag where libxml2 has not.
         var reader = StartTagReader()
-        /// The name in the end tag that may end the first-level element, and whether more of the tag is behind it.
+        /// The name in the end tag that may end the first-level element, and whether more of the tag follows.
         var endName: [UInt8] = []
         var isEndNameComplete = false
         /// Its size in bytes, once its end was found.
         var byteCount = 0
     }
 
-    /// Looks for the end of the element that has begun, or of the next one.
+    /// Looks for the end of the element that has started, or of the next one.
     ///
     /// - Parameters:
     ///   - reason: Why it cannot be read.
-    ///   - depth: How many elements stay open behind it.
+    ///   - depth: The number of elements that stay open after it.
     ///   - rootName: The name of the first-level element, if libxml2 has read its start tag.
     mutating func startSkipping(_ reason: StreamParserError, to depth: Int, rootName: [UInt8]) {
         skipping = Skipping(reason: reason, depth: depth, rootName: rootName)
@@ -51,7 +51,7 @@ extension StreamScanner {
         return false
     }
 
-    /// What cannot end the token that the scanner is in.
+    /// Skips bytes that cannot end the current token.
     private mutating func skipPlain(_ bytes: UnsafeRawBufferPointer, _ index: inout Int) {
         guard let base = bytes.baseAddress?.assumingMemoryBound(to: UInt8.self) else { return }
         // Not beyond the limit: what is known of the element must not depend on how the bytes are cut.

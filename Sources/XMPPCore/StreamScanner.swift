@@ -34,7 +34,7 @@ struct StreamScanner {
         case comment, instruction
     }
 
-    /// Why a scan ended.
+    /// The reason why a scan ended.
     enum Stop {
         /// All bytes were scanned.
         case endOfBytes
@@ -44,7 +44,7 @@ struct StreamScanner {
         case skipped
     }
 
-    /// What one window of bytes holds.
+    /// The content of a window of bytes.
     struct Cut {
         /// Bytes that were scanned.
         var scanned = 0
@@ -82,7 +82,7 @@ struct StreamScanner {
     /// Bytes of earlier windows, and whether the `<` just seen is the first byte of the stream.
     private var offset = 0
     private var isOpenFirst = false
-    /// What is being skipped.
+    /// The element that is being skipped.
     var skipping: Skipping?
 
     init(limits: ParserLimits) {
@@ -99,7 +99,7 @@ struct StreamScanner {
     /// Scans one window, up to the first fault or to the end of what is skipped.
     ///
     /// - Parameter tags: Scan no further than that many tags.
-    /// - Returns: The cut, also when there is a fault behind it, and why it ends.
+    /// - Returns: The cut, also if a fault follows it, and the reason why it ends.
     mutating func scan(_ bytes: UnsafeRawBufferPointer, tags: Int = .max) -> (cut: Cut, stop: Stop) {
         var cut = Cut()
         var stop = Stop.endOfBytes
@@ -128,7 +128,7 @@ struct StreamScanner {
         childStart.atDepth4 -= bytes
     }
 
-    /// Whether what is wrong here belongs to a first-level element that has begun.
+    /// Whether an error here belongs to a first-level element that has started.
     var isInElement: Bool {
         guard isHeaderSeen, depth <= 1 else { return isHeaderSeen }
         switch state {
@@ -185,7 +185,7 @@ struct StreamScanner {
         }
     }
 
-    /// Whether an ASCII byte may stand in a name, the dot apart.
+    /// Returns whether an ASCII byte other than the dot can be in a name.
     static func isPlainInTag(_ byte: UInt8) -> Bool {
         let isLetter = (byte | 0x20) &- UInt8(ascii: "a") < 26
         let isDigitOrColon = byte &- UInt8(ascii: "0") < 11

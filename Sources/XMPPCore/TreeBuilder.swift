@@ -12,7 +12,7 @@ struct TreeBuilder {
     private var names = NameCache()
     /// The elements that are open below the stream header, outermost first.
     private(set) var open: [Element] = []
-    /// How the stream header and the outermost of them were written.
+    /// The source of the stream header and of the outermost elements.
     private(set) var openTags = OpenTags()
     private var isRootOpen = false
     private let limits: ParserLimits

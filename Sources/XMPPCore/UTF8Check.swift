@@ -5,7 +5,7 @@ struct UTF8Check {
     private var lower: UInt8 = 0x80
     private var upper: UInt8 = 0xBF
 
-    /// Whether a character has begun and is not complete.
+    /// Whether a character has started and is not complete.
     var isInside: Bool { missing > 0 }
 
     /// Takes a byte of 0x80 and above, or any byte inside a character.
@@ -40,7 +40,7 @@ extension UTF8Check {
     /// is not valid, and a character among the last bytes, of which the rest may come later.
     ///
     /// - Parameters:
-    ///   - index: The start of a character; moved behind what was skipped.
+    ///   - index: The start of a character; moved past the skipped bytes.
     ///   - isPlain: Whether a byte below 0x80 may be skipped.
     @inline(__always)
     static func skip(_ bytes: UnsafeRawBufferPointer, _ index: inout Int, while isPlain: (UInt8) -> Bool) {
@@ -64,7 +64,8 @@ extension UTF8Check {
         return index - start
     }
 
-    /// Whether the bytes are 110xxxxx 10xxxxxx four times, and none of them an overlong form: those have 1100000x in front.
+    /// Returns whether the bytes are 110xxxxx 10xxxxxx four times, and none of them an overlong form: those have 1100000x
+    /// in front.
     private static func isFourPairs(_ word: UInt64) -> Bool {
         let leads = word & 0x001E_001E_001E_001E
         return word & 0xC0E0_C0E0_C0E0_C0E0 == 0x80C0_80C0_80C0_80C0

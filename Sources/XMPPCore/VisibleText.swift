@@ -52,7 +52,7 @@ public struct VisibleText: Hashable, Sendable, CustomStringConvertible, Expressi
         description = lines.map(\.description).joined(separator: separator.description)
     }
 
-    /// Escapes JSON so that it stands for the same value (RFC 8259 section 7).
+    /// Escapes JSON so that its value stays the same (RFC 8259 section 7).
     ///
     /// - Parameter json: JSON on one line.
     package init(json: String) {

@@ -5,7 +5,7 @@ struct XMLDeclaration {
 
     /// Checks a complete declaration.
     ///
-    /// - Parameter bytes: From `<?xml` and the white space behind it up to `?>`.
+    /// - Parameter bytes: From `<?xml` and the white space after it up to `?>`.
     static func check(_ bytes: [UInt8]) throws(StreamParserError) {
         var reader = XMLDeclaration(rest: bytes.dropFirst("<?xml".utf8.count).dropLast("?>".utf8.count))
         guard try reader.value(of: "version") == "1.0" else {

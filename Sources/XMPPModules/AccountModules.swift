@@ -37,14 +37,14 @@ extension Account {
 }
 
 extension Array where Element == any AccountModule {
-    /// What a messenger needs, as most of them want it.
+    /// The modules of a messenger.
     ///
     /// ```swift
     /// configuration.modules = .standard + [MyModule()]
     /// ```
     public static var standard: [any AccountModule] { AccountModules.standard }
 
-    /// What a bot needs: ``standard`` without the catch-up with archives and without copies of what other clients of the
+    /// The modules of a bot: ``standard`` without catch-up with archives and without copies of what other clients of the
     /// account send and receive.
     ///
     /// A bot that starts with an empty or restored store so gets no messages that it may have answered before. What the

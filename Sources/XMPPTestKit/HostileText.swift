@@ -1,6 +1,6 @@
 /// Text on which Swift's own comparing of strings spends quadratic time.
 package enum HostileText {
-    /// Combining marks of four classes in an order that normalizing has to change, so many that they fill the bytes.
+    /// Returns combining marks of four classes, in an order that normalization changes, that fill the bytes.
     ///
     /// A million bytes of them cost `String`'s `==` more than two minutes.
     package static func marks(_ bytes: Int) -> String {
@@ -11,6 +11,6 @@ package enum HostileText {
         return String(text)
     }
 
-    /// The same as a name of XML, which begins with a letter.
+    /// Returns such text as an XML name, which starts with a letter.
     package static func name(_ bytes: Int) -> String { "aa" + marks(bytes - 2) }
 }

@@ -13,7 +13,7 @@ import Glibc
 ///
 /// Keys are P-256 and are written with mode 0600. Certificates are valid for one day.
 public struct TestCertificates: Sendable {
-    /// What is wrong with a server's certificate.
+    /// A flaw of a server's certificate.
     ///
     /// ```swift
     /// let old = try certificates.makeServerCertificate(for: ["localhost"], flaw: .expired)
@@ -33,7 +33,7 @@ public struct TestCertificates: Sendable {
         case selfSigned
     }
 
-    /// Where a server's certificate and key are.
+    /// The files of a server's certificate and key.
     public struct ServerCertificate: Hashable, Sendable {
         /// The certificate, PEM.
         public let certificateFile: String

@@ -113,7 +113,7 @@ final class PlainDocument {
     }
 }
 
-/// What a type is given to read itself from the value at a place.
+/// The decoder that a type reads the value at a place from.
 struct PlainDecoder: Decoder, SingleValueDecodingContainer {
     let document: PlainDocument
     let place: Range<Int>
@@ -140,7 +140,7 @@ struct PlainDecoder: Decoder, SingleValueDecodingContainer {
         return try document.decode(type, at: place)
     }
 
-    /// The JSON of an object as it stands.
+    /// Returns the unchanged JSON of an object.
     func object() throws -> [UInt8] {
         guard document.bytes[place.lowerBound] == UInt8(ascii: "{") else { throw document.refuse() }
         return [UInt8](document.bytes.part(place))

@@ -1,4 +1,4 @@
-/// What a type is given to write itself as one value.
+/// The encoder that a type writes one value to.
 struct PlainEncoder: Encoder, SingleValueEncodingContainer {
     let output: PlainOutput
     let frame: Int
@@ -31,7 +31,7 @@ struct PlainEncoder: Encoder, SingleValueEncodingContainer {
         try output.write(value)
     }
 
-    /// Takes the JSON of an object as it stands.
+    /// Takes the JSON of an object unchanged.
     func encode(object: [UInt8]) throws {
         output.start(object: false, in: frame)
         try output.write(object: object)

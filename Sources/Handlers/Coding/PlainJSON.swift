@@ -12,18 +12,18 @@ import Platform
 
 /// JSON objects as ``ArgumentCoding/encoder()`` writes them: names in ascending order, no space, no needless escape.
 enum PlainJSON {
-    /// How deep values may nest. Two depths of it, one inside the other, are no more than
+    /// The maximum depth of values. Two depths of it, one inside the other, are no more than
     /// ``ArgumentCoding/maximumDepth``.
     static let maximumDepth = 64
 
-    /// What ``ArgumentCoding/encoder()`` writes for a value, or nil where that one must be asked.
+    /// Returns what ``ArgumentCoding/encoder()`` writes for a value, or nil if that encoder is needed.
     static func encode(_ value: some Encodable) -> [UInt8]? {
         let output = PlainOutput()
         try? output.write(value)
         return output.object
     }
 
-    /// What `JSONDecoder` reads from bytes.
+    /// Returns the value that `JSONDecoder` reads from bytes.
     ///
     /// - Throws: ``NotPlain`` where that one must be asked.
     static func decode<T: Decodable>(_ type: T.Type, from bytes: [UInt8]) throws -> T {
@@ -36,7 +36,7 @@ enum PlainJSON {
         }
     }
 
-    /// Whether Foundation's coders treat a type otherwise than it treats itself.
+    /// Returns whether Foundation's coders treat a type otherwise than it treats itself.
     static func isSpecial<T>(_ type: T.Type) -> Bool { type == URL.self || type == Decimal.self }
 
     /// As it is written.
@@ -53,7 +53,7 @@ enum PlainJSON {
     ]
 }
 
-/// Thrown where Foundation must be asked; nobody outside sees it.
+/// An internal error for values that need Foundation.
 struct NotPlain: Error {}
 
 extension UnsafeRawBufferPointer {
@@ -80,7 +80,7 @@ extension UnsafeRawBufferPointer {
         return difference == 0 ? count - other.count : Int(difference)
     }
 
-    /// How many of the bytes from `start` on can stand inside a JSON string as they are, looked at eight at a time.
+    /// Returns the number of bytes from `start` on that a JSON string holds unescaped, checked eight at a time.
     func unescaped(from start: Int) -> Int {
         var index = start
         while index + 8 <= count {

@@ -1,4 +1,4 @@
-/// Where values are written as JSON.
+/// The output of values as JSON.
 final class PlainOutput {
     /// The object or other value that is being written; those around it wait on the stack.
     private struct Frame {
@@ -27,7 +27,7 @@ final class PlainOutput {
 
     deinit { buffer.deallocate() }
 
-    /// What was written, if it is an object and Foundation would have written the same.
+    /// The written object, if Foundation would have written the same.
     var object: [UInt8]? {
         isPlain && bytes.first == UInt8(ascii: "{") ? [UInt8](bytes) : nil
     }
@@ -163,7 +163,7 @@ final class PlainOutput {
         append(literal: "}")
     }
 
-    /// Writes the members again in ascending order, behind themselves, and moves them to their place.
+    /// Writes the members again in ascending order, after the existing ones, and moves them to their place.
     private func sortMembers() {
         let old = frame.start + 1..<count
         // Before anything is copied out of the buffer into itself: it must not move then.

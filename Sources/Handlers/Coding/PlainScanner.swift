@@ -1,4 +1,4 @@
-/// A member of an object: where its name stands, without the quotes, and where its value does.
+/// A member of an object: the places of its name, without the quotes, and of its value.
 struct PlainMember {
     let name: Range<Int>
     let value: Range<Int>
@@ -24,7 +24,7 @@ struct PlainScanner {
         members.reserveCapacity(8)
     }
 
-    /// The byte that comes now; 0, which stands nowhere in JSON, at the end.
+    /// The current byte; 0, which JSON never contains, at the end.
     private var byte: UInt8 { position < bytes.count ? bytes[position] : 0 }
 
     private mutating func take(_ expected: UInt8) -> Bool {
@@ -108,7 +108,7 @@ struct PlainScanner {
 }
 
 extension UnsafeRawBufferPointer {
-    /// What these bytes say, if they are an integer of at most 18 digits and not "-0".
+    /// The value of these bytes, if they are an integer of at most 18 digits and not "-0".
     var integer: Int64? {
         let isNegative = first == UInt8(ascii: "-")
         let digits = dropFirst(isNegative ? 1 : 0)
@@ -121,7 +121,7 @@ extension UnsafeRawBufferPointer {
         return isNegative ? -magnitude : magnitude
     }
 
-    /// What these bytes say, if they are a number as an encoder writes it. The very small are Foundation's to judge, and
+    /// The value of these bytes, if they are a number as an encoder writes it. The very small are Foundation's to judge, and
     /// the large, which it may write as integers and as numbers with an exponent.
     var double: Double? {
         if let integer { return Double(integer) }

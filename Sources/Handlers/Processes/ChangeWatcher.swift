@@ -35,7 +35,7 @@ package final class ChangeWatcher: Sendable {
     }
 }
 
-/// What the watcher's thread works with; it outlives the watcher when that goes within its own callback.
+/// The state of the watcher's thread; it outlives a watcher that is released in its own callback.
 final class ChangeWatch: Sendable {
     private let slot: ProcessSlot
     private let changed: @Sendable () -> Void

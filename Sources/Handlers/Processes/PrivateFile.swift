@@ -1,12 +1,12 @@
 package import Platform
 
-/// Files that stand beside a database: nobody but this user may have made them, and nothing else may be written by them.
+/// Files beside a database: each must belong to this user, and writing to it must not change any other file.
 ///
-/// Whoever may write into the folder can put a link there, to a file that the program would then overwrite. So a name beside
+/// A user who may write into the folder can put a link there, to a file that the program would then overwrite. So a name beside
 /// the database is opened only where it is no link, a regular file of this user and the file's only name; the folder itself may
 /// be a link. The database file is checked by SQLite and may be a link that the user has made.
 package enum PrivateFile {
-    /// What was done to a file that others could read.
+    /// Returns the log message about a file whose access was restricted to this user.
     package static func narrowed(_ path: String) -> String {
         "others could open \(path); its mode is 0600 now. Whoever had access may have read what is in it"
     }
@@ -82,7 +82,7 @@ package enum PrivateFile {
         }
     }
 
-    /// The error for something that stands where a file of the library belongs.
+    /// Returns the error for a foreign file in the place of one of the library's files.
     package static func foreign(_ path: String, _ reason: String) -> HandlerError {
         HandlerError(
             .databaseForeign,

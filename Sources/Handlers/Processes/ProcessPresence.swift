@@ -24,7 +24,7 @@ package protocol ProcessPresence: AnyObject, Sendable {
     func recoverDead<E>(_ body: (_ slot: Int, _ runningCall: RunningCall?) throws(E) -> Void) throws(E)
     /// Calls `body` while no other store has a slot, unless a dead one is yet to be recovered from it.
     func whileVacant<E>(_ slot: Int, _ body: () throws(E) -> Void) throws(E)
-    /// Whether a store that has the database open sees its file under another number.
+    /// Returns whether a store that has the database open sees its file under another number.
     func isSeenOtherwise(than inode: Int64) -> Bool
 
     /// Alive bytes of the other stores that have the database open.

@@ -12,7 +12,7 @@ import Synchronization
 /// A stopped process (SIGSTOP) keeps its slot. A child made by fork(2) without exec shares the slot until both have
 /// ended; a program started by exec does not.
 package final class ProcessSlot: Sendable {
-    /// How many stores can have one database open at a time.
+    /// The maximum number of stores that have a database open at the same time.
     package static let limit = 256
 
     /// Number of the slot, 0 ..< ``limit``.
@@ -167,7 +167,8 @@ package final class ProcessSlot: Sendable {
         (0..<Self.limit).filter { $0 != number && isDirty($0) && isAlive(aliveByte(of: $0)) }
     }
 
-    /// Whether a store that has the database open sees its file under another number, as with some network file systems.
+    /// Returns whether a store that has the database open sees its file under another number, as with some network file
+    /// systems.
     package func isSeenOtherwise(than inode: Int64) -> Bool {
         others.contains { slot in
             let seen = file.withRecord(slot) { $0.inode.load(ordering: .relaxed) }
@@ -180,7 +181,7 @@ package final class ProcessSlot: Sendable {
         others.map { aliveByte(of: $0) }.filter { $0 != aliveByte && isAlive($0) }
     }
 
-    /// Whether the store that locks this byte is alive; false for the own byte.
+    /// Returns whether the store that locks this byte is alive; false for the own byte.
     package func isAlive(_ aliveByte: Int64) -> Bool {
         file.handle.isLockedElsewhere(byte: aliveByte)
     }

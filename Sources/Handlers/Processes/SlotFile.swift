@@ -7,7 +7,7 @@ import Synchronization
 /// ```text
 /// 0                  locked by the process that prepares the file
 /// 1 ... 256          locked by the store in a slot, or by a process that recovers it
-/// after nobody       alive bytes, each locked by one store and never used again
+/// further bytes      alive bytes, each locked by one store and never used again
 /// ```
 /// The file is never deleted: two processes with two files would not see each other.
 final class SlotFile: Sendable {
@@ -18,7 +18,7 @@ final class SlotFile: Sendable {
     private static let aliveBytes = (nobody + 1)...(1 << 62)
 
     private static let headerSize = 64
-    /// In the header, behind what ``SlotFileHeader`` reads.
+    /// The place in the header after the part that ``SlotFileHeader`` reads.
     private static let changeCounterOffset = 32
     static let size = headerSize + ProcessSlot.limit * SlotRecord.stride
 
@@ -92,8 +92,8 @@ final class SlotFile: Sendable {
         (try? file.status())?.size == Int64(size) && SlotFileHeader.stored(in: file) == header
     }
 
-    /// Whether the file is no longer than this library makes it, and holds what records can hold, also where the writer was
-    /// interrupted or a loss of power left zeros.
+    /// Returns whether the file is no longer than this library makes it, and holds what records can hold, also where the
+    /// writer was interrupted or a loss of power left zeros.
     private static func isOurs(_ file: OpenFile) -> Bool {
         var words = [Int64](repeating: 0, count: size / 8 + 1)
         let count = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }

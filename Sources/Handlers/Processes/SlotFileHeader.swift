@@ -9,7 +9,7 @@ struct SlotFileHeader: Equatable {
     /// Mark, version, and the boot in which the file was written: two words.
     let words: [Int64]
 
-    /// What a file holds that this process can use as it is.
+    /// Returns the header of a file that this process can use.
     ///
     /// The file is never synced. After a loss of power it may tell of an older time, so what another boot has written
     /// counts for nothing: its processes are all dead, and any of them may have left leases.
@@ -17,7 +17,7 @@ struct SlotFileHeader: Equatable {
         SlotFileHeader(words: [mark, version] + boot())
     }
 
-    /// What stands in the file; zeros where it is too short.
+    /// Returns the stored header; zeros if the file is too short.
     static func stored(in file: OpenFile) -> SlotFileHeader {
         var words = [Int64](repeating: 0, count: 4)
         _ = words.withUnsafeMutableBytes { try? file.read(into: $0, at: 0) }

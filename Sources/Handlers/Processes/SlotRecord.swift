@@ -2,7 +2,7 @@ import Synchronization
 
 /// Call that a process runs: a handler and the fingerprint of its input.
 package struct RunningCall: Hashable, Sendable {
-    /// The handler's row; never 0, which stands for "nothing".
+    /// The handler's row; never 0, which means "nothing".
     package let handler: Int64
     /// Tells one call of the handler from another.
     package let digest: UInt64
@@ -34,14 +34,14 @@ package struct SlotRecord: ~Copyable {
     /// Record of a slot in a new file: leases of an earlier store may be left.
     static let unknown: [Int64] = [1, SlotFile.nobody, 0, 0, 0, 0, 0, 0]
 
-    /// Whether a holder can have left these words: the row and the digest can be any, the last two are not used.
+    /// Returns whether a holder can have left these words: the row and the digest can be any, the last two are not used.
     static func isPossible(_ words: ArraySlice<Int64>) -> Bool {
         let words = Array(words)
         return (0...1).contains(words[0]) && (0...(1 << 62)).contains(words[1])
             && Int32(exactly: words[2]) != nil && words[6] == 0 && words[7] == 0
     }
 
-    /// Only the slot's store writes, one call at a time.
+    /// Writes the running call. Only the slot's store writes, one call at a time.
     /// - Parameter torn: Runs where half of the mark is written; for tests.
     package func write(_ runningCall: RunningCall, torn: () -> Void = {}) {
         // A process can die between any two stores, so the handler is 0 while the digest is not yet its own.

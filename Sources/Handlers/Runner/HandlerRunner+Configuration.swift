@@ -5,9 +5,9 @@ extension HandlerRunner {
     /// let runner = try HandlerRunner(store, .init(leases: 8) { error in logger.error("\(error)") })
     /// ```
     public struct Configuration: Sendable {
-        /// How many async handlers run at the same time, 1 or more.
+        /// The number of async handlers that run at the same time, 1 or more.
         public var leases: Int
-        /// For how long the endings of ended handlers are kept.
+        /// The time for which endings are kept.
         public var keepEndings: Duration
         /// Gets a ``HandlerFailure`` when a handler failed for good, and the store's error when the store fails while no
         /// caller waits for it; then the runner tries again after a second. Called outside of steps, on any thread.

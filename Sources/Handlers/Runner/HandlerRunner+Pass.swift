@@ -1,8 +1,8 @@
 /// One look at everything that may be due.
 extension HandlerRunner {
-    /// How long one step goes on taking rows, in milliseconds of the machine's clock: other steps wait for it.
+    /// The time for which one step takes rows, in milliseconds of the machine's clock: other steps wait for it.
     private static let stepTime: Int64 = 10
-    /// How much connected time must have passed to be counted by a pass that is made anyway.
+    /// The smallest connected time that a pass counts, in milliseconds.
     private static let smallTick: Int64 = 1000
 
     /// Calls some of what is due in every scope that is served here.
@@ -98,7 +98,8 @@ extension HandlerRunner {
         return rest
     }
 
-    /// How often connected time is counted: less often while the next deadline is far, so that an idle process can rest.
+    /// Returns the interval for counting connected time: longer while the next deadline is far, so that an idle process can
+    /// rest.
     private func connectedTimeTick(left: Int64) -> Int64 {
         let longest = state.withLock { $0.longestRest }
         return left / 2 > longest ? longest : Transaction.connectedTimeTick

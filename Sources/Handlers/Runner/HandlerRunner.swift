@@ -18,38 +18,38 @@ import Synchronization
 /// try await runner.drain(for: .seconds(25))   // in a worker that has half a minute
 /// ```
 public final class HandlerRunner: Sendable, DrivenLoop {
-    /// How many rows share one step: a commit for each would be slow, and too many would hold up other steps.
+    /// The maximum number of rows in one step: a commit for each would be slow, and too many would hold up other steps.
     static let batchLimit = 64
-    /// How many endings are looked at in one step when old ones are forgotten.
+    /// The number of endings that one step checks when it removes old ones.
     static let pruneLimit = 500
-    /// How long it waits before it looks again after the store failed, in milliseconds.
+    /// The wait after a failure of the store, in milliseconds.
     static let failurePause: Int64 = 1000
-    /// How often it looks for old endings, and at the wall clock, which may have been set, in milliseconds.
+    /// The interval for checks of old endings and of the wall clock, which may have been set, in milliseconds.
     static let longestWait: Int64 = 60_000
-    /// How often it looks for old endings while nothing waits for the clock, in milliseconds.
+    /// The interval for checks of old endings while nothing waits for the clock, in milliseconds.
     static let housekeepingWait: Int64 = 3_600_000
 
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
         /// By the lease and not by its row: one that is over may be leased again before its task has gone.
         var leases: [ObjectIdentifier: (lease: Lease, task: Task<Void, Never>)] = [:]
-        /// How many async handlers have run here, whatever came of them.
+        /// The number of async handlers that have run here, whatever their outcome.
         var leasesEnded = 0
         /// Async handlers that failed when the store did, too: their rows wait to be quarantined.
         var unsettled: [Unsettled] = []
-        /// The scopes whose connected time runs while this runner does; nil stands for the program as a whole.
+        /// The scopes whose connected time counts while this runner runs; nil means the program as a whole.
         var living: Set<HandlerScope?> = []
         var isRunning = false
         /// The loop that calls it, once it was started.
         var loop: (any RunningLoop)?
-        /// How many drains have asked for a pass, and up to which of them the last pass answers.
+        /// The number of drains that requested a pass, and the last of them that a pass has served.
         var asked = 0
         var answered = 0
         /// Whether the last pass left nothing to do.
         var isIdle = false
-        /// Why the last pass failed.
+        /// The error of the last pass.
         var failure: (any Error)?
-        /// How long it rests at most while something waits for the clock, in milliseconds.
+        /// The maximum rest while handlers wait for the clock, in milliseconds.
         var longestRest = longestWait
         /// Whether something does.
         var isWaitingForClock = false
@@ -69,7 +69,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     let keepEndings: Int64
     private let onFailure: @Sendable (any Error) -> Void
 
-    /// What passes remember from one to the next.
+    /// The state that passes keep from one to the next.
     struct Passing {
         /// After which ending the search for old ones goes on; nil before it begins.
         var pruned: AnyHandlerID?
@@ -218,7 +218,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// Ends: the thread stops, what was leased is given back uncalled, connected time stands still.
+    /// Stops the thread, returns leases of handlers that were not called, and stops connected time.
     ///
     /// Async handlers that run at this moment are canceled; they cannot end any more, and another process, or another
     /// runner, runs them again. When this returns, no step of this runner goes on, unless it was called inside one.
@@ -271,7 +271,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         }
     }
 
-    /// One pass over what is due.
+    /// Makes one pass over due handlers.
     package func turn(_ found: [PollEntry]) -> Pause? {
         // First: what is raised from here on, by close() too, ends the next pause.
         signal.clear()
@@ -295,7 +295,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         return pause(atMost: rest, isFailed: state.withLock { $0.failure != nil })
     }
 
-    /// How long it rests at most while something waits for the clock: a process that wakes by itself now and then calls
+    /// Limits the rest while handlers wait for the clock: a process that wakes regularly anyway calls
     /// ``look()`` then, so that it need not wake for this as well.
     ///
     /// - Parameter milliseconds: At least ``longestWait``; nil for that.

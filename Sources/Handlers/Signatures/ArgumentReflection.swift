@@ -62,7 +62,7 @@ private final class KeyProbe: Decoder {
     let userInfo: [CodingUserInfoKey: Any] = [:]
     private var isKey: ((String) -> Bool)?
 
-    /// Whether there is a key of a name; nil for a type that is not decoded by keys.
+    /// Returns whether there is a key of a name; nil for a type that is not decoded by keys.
     static func keys(of type: any Decodable.Type) -> ((String) -> Bool)? {
         let probe = KeyProbe()
         _ = try? type.init(from: probe)

@@ -1,4 +1,4 @@
-/// What rows that wait in a database depend on: a handler's name, version and arguments, as text.
+/// The part of a handler that stored rows depend on: name, version and arguments, as text.
 ///
 /// A program whose signatures change without a version cannot read the rows that an older one stored. A committed lock
 /// file of them makes that a failing test; see ``HandlerRegistry/checkSignatures(against:of:updating:)``.
@@ -12,7 +12,7 @@
 /// //   argument customer: String
 /// ```
 public struct HandlerSignature: Hashable, Sendable, CustomStringConvertible {
-    /// One stored argument.
+    /// A stored argument.
     public struct Argument: Hashable, Sendable {
         /// The name under which it is stored.
         package let name: String

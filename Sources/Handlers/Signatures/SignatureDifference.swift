@@ -1,10 +1,10 @@
-/// How a handler differs from its block in the lock file, and what to do.
+/// The difference of a handler from its block in the lock file, and what to do.
 struct SignatureDifference {
     let id: String
     /// The lines in the lock file, and in this program; empty where there is no such handler.
     let locked: [String]
     let present: [String]
-    /// How the lock file is brought up to date, as part of a sentence.
+    /// The way to update the lock file, as part of a sentence.
     let update: String
 
     static func all(from locked: SignatureLock, to present: SignatureLock, update: String)

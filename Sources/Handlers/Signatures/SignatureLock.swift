@@ -12,7 +12,7 @@ struct SignatureLock: Equatable {
         self.init(signatures.map(\.description).joined(separator: "\n"))
     }
 
-    /// Reads a file; what stands before the first handler and lines that begin with `#` are comments.
+    /// Reads a file; everything before the first handler and lines that start with `#` are comments.
     init(_ text: String) {
         var id: String?
         for line in text.split(whereSeparator: \.isNewline) where !line.hasPrefix("#") {

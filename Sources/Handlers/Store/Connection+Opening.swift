@@ -4,7 +4,7 @@ import Platform
 extension Connection {
     /// "DHnd": marks a database as one of this library.
     static let applicationID: Int64 = 0x4448_6e64
-    /// How long the log stays once it has been longer, in bytes: some times what a usual checkpoint leaves.
+    /// The size in bytes that a longer log is cut to: several times what a usual checkpoint leaves.
     private static let logLimit = 16 << 20
 
     /// Opens the file, creating it with mode 0600, and checks that it is a database this library may write.
@@ -56,7 +56,7 @@ extension Connection {
         try executeOnce("PRAGMA journal_size_limit = \(Self.logLimit)")
     }
 
-    /// Whether the database carries this library's mark; false for one without tables.
+    /// Returns whether the database carries this library's mark; false for one without tables.
     ///
     /// - Throws: ``HandlerError`` with code `databaseForeign` for one that belongs to another program.
     func isOwn() throws(HandlerError) -> Bool {
@@ -79,7 +79,7 @@ extension Connection {
     /// The file's own path, from the root and without links: where the files beside it are, by whatever name it was opened.
     var filePath: String { sqlite3_db_filename(database, "main").map { String(cString: $0) } ?? path }
 
-    /// Refuses to write to a file that has no name any more, or another one: what is committed there nobody finds again.
+    /// Throws if the database file was unlinked or renamed since it was opened: commits to it would be lost.
     func checkPlace() throws(HandlerError) {
         var hasMoved: Int32 = 0
         sqlite3_file_control(database, "main", SQLITE_FCNTL_HAS_MOVED, &hasMoved)

@@ -5,7 +5,7 @@ import CSQLite
 /// `execute`, `first` and `all` run inside a transaction only; outside one they throw instead of committing on
 /// their own.
 final class Connection {
-    /// How many statements stay prepared. A program has a fixed set of them; only one that builds SQL from values
+    /// The maximum number of prepared statements. A program has a fixed set of them; only one that builds SQL from values
     /// gets here, and then all are prepared again.
     static let statementLimit = 200
 
@@ -16,9 +16,9 @@ final class Connection {
     var wasNarrowed = false
     // Looked up on every call, and never while it changes.
     @exclusivity(unchecked) private var statements = StatementCache()
-    /// How many calls of each handler were kept since the store was opened, and whether too many waited at the last count.
+    /// The number of calls of each handler stored since the store was opened, and whether too many waited at the last count.
     var waitingCalls: [String: (count: Int, isCrowded: Bool)] = [:]
-    /// Why the open transaction can no longer commit: the storage failed in it.
+    /// The failure of the storage after which the open transaction cannot commit.
     private(set) var failure: HandlerError?
 
     /// Takes the handle over.
@@ -87,7 +87,7 @@ final class Connection {
     /// Whether the transaction can still commit.
     var isUsable: Bool { failure == nil && isInTransaction }
 
-    /// Whether a foreign key that is checked at the commit only would refuse it as things stand.
+    /// Whether a deferred foreign key would refuse the commit now.
     var hasUnresolvedForeignKeys: Bool {
         var current: Int32 = 0
         var highest: Int32 = 0
@@ -105,7 +105,7 @@ final class Connection {
         }
     }
 
-    /// Remembers a failure of the storage, so that nobody who swallows it can commit half of a step.
+    /// Remembers a failure of the storage, so that code that ignores the error cannot commit half of a step.
     private func guarding<R>(_ body: () throws(HandlerError) -> R) throws(HandlerError) -> R {
         do {
             try checkUsable()

@@ -1,5 +1,5 @@
 extension HandlerStore {
-    /// How many reads of a store run at once; one more waits until another has ended.
+    /// The number of reads of a store that run at once; further ones wait.
     package static let maximumReads = 4
 
     /// Lends `body` the store as it was committed last, without the write lock.

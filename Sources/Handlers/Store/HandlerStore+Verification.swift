@@ -1,5 +1,5 @@
 extension HandlerStore {
-    /// The names of stored handlers for which this program has no definition, sorted.
+    /// Returns the names of stored handlers for which this program has no definition, sorted.
     ///
     /// Their rows are kept and parked when their turn comes; a program that starts with such names usually lacks a
     /// registration or is older than the store.

@@ -18,9 +18,9 @@ public final class HandlerStore: Sendable {
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), synchronous: .normal)
     /// ```
     public enum Synchronous: String, Sendable {
-        /// When it survives a loss of power. The default.
+        /// Commits survive a loss of power. The default.
         case full = "FULL"
-        /// When it survives the death of the process; a loss of power may undo the last commits.
+        /// Commits survive the death of the process; a loss of power may undo the last ones.
         case normal = "NORMAL"
     }
 
@@ -55,7 +55,7 @@ public final class HandlerStore: Sendable {
     private let lock = Mutex<Void>(())
     /// The connections of ``read(_:)``.
     let readers: ReaderPool
-    /// The thread inside a step, to refuse a nested one instead of waiting for itself for ever.
+    /// The thread inside a step, to refuse a nested step instead of a deadlock.
     private let threadInStep = Atomic<UInt>(0)
     /// The runners of this process, oldest first.
     private let runners = Mutex<[(runner: ObjectIdentifier, hooks: RunnerHooks)]>([])
@@ -65,7 +65,7 @@ public final class HandlerStore: Sendable {
     let news = News()
     /// The modules whose tables and handlers it was opened with.
     package let modules: Set<String>
-    /// Files that others had access to until this store was opened: the database, and what stands beside it.
+    /// Files that other users could access until this store was opened: the database and files beside it.
     package let narrowedFiles: [String]
     /// Watcher of the commits of other processes; nil until it is needed.
     private let watcher = Mutex<(any ProcessWatch)?>(nil)
@@ -344,7 +344,7 @@ public final class HandlerStore: Sendable {
     }
 }
 
-/// What a store calls of a runner. Outside of steps.
+/// The functions of a runner that a store calls, outside of steps.
 struct RunnerHooks: Sendable {
     /// A row was written that may be due.
     let wake: @Sendable () -> Void

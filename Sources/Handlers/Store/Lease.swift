@@ -2,7 +2,7 @@ import Synchronization
 
 /// The right of one process to run an async handler and to end it: a row in the state "leased" with an epoch.
 ///
-/// Whoever takes the row raises its epoch, so a process that was passed over finds that its own one is gone.
+/// The process that takes the row raises its epoch, so an earlier process finds that its own epoch is out of date.
 final class Lease: Sendable {
     let handler: AnyHandlerID
     let attempt: Int
@@ -254,8 +254,8 @@ extension Connection {
 /// An async handler that failed, and the store with it.
 struct Unsettled: Sendable {
     let lease: Lease
-    /// What the handler threw.
+    /// The error of the handler.
     let error: any Error
-    /// Why that could not be stored.
+    /// The error while that error was stored.
     let failure: any Error
 }

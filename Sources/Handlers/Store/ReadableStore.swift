@@ -1,4 +1,4 @@
-/// A state of the store that can be read: a ``Step``, or a ``Snapshot`` without the write lock.
+/// A readable state of the store: a ``Step``, or a ``Snapshot`` without the write lock.
 ///
 /// A function that only reads takes either:
 ///
@@ -10,7 +10,7 @@
 /// let known = try store.step { step in try contacts(in: step) }
 /// ```
 public protocol ReadableStore: ~Copyable {
-    /// The first row of a result, or nil.
+    /// Returns the first row of a result, or nil.
     ///
     /// - Parameters:
     ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
@@ -22,7 +22,7 @@ public protocol ReadableStore: ~Copyable {
         _ sql: String, _ values: any SQLConvertible..., read: (borrowing Row) throws(HandlerError) -> T
     ) throws(HandlerError) -> T?
 
-    /// All rows of a result.
+    /// Returns all rows of a result.
     ///
     /// - Parameters:
     ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
@@ -38,13 +38,13 @@ public protocol ReadableStore: ~Copyable {
     var now: Timestamp { get }
 }
 
-/// What a reading function takes: a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
+/// The parameter type of a reading function, a ``Step`` or a ``Snapshot``; see ``ReadableStore``.
 public typealias Readable = ReadableStore & ~Copyable
 
 // MARK: Handlers
 
 extension ReadableStore where Self: ~Copyable {
-    /// The ending of a handler, or nil while it has not ended.
+    /// Returns the ending of a handler, or nil while it has not ended.
     ///
     /// - Parameter id: The handler's row.
     /// - Returns: How it ended; nil also when the ending was forgotten since.
@@ -56,7 +56,7 @@ extension ReadableStore where Self: ~Copyable {
         }
     }
 
-    /// A handler that has not ended, as it stands; nil when it has ended or never existed.
+    /// Returns the status of a handler; nil if it has ended or never existed.
     ///
     /// - Parameter id: The handler's row.
     /// - Returns: How it stands, with secrets masked.
@@ -99,7 +99,7 @@ extension ReadableStore where Self: ~Copyable {
             limit, read: HandlerStatus.read)
     }
 
-    /// The quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and
+    /// Returns the quarantined calls that were dropped because newer ones came: 1000 calls of a standing handler are kept, and
     /// 8 MiB.
     ///
     /// - Returns: One for each handler, in the order of their names.

@@ -4,7 +4,7 @@ import Platform
 ///
 /// `@unchecked Sendable`: a connection is used by the thread that took it out of `idle`, and by no other.
 final class ReaderPool: @unchecked Sendable {
-    /// How much of the database each connection keeps in memory, in KiB.
+    /// The cache of each connection, in KiB.
     private static let cacheSize = 512
 
     private let path: String
@@ -72,7 +72,7 @@ final class ReaderPool: @unchecked Sendable {
         return connection
     }
 
-    /// What a read that begins finds.
+    /// The state of the pool for a new read.
     private enum Place {
         case nested
         case free(Connection?)

@@ -28,7 +28,7 @@ public struct Snapshot: Readable {
         return try body(Snapshot(connection, now: time.wall()))
     }
 
-    /// The first row of a result, or nil.
+    /// Returns the first row of a result, or nil.
     ///
     /// - Parameters:
     ///   - sql: One SQL statement with `?` for values. It cannot write.
@@ -43,7 +43,7 @@ public struct Snapshot: Readable {
         try connection.first(sql, values, read)
     }
 
-    /// All rows of a result.
+    /// Returns all rows of a result.
     ///
     /// - Parameters:
     ///   - sql: One SQL statement with `?` for values. It cannot write.
@@ -58,7 +58,7 @@ public struct Snapshot: Readable {
         try connection.all(sql, values, read)
     }
 
-    /// Whether a table of that name exists. Tables of modules that no program used do not.
+    /// Returns whether a table of that name exists. Tables of modules that no program used do not.
     ///
     /// - Parameter name: The table's name.
     /// - Returns: Whether it is there.

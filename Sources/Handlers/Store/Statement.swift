@@ -44,7 +44,7 @@ final class Statement {
 
     deinit { sqlite3_finalize(pointer) }
 
-    /// Whether more than spaces, semicolons and comments stands in `text`.
+    /// Returns whether more than spaces, semicolons and comments stands in `text`.
     private static func holdsStatement(
         _ text: Slice<UnsafeBufferPointer<CChar>>, in database: OpaquePointer
     ) -> Bool {
@@ -127,7 +127,7 @@ private nonisolated(unsafe) let emptyText: UnsafePointer<CChar> = {
     return UnsafePointer(pointer)
 }()
 
-/// One row of a result, lent to the closure that reads it.
+/// A row of a result, lent to the closure that reads it.
 ///
 /// ```swift
 /// let notes = try step.all("SELECT id, text FROM note") { row in (row.integer(0), row.text(1)) }
@@ -140,19 +140,19 @@ public struct Row: ~Copyable {
 
     fileprivate init(_ statement: OpaquePointer) { self.statement = statement }
 
-    /// Whether a column holds NULL.
+    /// Returns whether a column holds NULL.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: Whether it holds NULL.
     public func isNull(_ column: Int) -> Bool { sqlite3_column_type(statement, Int32(column)) == SQLITE_NULL }
 
-    /// A column as an integer.
+    /// Returns a column as an integer.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value; 0 for NULL.
     public func integer(_ column: Int) -> Int64 { sqlite3_column_int64(statement, Int32(column)) }
 
-    /// A time, a length of time or a count that the library stored.
+    /// Returns a stored time, duration or count.
     ///
     /// A database may be damaged, or altered by hand. No value that is read so can make a sum, a difference or a thousandfold
     /// overflow; what lies beyond ±2^52 (142 000 years in milliseconds) is brought to that.
@@ -160,7 +160,7 @@ public struct Row: ~Copyable {
         min(max(integer(column), -Self.largestQuantity), Self.largestQuantity)
     }
 
-    /// The same, or nil for NULL.
+    /// Returns the same, or nil for NULL.
     package func optionalQuantity(_ column: Int) -> Int64? { isNull(column) ? nil : quantity(column) }
 
     private static var largestQuantity: Int64 { 1 << 52 }
@@ -177,13 +177,13 @@ public struct Row: ~Copyable {
     /// - Returns: The time; nil for NULL.
     public func optionalTimestamp(_ column: Int) -> Timestamp? { isNull(column) ? nil : timestamp(column) }
 
-    /// A column as a number.
+    /// Returns a column as a number.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value; 0 for NULL.
     public func real(_ column: Int) -> Double { sqlite3_column_double(statement, Int32(column)) }
 
-    /// A column as text.
+    /// Returns a column as text.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value, with what is no UTF-8 replaced; empty for NULL.
@@ -193,7 +193,7 @@ public struct Row: ~Copyable {
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
-    /// A column as bytes.
+    /// Returns a column as bytes.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value; empty for NULL.
@@ -203,13 +203,13 @@ public struct Row: ~Copyable {
             UnsafeRawBufferPointer(start: bytes, count: Int(sqlite3_column_bytes(statement, Int32(column)))))
     }
 
-    /// A column as an integer, or nil.
+    /// Returns a column as an integer, or nil.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value; nil for NULL.
     public func optionalInteger(_ column: Int) -> Int64? { isNull(column) ? nil : integer(column) }
 
-    /// A column as text, or nil.
+    /// Returns a column as text, or nil.
     ///
     /// - Parameter column: The column, from 0.
     /// - Returns: The value; nil for NULL.

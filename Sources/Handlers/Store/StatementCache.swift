@@ -7,7 +7,7 @@ struct StatementCache {
     private static let sampledBytes = 8
 
     private var buckets = [[Statement]](repeating: [], count: bucketCount)
-    /// How many statements there are.
+    /// The number of statements.
     private(set) var count = 0
 
     func statement(_ sql: String) -> Statement? {

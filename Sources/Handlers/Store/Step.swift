@@ -1,4 +1,4 @@
-/// One transaction: what is written through a step commits together or not at all.
+/// A transaction: all writes through a step commit together or not at all.
 ///
 /// A step is lent to a closure or to a handler; it cannot be copied or kept.
 ///
@@ -27,7 +27,7 @@ public struct Step: Readable {
         try transaction.connection.execute(sql, values)
     }
 
-    /// The first row of a result, or nil.
+    /// Returns the first row of a result, or nil.
     ///
     /// ```swift
     /// let text = try step.first("SELECT text FROM note WHERE id = ?", 1) { $0.text(0) }
@@ -45,7 +45,7 @@ public struct Step: Readable {
         try transaction.connection.first(sql, values, read)
     }
 
-    /// All rows of a result.
+    /// Returns all rows of a result.
     ///
     /// - Parameters:
     ///   - sql: One SQL statement with `?` for values. It is prepared once and kept, so do not build it from values.
@@ -71,7 +71,7 @@ public struct Step: Readable {
     /// committed rows, such as waking the thread that writes them to a socket.
     package func afterCommit(_ action: @escaping () -> Void) { transaction.afterCommit.append(action) }
 
-    /// An object of that type that lasts as long as this step, the same for everybody who asks.
+    /// Returns an object of that type that lasts as long as this step, the same for all callers.
     ///
     /// It is not undone when a part of the step is, so it may only repeat what rows say, and must be compared with them.
     package func keeping<T: AnyObject>(_ make: () -> T) -> T {
@@ -82,7 +82,7 @@ public struct Step: Readable {
         return made
     }
 
-    /// The object of that type if this step keeps one.
+    /// Returns the object of that type if this step keeps one.
     package func kept<T: AnyObject>(_ type: T.Type) -> T? {
         transaction.kept[ObjectIdentifier(type)].map { unsafeDowncast($0, to: T.self) }
     }
@@ -239,7 +239,7 @@ public struct Step: Readable {
     }
 
     /// Invalidates a handler that was bound as an argument of the handler that runs now, where the outer one knows that
-    /// nobody will ever call it: what was bound with ``Durable/orElse(_:)`` runs instead, and the handlers that it holds
+    /// it will never be called: the handler bound with ``Durable/orElse(_:)`` runs instead, and the handlers that it holds
     /// are invalidated with it.
     ///
     /// ```swift
@@ -293,7 +293,7 @@ public enum Disposition: Hashable, Sendable {
 }
 
 extension Disposition {
-    /// Why the handler did not run to its end; nil when it ended, or a runner calls it as planned.
+    /// The reason why the handler did not end; nil if it ended, or if a runner will call it as planned.
     public var reason: String? {
         switch self {
         case .ended, .queued: nil
@@ -304,7 +304,7 @@ extension Disposition {
 }
 
 extension Step {
-    /// Whether the handler has not ended; a handler that ran earlier in this step may have ended it.
+    /// Returns whether the handler has not ended; a handler that ran earlier in this step may have ended it.
     package func waits<Context>(_ handler: HandlerID<Context>) throws(HandlerError) -> Bool {
         try ending(of: handler) == nil
     }

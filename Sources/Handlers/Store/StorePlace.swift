@@ -34,7 +34,7 @@ extension HandlerStore {
         }
     }
 
-    /// Frees the leases of slots that were left in good order since the copy was made: nobody else looks at those.
+    /// Frees the leases of slots that were left cleanly since the copy was made: no other process checks those.
     private func freeForgotten() throws {
         // Outside of a step, for this is so beside every store that lives: opening must not wait for a writer.
         let slots = try connectionState { (connection) throws(HandlerError) in
@@ -64,7 +64,7 @@ extension Connection {
 }
 
 extension Step {
-    /// How often this database was found to be a copy: put back from a backup, or taken elsewhere.
+    /// The number of times that this database was found to be a copy: restored from a backup, or moved elsewhere.
     ///
     /// A module that shares a count or a key with a peer stores this number, and starts again when the number has changed.
     package var copies: Int64 {

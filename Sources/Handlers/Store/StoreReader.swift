@@ -62,14 +62,14 @@ public final class StoreReader {
             }, to: body)
     }
 
-    /// The processes that have the store open now, by their slots; empty where none has had it open since the machine
+    /// Returns the processes that have the store open now, by their slots; empty where none has had it open since the machine
     /// started, as with a copy.
     ///
     /// - Returns: The processes by their slots. On another machine nothing is known of them.
     public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 
-/// What tells whether a database file was touched between two looks.
+/// The state of a database file, to detect changes between two checks.
 private struct FileState: Equatable {
     var inode: UInt64
     var size: Int64
@@ -92,7 +92,7 @@ extension Connection {
         sqlite3_busy_timeout(database, busyTimeout)
     }
 
-    /// Opens a database for reading that nobody has open: SQLite then takes no lock and looks for no log.
+    /// Opens a database that no process has open, for reading: SQLite then takes no lock and opens no log.
     convenience init(readingFileAtRest path: String) throws(HandlerError) {
         try self.init(
             reading: Self.uri(path) + "?immutable=1", of: path, flags: SQLITE_OPEN_URI, SystemFiles())

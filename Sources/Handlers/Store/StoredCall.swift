@@ -1,8 +1,8 @@
-/// What is kept of a call that could not be made yet, beside its context.
+/// The stored part of a call that could not be made yet, beside its context.
 struct StoredCall: Codable {
-    /// How the handler ends when the call is made.
+    /// The outcome of the handler once the call is made.
     var outcome: Outcome
-    /// Why it is invalidated; nil for a call of the handler itself.
+    /// The reason of the invalidation; nil for a call of the handler itself.
     var reason: InvalidationReason?
     /// The call's own arguments, if there are any.
     var overrides: Record?

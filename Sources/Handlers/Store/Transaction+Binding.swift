@@ -1,6 +1,6 @@
 /// Writing rows of handlers.
 extension Transaction {
-    /// When a row that nobody calls is called or expires.
+    /// The times at which a row is called or expires by itself.
     struct Timing {
         var due: Int64?
         var connectedDue: Int64?

@@ -1,25 +1,25 @@
-/// How many calls of standing handlers are kept: anybody who can make a program call a handler makes them.
+/// The limits of stored calls of standing handlers: peers can cause such calls.
 ///
 /// Each call has a row of its own; `size` is the number of bytes in it. Calls that wait for a runner, or for a program that
 /// knows the handler, are never dropped: beyond their bound a call is quarantined. Of quarantined calls the oldest are dropped,
 /// and ``ReadableStore/droppedCalls()`` returns how many.
 extension Transaction {
     enum CallLimits {
-        /// How many calls of one handler may wait, and up to ``piece`` more.
+        /// The maximum number of waiting calls of one handler, and up to ``piece`` more.
         static let waiting = 100_000
-        /// How many bytes these may have.
+        /// The maximum size of these in bytes.
         static let waitingBytes = 256 << 20
-        /// How many calls of one handler are kept in quarantine.
+        /// The maximum number of quarantined calls of one handler.
         static let quarantined = 1000
-        /// How many bytes these may have.
+        /// The maximum size of these in bytes.
         static let quarantinedBytes = 8 << 20
-        /// How many bytes of a reason are kept.
+        /// The maximum number of stored bytes of a reason.
         static let reason = 4096
         /// Waiting calls are counted once in so many calls.
         static let piece = 64
     }
 
-    /// Whether as many calls of a handler wait as may.
+    /// Returns whether as many calls of a handler wait as may.
     func isCrowded(_ name: String) throws(HandlerError) -> Bool {
         var kept = connection.waitingCalls[name] ?? (count: 0, isCrowded: false)
         if kept.count % CallLimits.piece == 0 {
@@ -99,9 +99,9 @@ extension Transaction {
 public struct DroppedCalls: Hashable, Sendable {
     /// The stored name of the handler.
     public let name: String
-    /// How many calls were dropped since the store was made.
+    /// The number of calls dropped since the store was created.
     public let calls: Int
-    /// How many bytes they were kept in.
+    /// The number of stored bytes of these calls.
     public let bytes: Int64
     /// When one was dropped last, by the wall clock.
     public let lastAt: Timestamp

@@ -1,10 +1,10 @@
 /// Calling handlers: take the row, run it, write its ending; or set the call aside.
 extension Transaction {
-    /// What a call is made with.
+    /// The source of the context of a call.
     enum ContextSource {
-        /// What the caller gave.
+        /// The context that the caller supplied.
         case given(any Sendable)
-        /// What is made again from what is kept in the row.
+        /// The context restored from the row.
         case kept((Definition) throws -> any Sendable)
 
         var given: (any Sendable)? { if case .given(let context) = self { context } else { nil } }

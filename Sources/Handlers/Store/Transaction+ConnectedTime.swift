@@ -7,9 +7,9 @@
 /// at most ``connectedTimeLimit`` after a kill, and early only by as much after a freeze. While the next deadline is far, the
 /// runner counts less often and more at once, never so much that a freeze could reach the deadline.
 extension Transaction {
-    /// How often it is counted while a deadline is near, in milliseconds.
+    /// The interval of counting while a deadline is near, in milliseconds.
     static let connectedTimeTick: Int64 = 10_000
-    /// How late that may be before the process counts as frozen, in milliseconds.
+    /// The delay of a count after which the process counts as frozen, in milliseconds.
     static let connectedTimeSlack: Int64 = 5000
     /// The most that is counted at once while a deadline is near, in milliseconds.
     static let connectedTimeLimit = connectedTimeTick + connectedTimeSlack
@@ -32,7 +32,7 @@ extension Transaction {
         try clock(of: scope).connected(at: monotonic, limit: limit)
     }
 
-    /// What has passed since it was counted last.
+    /// Returns the connected time since the last count.
     func uncountedConnectedTime(of scope: HandlerScope?) throws(HandlerError) -> Int64 {
         try monotonic - clock(of: scope).credited
     }

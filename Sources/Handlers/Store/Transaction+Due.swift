@@ -1,4 +1,4 @@
-/// What is due: timers, retries, deadlines, and handlers that could not run where they were called.
+/// Due rows: timers, retries, deadlines, and handlers that could not run where they were called.
 extension Transaction {
     /// A row whose time has come, as it was found.
     struct Due {
@@ -81,7 +81,7 @@ extension Transaction {
         ) { (row) throws(HandlerError) in row.quantity(0) }
     }
 
-    /// Calls a row that is due, or expires one that nobody called in time.
+    /// Calls a due row, or ends a row that was not called in time.
     ///
     /// - Returns: A lease when the handler is to run under one, else nil.
     func deliver(_ due: Due, for store: HandlerStore, environment: (any HandlerEnvironment)?) throws
@@ -128,7 +128,7 @@ extension Transaction {
         return false
     }
 
-    /// Ends a handler that nobody called in time.
+    /// Ends a handler that was not called in time.
     private func expire(_ row: DueRow, _ environment: (any HandlerEnvironment)?) throws {
         try Failpoint.beforeTimeout.hit()
         _ = try invalidate(
@@ -167,7 +167,7 @@ extension Transaction {
         LIMIT ?2
         """
 
-    /// What a stored call is made with: what was kept of it, or the news that a timer fired.
+    /// Returns the context of a stored call: the stored one, or the event of a timer.
     func context(
         of row: DueRow, _ definition: Definition, _ environment: (any HandlerEnvironment)?
     ) throws -> any Sendable {
@@ -177,7 +177,7 @@ extension Transaction {
         return try definition.restore(input, in: environment)
     }
 
-    /// Sets a row aside as it stands.
+    /// Quarantines a row unchanged.
     func quarantine(_ id: AnyHandlerID, _ reason: String) throws(HandlerError) {
         try connection.execute(
             """

@@ -44,7 +44,7 @@ extension Transaction {
         }
     }
 
-    /// Runs what stands for a handler that can never be called, then the same for the handlers it holds as arguments.
+    /// Runs the invalidation handler of a handler that can never be called, then those of the handlers in its arguments.
     ///
     /// One that was handed on to the invalidation as an argument is that one's to deal with: it may still be called.
     private func invalidate(

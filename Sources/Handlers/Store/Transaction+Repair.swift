@@ -53,7 +53,7 @@ extension Transaction {
         } ?? nil
     }
 
-    /// How many endings are kept, however young they are: a stranger's message may end a handler.
+    /// The maximum number of stored endings, regardless of age: a stranger's message may end a handler.
     static let maximumEndings = 1_000_000
 
     /// Forgets endings from before `time`, and those that are too many, among the `limit` that follow the handler `start`.

@@ -1,6 +1,6 @@
-/// How a handler that did not finish goes on, with its stored call.
+/// The continuation of a handler that did not finish, with its stored call.
 struct UnfinishedCall {
-    /// Why a handler did not run to its end.
+    /// The reason why a handler did not finish.
     enum Cause {
         /// It cannot run in this step; a runner calls it in a lane.
         case queued(Lane)
@@ -11,18 +11,18 @@ struct UnfinishedCall {
     /// When a runner calls it again; nil when none does.
     var due: Int64?
     var lane = Lane.inStep
-    /// What the row counts from now on.
+    /// The new count of attempts of the row.
     private(set) var attempts: Int
-    /// How many times it was run since it was bound or requeued.
+    /// The number of runs since the handler was bound or requeued.
     let runs: Int
-    /// In how many of these its process died.
+    /// The number of these runs in which the process died.
     let deaths: Int
     /// Whether it is invalidated next, because it failed for good.
     private(set) var runsOrElse = false
     /// Whether it was not run because a runner must run it.
     private let isQueued: Bool
     private(set) var reason: String
-    /// The call and what it was made with; nil when that cannot be kept, and then somebody else must call again.
+    /// The call and its context; nil if it cannot be stored, so that the caller must call again.
     var call: [UInt8]?
     var input: [UInt8]?
     var scope: HandlerScope?
@@ -88,7 +88,7 @@ struct UnfinishedCall {
     /// Whether the handler failed for good.
     var isFinal: Bool { state == .quarantined || runsOrElse }
 
-    /// How many bytes are kept of the call.
+    /// The stored size of the call in bytes.
     var size: Int { (call?.count ?? 0) + (input?.count ?? 0) }
 
     /// Quarantines a call that would wait, because too many do.
@@ -120,13 +120,13 @@ struct UnfinishedCall {
         return code == .unknownHandler || code == .newerVersion
     }
 
-    /// Whether the handler was not run, so that its attempts stay.
+    /// Returns whether the handler was not run, so that its attempts stay.
     private static func isUncalled(_ error: any Error) -> Bool {
         isUnknown(error) || isRepairable(error)
             || (error as? HandlerError)?.code == .deadly
     }
 
-    /// Whether this program cannot call the handler, and a later version may.
+    /// Returns whether this program cannot call the handler, and a later version may.
     private static func isRepairable(_ error: any Error) -> Bool {
         switch (error as? HandlerError)?.code {
         case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable: true
@@ -134,7 +134,7 @@ struct UnfinishedCall {
         }
     }
 
-    /// Whether the same call may succeed later. A fault in what is stored or in the program stays.
+    /// Returns whether the same call may succeed later. A fault in what is stored or in the program stays.
     private static func isWorthRetrying(_ error: any Error) -> Bool {
         switch (error as? HandlerError)?.code {
         case .upcastFailed, .wrongArgument, .missingArgument, .wrongContext, .contextNotRestorable,

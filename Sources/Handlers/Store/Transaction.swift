@@ -1,4 +1,4 @@
-/// The open transaction behind a ``Step`` and every ``Call`` in it.
+/// The open transaction of a ``Step`` and of every ``Call`` in it.
 ///
 /// What it does to handlers stands in its extensions: binding, calling, setting aside, what is due, leases, repair.
 package final class Transaction {
@@ -13,7 +13,7 @@ package final class Transaction {
     /// The monotonic clock in milliseconds.
     let monotonic: Int64
     var afterCommit: [() -> Void] = []
-    /// What modules keep until the step ends, by its type.
+    /// The objects that modules keep until the end of the step, by type.
     var kept: [ObjectIdentifier: AnyObject] = [:]
     /// Set when a row was written that a runner may have to call.
     var hasNewDue = false
@@ -23,16 +23,15 @@ package final class Transaction {
     var failures: [HandlerFailure] = []
     /// The handler whose row runs now.
     var running: StoredHandler?
-    /// The word that stands on the slot while it does.
+    /// The record in the slot meanwhile.
     var runningCall: RunningCall?
     /// The error of a nested handler; the part of the step that ran it cannot succeed any more.
     var nestedFailure: (any Error)? { nested?.error }
     /// The same, with how that handler wants to be tried again.
     private var nested: (error: any Error, retry: RetryPolicy?)?
-    /// How the nested handler wants to be tried again for whose sake the last part that was undone failed; nil when
-    /// that failed by itself.
+    /// Retry policy of the nested handler whose error rolled back the last savepoint; nil if no nested handler failed.
     private(set) var failedRetry: RetryPolicy?
-    /// How many handlers are running, each called by the one before it.
+    /// The number of nested running handlers.
     private var depth = 0
     /// Far above what is meant, far below what a thread's stack holds.
     private static let maximumDepth = 32
@@ -69,7 +68,7 @@ package final class Transaction {
 
     // MARK: Undoing a part
 
-    /// Runs `body` in a savepoint and undoes what it wrote when it throws. These may stand in one another.
+    /// Runs `body` in a savepoint and rolls its writes back when it throws. Savepoints can be nested.
     func undoingOnError(_ body: () throws -> Void) throws {
         try undoing {
             try body()
@@ -138,7 +137,7 @@ package final class Transaction {
         try body()
     }
 
-    /// Remembers that a nested handler failed, so that nobody who swallows the error commits without it.
+    /// Remembers that a nested handler failed, so that code that ignores the error cannot commit without it.
     func notingFailure(of handler: String, _ body: () throws -> Void) throws {
         do {
             try body()

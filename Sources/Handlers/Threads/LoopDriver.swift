@@ -1,6 +1,6 @@
 package import Platform
 
-/// A loop that works in turns and never waits by itself.
+/// A loop that works in turns and never waits; a driver waits for it.
 ///
 /// ```text
 ///   driver:  turn ──▶ Pause(descriptors, milliseconds) ──▶ wait ──▶ turn ──▶ … ──▶ nil

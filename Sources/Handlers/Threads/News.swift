@@ -10,7 +10,7 @@ final class News: Sendable {
 
     private let state = Mutex(State())
 
-    /// How often there was news.
+    /// The number of notifications.
     var count: UInt64 { state.withLock { $0.count } }
 
     func announce() {

@@ -16,7 +16,7 @@ package final class WakeSignal: Sendable {
         }
     }
 
-    /// A signal that is raised already stays so.
+    /// Raises the signal; a raised signal stays raised.
     package func raise() { pipe.raise() }
 
     package func clear() { pipe.clear() }

@@ -2,7 +2,7 @@ import Platform
 
 /// A thread that may block, outside Swift's cooperative pool, which may not.
 ///
-/// Whoever lets go of this object lets the thread go on; whoever must know that it has ended joins it. A program that
+/// Releasing this object does not stop the thread; code that must know that it has ended joins it. A program that
 /// calls `exit` while a thread of a library still frees what it used may abort there, so whatever is closed joins its
 /// threads.
 package final class WorkerThread: Sendable {

@@ -17,7 +17,7 @@ public struct IdentityKey: Hashable, Sendable, CustomStringConvertible {
     /// 32 bytes.
     public let bytes: [UInt8]
 
-    /// The byte in front of a Curve25519 key where several kinds of keys may stand.
+    /// The byte before a Curve25519 key where several kinds of keys are possible.
     static let curveType: UInt8 = 5
     static let size = 32
 
@@ -87,6 +87,6 @@ struct OwnIdentity: Sendable {
     let key: IdentityKey
     /// The private key, 32 bytes.
     let secret: SecretBytes
-    /// How often the database was a copy when the device last looked; nil for one that is not stored yet.
+    /// The number of database copies at the device's last check; nil for a device that is not stored yet.
     var copies: Int64?
 }

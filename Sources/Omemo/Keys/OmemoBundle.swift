@@ -18,7 +18,7 @@ struct OmemoBundle: Hashable, Sendable {
     let signature: [UInt8]
     let preKeys: [PreKey]
 
-    /// How many prekeys of a bundle are looked at.
+    /// The maximum number of prekeys read from a bundle.
     static let maximumPreKeys = 1000
     /// The largest id of a key: 2^31 - 1; the legacy version's libraries use up to 2^24 - 2 for prekeys.
     static let maximumID = UInt32(Int32.max)
@@ -83,7 +83,7 @@ extension OmemoBundle {
             ])
     }
 
-    /// What the two versions call the parts.
+    /// The names of the parts in the two versions.
     private struct Names {
         let signedPreKey, signedPreKeyID, signature, identityKey, preKey, preKeyID: String
 

@@ -13,7 +13,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct OmemoRefresh: Sendable {
-    /// How a refresh ended.
+    /// The outcome of a refresh.
     public enum Outcome: Hashable, Sendable {
         /// The list is known; this is what changed.
         case merged(Change)
@@ -45,11 +45,11 @@ public struct OmemoRefresh: Sendable {
 
     /// The account that asked.
     public let account: Account
-    /// Whose list it is.
+    /// The owner of the list.
     public let jid: JID
-    /// Which of the two lists.
+    /// The version of the list.
     public let version: OmemoVersion
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
 }
 
@@ -57,7 +57,7 @@ public struct OmemoRefresh: Sendable {
 struct DeviceListFetched: Handler {
     static let id = "omemo.device-list-fetched"
 
-    /// Which of the two lists was asked for.
+    /// The version of the requested list.
     var version: OmemoVersion
     /// The program's handler.
     var then: Durable<OmemoRefresh>?
@@ -80,7 +80,7 @@ struct DeviceListFetched: Handler {
         try omemo.goOn(with: call.service, version, in: call.step)
     }
 
-    /// What a fetch says about a list.
+    /// The result of fetching a list.
     enum Reading: Hashable {
         case list(OmemoDeviceList)
         /// Nothing, so that the stored list must stay as it is.

@@ -1,4 +1,4 @@
-/// What to do about the own device on the server: a rule without store.
+/// The decision about the own device on the server: a rule without store.
 enum OmemoAnnouncement: Hashable {
     /// Nothing, or nothing yet.
     case none
@@ -11,7 +11,7 @@ enum OmemoAnnouncement: Hashable {
     /// Another client removes our device again and again: stop.
     case giveUp
 
-    /// How often the own device may be put back on the list in ``window`` milliseconds.
+    /// The maximum number of times that the own device is put back on the list in ``window`` milliseconds.
     static let maximumAnnouncements = 3
     static let window: Int64 = 10 * 60 * 1000
 

@@ -10,14 +10,14 @@ struct OmemoArrival {
 
     /// From this number in its chain on a message is answered by a heartbeat (XEP-0384 section 6).
     static let heartbeatAt: UInt32 = 53
-    /// How long after beginning a session it is preferred to one that the other side began, in milliseconds.
+    /// The time for which an own new session is preferred to one that the peer started, in milliseconds.
     static let crossingWindow: Int64 = 2 * 60 * 1000
 
     // MARK: What it is
 
     private var isRoom: Bool { message.type == .groupchat }
 
-    /// Who sent it. In a room only who is known under the name there.
+    /// Returns the sender; in a room only a known occupant.
     private func sender(in step: borrowing Step) throws -> JID? {
         guard let from = message.from else { return service.ownJID }
         guard isRoom else { return from.bare }

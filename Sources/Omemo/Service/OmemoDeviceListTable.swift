@@ -65,7 +65,7 @@ package struct OmemoDeviceListTable: Sendable {
 
     package typealias Change = OmemoRefresh.Change
 
-    /// How many devices are remembered that have left one list; those that left first are forgotten.
+    /// The maximum number of remembered devices that were removed from a list; the oldest are forgotten first.
     package static let maximumRemoved = 100
     /// Number of lists that an account stores. Beyond it the oldest lists without a session are removed; a removed list
     /// is fetched again when it is needed.
@@ -76,7 +76,7 @@ package struct OmemoDeviceListTable: Sendable {
 
     // MARK: Reading
 
-    /// All devices that are or were on a user's list, in the order of their numbers.
+    /// Returns all devices that are or were on a user's list, in the order of their numbers.
     ///
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
@@ -95,7 +95,7 @@ package struct OmemoDeviceListTable: Sendable {
             """, account, jid.bare.description, version.namespace, read: Self.read)
     }
 
-    /// When a user's list was last known for certain, in milliseconds since 1970; nil when it never was.
+    /// Returns when a user's list was last known for certain, in milliseconds since 1970; nil when it never was.
     ///
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
@@ -213,7 +213,7 @@ package struct OmemoDeviceListTable: Sendable {
             device.label?.signature, step.now)
     }
 
-    /// What a list changes: a rule without store.
+    /// Returns the change that a list makes: a rule without store.
     static func change(from known: [KnownDevice], to list: OmemoDeviceList) -> Change {
         let listed = Set(list.devices.map(\.id))
         let before = Dictionary(uniqueKeysWithValues: known.map { ($0.device.id, $0.isListed) })

@@ -5,9 +5,9 @@ import XMPPCore
 struct OmemoPlan {
     /// A device with which there is a session.
     var targets: [OmemoAddress] = []
-    /// What must be fetched before the message can go.
+    /// The lists and bundles to fetch before the message can be sent.
     var missing: [OmemoFetchTable.Subject] = []
-    /// Who is left out, and why.
+    /// The devices that are left out, with the reasons.
     var failures: [OmemoSending.Device] = []
 
     /// A device of a user, as one version lists it.
@@ -18,7 +18,7 @@ struct OmemoPlan {
         let session: (identity: IdentityKey, trust: OmemoTrust)?
     }
 
-    /// What is known about a user.
+    /// The known state of a user.
     struct User {
         let jid: JID
         /// The lists that are known, and whether they were learned in this session.
@@ -104,7 +104,7 @@ struct OmemoPlan {
 }
 
 extension OmemoService {
-    /// What is known about a user, in two queries, and a third one where anything may have to be fetched.
+    /// Returns the known state of a user, with two queries, and a third one if anything may have to be fetched.
     ///
     /// - Parameter own: The own device, with which there is no session.
     func user(

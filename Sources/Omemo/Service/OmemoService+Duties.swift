@@ -4,7 +4,7 @@ import XMPPCore
 import XMPPModules
 
 extension OmemoService {
-    /// How many empty messages one step sends.
+    /// The maximum number of empty messages in one step.
     static let dutiesAStep = 64
 
     /// Notes an empty message that a device is owed. It is sent once the account has caught up: a session that looks
@@ -34,7 +34,7 @@ extension OmemoService {
         }
     }
 
-    /// Whether archives are still to be fetched from: what they hold may mend a session or need an old prekey.
+    /// Returns whether archives are still to be fetched from: what they hold may mend a session or need an old prekey.
     private func isCatchingUp() async throws -> Bool {
         try await account.perform { step in try self.isCatchingUp(in: step) }
     }

@@ -5,7 +5,7 @@ import XMPPAccount
 import XMPPCore
 
 extension OmemoService {
-    /// How many times a fetch without an answer is repeated.
+    /// The maximum number of repetitions of a fetch without an answer.
     static let maximumAttempts = 3
 
     /// Asks for a list or a bundle, unless it was asked for already.
@@ -81,7 +81,7 @@ extension OmemoService {
         try fetches.fail(subject, reason, session: account.sessionNumber(in: step), in: step)
     }
 
-    /// How long a list that lacks a device which sends is believed, in milliseconds.
+    /// The time for which a list without a sending device is trusted, in milliseconds.
     static let listPause: Int64 = 10 * 60 * 1000
 
     /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6).
@@ -173,7 +173,7 @@ struct BundleFetched: Handler {
         try omemo.advance(in: call.step)
     }
 
-    /// - Returns: Why no session could be begun; nil when one is there.
+    /// - Returns: The reason why no session could be started; nil if there is one.
     private func take(
         _ outcome: PubSubFetch.Outcome, of peer: OmemoAddress, _ omemo: OmemoService, in step: borrowing Step
     ) throws -> String? {

@@ -46,8 +46,8 @@ extension OmemoService {
         }
     }
 
-    /// Whether anything of this device was ever published. Until then its number may be another device's, and nothing must
-    /// be said under it.
+    /// Returns whether anything of this device was ever published. Until then its number may be another device's, and
+    /// nothing must be said under it.
     func isNumberOurs(in step: borrowing Step) throws -> Bool {
         try Self.versions.contains { version in
             try publications.state(version, in: step).map { state in
@@ -124,7 +124,7 @@ extension OmemoService {
 }
 
 extension OmemoVersion {
-    /// How the node of bundles must be configured (XEP-0384 section 5.3.2).
+    /// The configuration of the node of bundles (XEP-0384 section 5.3.2).
     var bundleOptions: [PubSubOption] {
         switch self {
         case .legacy: [.accessModel(.open)]
@@ -164,7 +164,7 @@ struct ListPublished: Handler {
     static let id = "omemo.list-published"
 
     var version: OmemoVersion
-    /// What was published.
+    /// The published devices.
     var devices: [OmemoDeviceID]
 
     func run(_ call: borrowing Call<PubSubPublication>) throws {

@@ -3,7 +3,7 @@ import XMPPAccount
 public import XMPPCore
 import XMPPModules
 
-/// Who reads what is said in a room.
+/// The recipients in a room.
 extension OmemoService {
     /// Tells who is in a room: everybody with an affiliation of member or higher, also those who are away.
     ///
@@ -25,7 +25,7 @@ extension OmemoService {
     /// (see `RoomEvent`).
     ///
     /// - Parameter room: A room for members only. It may refuse the question to those who are not its admins.
-    /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names nobody;
+    /// - Throws: `StanzaError` when the room refuses; ``OmemoError`` `unknownRoom` when it names no occupant;
     ///   ``/XMPPAccount/AccountError`` without an answer. What was known stays then.
     ///
     /// Source: XEP-0045 sections 9.5, 10.5 and 10.8; XEP-0384 section 5.8.
@@ -51,13 +51,13 @@ extension OmemoService {
 
     // MARK: Inside
 
-    /// Whether the account is in a room, or wants to be.
+    /// Returns whether the account is in a room, or wants to be.
     func isWanted(_ room: JID, in step: borrowing Step) throws -> Bool {
         guard hasRooms else { return false }
         return try account.rooms.room(room, in: step).map { $0.state != .left } ?? false
     }
 
-    /// Who speaks under a name in a room: whom the room shows there now, or else whom the program told.
+    /// Returns the address of an occupant: the one that the room shows now, or else the one that the program set.
     func sender(named nick: ForeignText, of room: JID, in step: borrowing Step) throws -> JID? {
         let shown = hasRooms ? try account.rooms.occupant(nick, of: room, in: step)?.jid?.bare : nil
         return try shown ?? rooms.member(named: nick, in: room, in: step)

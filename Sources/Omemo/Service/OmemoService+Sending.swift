@@ -6,7 +6,7 @@ import XMPPTransport
 public import XMPPCore
 
 extension OmemoService {
-    /// How many messages may wait for lists and bundles.
+    /// The maximum number of messages that wait for lists and bundles.
     package static let maximumWaiting = 1000
 
     // MARK: Sending
@@ -14,7 +14,7 @@ extension OmemoService {
     /// Encrypts a message for all devices of a user, and for the own other ones, and sends it.
     ///
     /// Device lists and keys that are missing are fetched first; until then the message waits in the store, and those
-    /// behind it to the same user wait too. Ratchets and ciphertext commit together, so that what is sent again after
+    /// after it to the same user wait too. Ratchets and ciphertext commit together, so that what is sent again after
     /// a lost connection is the same ciphertext. A message that no device of the recipient could read is not sent.
     ///
     /// - Parameters:

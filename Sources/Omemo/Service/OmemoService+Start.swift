@@ -3,12 +3,12 @@ import XMPPAccount
 import XMPPCore
 
 extension OmemoService {
-    /// How many prekeys are published. XEP-0384 section 4.2: around 100, never fewer than 25.
+    /// The number of published prekeys. XEP-0384 section 4.2: around 100, never fewer than 25.
     package static let preKeyCount = 100
-    /// How long a signed prekey is used, and then kept readable, in milliseconds: two weeks each (section 4.2: a week to
-    /// a month).
+    /// The time for which a signed prekey is used, and then kept for reading, in milliseconds: two weeks each (section
+    /// 4.2: a week to a month).
     package static let signedPreKeyLife: Int64 = 14 * 24 * 60 * 60 * 1000
-    /// How long a prekey that was used stays readable at most, in milliseconds.
+    /// The maximum time for which a used prekey stays readable, in milliseconds.
     static let usedPreKeyLife: Int64 = 30 * 24 * 60 * 60 * 1000
 
     /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from
@@ -29,7 +29,7 @@ extension OmemoService {
         followUp()
     }
 
-    /// What ``start()`` does inside a step.
+    /// Performs ``start()`` inside a step.
     func start(in step: borrowing Step) throws {
         if let own = try ownDevice.own(in: step) {
             try retireCopied(own, in: step)
@@ -77,7 +77,7 @@ extension OmemoService {
 
     // MARK: The own device
 
-    /// The own device's number and identity key; nil before ``start()``.
+    /// Returns the own device's number and identity key; nil before ``start()``.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Number and key; the private part never leaves the library.
@@ -88,7 +88,7 @@ extension OmemoService {
         try ownDevice.own(in: source).map { ($0.device, $0.key) }
     }
 
-    /// Why the own keys are not on the server, in words; nil when nothing failed.
+    /// Returns the reason why the own keys could not be published, as text; nil if nothing failed.
     ///
     /// - Parameters:
     ///   - version: Which of the two.

@@ -4,7 +4,7 @@ public import XMPPCore
 extension OmemoService {
     // MARK: Trust
 
-    /// The identity keys of a user that were ever seen, the oldest first.
+    /// Returns the identity keys of a user that were ever seen, the oldest first.
     ///
     /// - Parameters:
     ///   - jid: The user, or the own address for the own other devices; its resource is ignored.

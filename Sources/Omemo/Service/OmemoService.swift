@@ -62,7 +62,7 @@ public struct OmemoService: Sendable {
 
     // MARK: Device lists
 
-    /// Asks a user's server for the user's device list and merges the answer into the stored one.
+    /// Requests a user's device list and merges the answer into the stored one.
     ///
     /// Only the answer that there is no list means that the user has no devices. After an error, a timeout or a lost
     /// session nothing is known, and what is stored stays as it is.

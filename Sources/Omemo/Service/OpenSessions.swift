@@ -4,15 +4,15 @@
 /// forgotten when a part of the step is undone or a program changes a row itself; and no other process can write before
 /// the step has ended, and these with it.
 final class OpenSessions {
-    /// How many are held at most, some 10 kB each.
+    /// The maximum number of open sessions, about 10 kB each.
     static let limit = 128
-    /// How many bytes their records may have together: some have more keys than others.
+    /// The maximum size of their records together, in bytes: some have more keys than others.
     static let byteLimit = 2 << 20
 
     private var used: [OmemoAddress: SignalMemory] = [:]
-    /// How many bytes their records have.
+    /// The size of their records in bytes.
     private var bytes = 0
-    /// How many are held now.
+    /// The number of open sessions.
     var count: Int { used.count }
 
     /// The stores for an operation in a session.

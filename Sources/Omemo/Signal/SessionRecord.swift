@@ -1,6 +1,6 @@
 import COmemo
 
-/// What a stored session with a device says about itself.
+/// The record of a stored session with a device.
 struct SessionRecord: ~Copyable {
     let context: KeyContext
     fileprivate let record: SignalObject
@@ -99,7 +99,7 @@ extension SessionRecord {
     /// The size of a record, with its older sessions and the keys of skipped messages, in bytes: some 1400 keys. XEP-0384
     /// section 4.2 recommends 1000. An ordinary record has 2000 to 10 000 bytes.
     static let maximumBytes = 128 << 10
-    /// How many older sessions a record keeps. Two are enough for devices that begin at the same time.
+    /// The maximum number of older sessions in a record. Two are enough for devices that begin at the same time.
     static let maximumOlder = 8
 
     /// Removes the oldest sessions until the record keeps within its bounds.
@@ -124,7 +124,7 @@ extension SessionRecord {
         return bytes
     }
 
-    /// How many older sessions there are.
+    /// The number of older sessions.
     var olderCount: Int { olderSessions.count }
 
     /// The older sessions, the newest first.

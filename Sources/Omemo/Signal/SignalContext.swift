@@ -1,13 +1,13 @@
 import COmemo
 
-/// A context of libomemo-c with OpenSSL behind it, and the stores that one operation works on.
+/// A context of libomemo-c that uses OpenSSL, and the stores of one operation.
 ///
 /// One is made for each operation and used on one thread only, so it needs no lock. It keeps no log: the library's
 /// messages are meant for its own authors.
 final class SignalContext {
     let global: OpaquePointer
     let stores: OpaquePointer
-    /// What the library reads and writes; what it changed is stored by the caller, inside its step.
+    /// The memory that the library reads and writes; the caller stores the changes in its step.
     let memory: SignalMemory
 
     init(_ memory: SignalMemory) throws(SignalFailure) {

@@ -61,7 +61,7 @@ struct SignalSession {
 
     // MARK: Decrypting
 
-    /// What was decrypted.
+    /// A decrypted message.
     struct Decrypted {
         var plaintext: [UInt8]
         /// The number of the message in its chain.

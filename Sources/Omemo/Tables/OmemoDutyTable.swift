@@ -19,14 +19,14 @@ struct OmemoDutyTable {
         let kind: Kind
     }
 
-    /// How long a device is not offered another session, in milliseconds: what cannot be decrypted may be made on
+    /// The time until a device is offered another session, in milliseconds: what cannot be decrypted may be made on
     /// purpose, and each repair costs the other side a prekey.
     static let repairPause: Int64 = 60 * 60 * 1000
 
-    /// How many messages of a kind one user's devices may be owed, or repairs have had in that time: the numbers of devices
-    /// are anybody's to make up.
+    /// The maximum number of owed messages of a kind, or of repairs in that time, for one user's devices: the numbers of
+    /// devices are anybody's to make up.
     static let maximumEach = 100
-    /// How many messages may be owed to all users.
+    /// The maximum number of owed messages of all users.
     static let maximum = 5000
 
     /// Adds a duty.

@@ -2,14 +2,14 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// Which device lists and bundles were asked for, and which could not be had.
+/// The requested device lists and bundles, and the failed ones.
 struct OmemoFetchTable {
     let account: Int64
 
-    /// How long after a failure a bundle is not asked for again, in milliseconds.
+    /// The time after a failure until a bundle is requested again, in milliseconds.
     static let bundlePause: Int64 = 60 * 60 * 1000
 
-    /// What is fetched: a bundle, or a list when there is no device.
+    /// The subject of a fetch: a bundle, or a list if there is no device.
     struct Subject: Hashable, Codable {
         let jid: JID
         let version: OmemoVersion
@@ -56,7 +56,7 @@ struct OmemoFetchTable {
             """, account, subject.jid.description, subject.version.namespace, subject.number) > 0
     }
 
-    /// Notes that nobody waits for it any more.
+    /// Records that no message waits for the subject any more.
     func stop(_ subject: Subject, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """

@@ -1,6 +1,6 @@
 import Handlers
 
-/// What of the own keys is on the server, for each version.
+/// The published own keys, for each version.
 struct OmemoPublicationTable {
     let account: Int64
 

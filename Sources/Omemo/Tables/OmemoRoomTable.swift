@@ -1,7 +1,7 @@
 import Handlers
 import XMPPCore
 
-/// Who is in which room.
+/// The occupants of rooms.
 struct OmemoRoomTable {
     let account: Int64
 

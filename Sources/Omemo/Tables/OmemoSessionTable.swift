@@ -45,7 +45,7 @@ struct OmemoSessionTable {
         }
     }
 
-    /// - Parameter isStarted: Whether the own side has just begun it; otherwise it is as good for sending as it was.
+    /// - Parameter isStarted: Whether the own side has just started it; otherwise it is as good for sending as it was.
     func store(
         _ record: [UInt8], identity: IdentityKey, startedAt: Int64?, isStarted: Bool = false,
         with peer: OmemoAddress, in step: borrowing Step
@@ -92,13 +92,13 @@ struct OmemoSessionTable {
 // Anybody can begin a session, with devices and keys that are made up. So there are bounds, and what was not used for longest
 // makes way: whoever writes in it again is offered a new one.
 extension OmemoSessionTable {
-    /// How many sessions an account keeps.
+    /// The maximum number of sessions of an account.
     static let maximum = 4096
-    /// How many sessions are kept with devices of one user that are not on the user's list.
+    /// The maximum number of sessions with devices of one user that are not on the user's list.
     static let maximumUnlisted = 32
-    /// How many keys of one user are kept that no device has any more and the program has not decided about.
+    /// The maximum number of undecided keys of one user that no device has any more.
     static let maximumUnusedKeys = 100
-    /// How long the time of use may be behind, in milliseconds: it is not written with every message.
+    /// The maximum delay of the stored time of use, in milliseconds: it is not written with every message.
     private static let usedEvery: Int64 = 3_600_000
 
     /// Notes that a session was used.
@@ -114,7 +114,7 @@ extension OmemoSessionTable {
             step.now, account, peer.jid.description, peer.device.rawValue, peer.version.namespace)
     }
 
-    /// Makes room after a session was begun, or a list has changed.
+    /// Makes room after a session was started, or a list has changed.
     func trim(_ user: JID, in step: borrowing Step) throws(HandlerError) {
         let unlisted = try step.all(
             """
@@ -155,7 +155,7 @@ extension OmemoSessionTable {
         }
     }
 
-    /// Forgets keys that nobody has decided about and no device has, the oldest first; all of them without a session.
+    /// Forgets undecided keys that no device has, oldest first; all of them without a session.
     private func trimKeys(of user: String, in step: borrowing Step) throws(HandlerError) {
         let hasSession = try step.first(
             "SELECT 1 FROM omemo_session WHERE account = ? AND jid = ? LIMIT 1", account, user

@@ -56,7 +56,7 @@ struct OwnDeviceTable {
 
     // MARK: Prekeys
 
-    /// How many prekeys can be given out.
+    /// Returns the number of unused prekeys.
     func preKeyCount(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT count(*) FROM omemo_prekey WHERE account = ? AND used_at IS NULL", account) {
             (row) throws(HandlerError) in Int(row.integer(0))
@@ -155,7 +155,7 @@ struct OwnDeviceTable {
 
     // MARK: The bundle
 
-    /// What others need to begin a session with this device.
+    /// Returns the bundle that others need to start a session with this device.
     func bundle(_ own: OwnIdentity, _ version: OmemoVersion, in step: borrowing Step) throws -> OmemoBundle {
         let newest = try step.first(
             "SELECT id, record FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account

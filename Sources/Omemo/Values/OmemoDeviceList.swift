@@ -19,7 +19,7 @@ public struct OmemoDeviceID:
         self.rawValue = rawValue
     }
 
-    /// Reads the number as it stands in XML: ASCII digits and nothing else. Nil for anything else.
+    /// Reads the number from XML: ASCII digits and nothing else. Nil for anything else.
     ///
     /// - Parameter text: What stands in an attribute; nil when there is none.
     package init?(_ text: ForeignText?) {
@@ -45,7 +45,7 @@ public struct OmemoDeviceID:
 ///
 /// Source: XEP-0384 section 5.3.1; for `OmemoVersion.legacy` section 4.2 of its version 0.3.
 package struct OmemoDeviceList: Hashable, Sendable {
-    /// What a device is called. Show it only after the signature was verified with the device's identity key.
+    /// The label of a device. Show it only after the signature was verified with the device's identity key.
     ///
     /// ```swift
     /// let name = device.label?.text ?? "device \(device.id)"
@@ -67,7 +67,7 @@ package struct OmemoDeviceList: Hashable, Sendable {
         }
     }
 
-    /// One device of the list.
+    /// A device of the list.
     ///
     /// ```swift
     /// let phone = OmemoDeviceList.Device(OmemoDeviceID("31415926")!)
@@ -89,14 +89,14 @@ package struct OmemoDeviceList: Hashable, Sendable {
         }
     }
 
-    /// How many devices a list may have to be believed.
+    /// The maximum number of devices in an accepted list.
     package static let maximumDevices = 256
     /// The longest label that is kept, in bytes of UTF-8; XEP-0384 recommends fewer than 53 characters.
     package static let maximumLabelLength = 256
     /// The longest signature of a label that is kept, in bytes of Base64; one has 88.
     static let maximumSignatureLength = 256
 
-    /// Whose form the list has.
+    /// The version that defines the form of the list.
     package let version: OmemoVersion
     /// The devices in the order of the list, each once.
     package let devices: [Device]

@@ -1,4 +1,4 @@
-/// Which OMEMO: the two do not understand each other, and a user may be reachable by both.
+/// A version of OMEMO. The two are not compatible, and a user may be reachable by both.
 ///
 /// ```swift
 /// try await account.perform { try account.omemo.refresh(juliet, .omemo2, in: $0) }

@@ -3,7 +3,7 @@ import XMPPAccount
 import XMPPTransport
 public import XMPPCore
 
-/// What is said in secret: the text, and other elements where the version can carry them.
+/// The encrypted content: the text, and other elements if the version can carry them.
 ///
 /// ```swift
 /// try await account.perform { try account.omemo.send(OmemoContent(body: "Good night"), to: juliet, in: $0) }
@@ -45,7 +45,7 @@ enum OmemoEnvelope {
     static let maximumPadding = 200
 
     /// - Parameters:
-    ///   - room: The room, for a message to a room: it must be named, so that nobody can turn it into a private one.
+    ///   - room: The room, for a message to a room: it must be named, so that the message cannot be turned into a private one.
     ///   - padding: The number of padding characters, 0 to ``maximumPadding``; nil for a random one.
     static func bytes(
         _ content: OmemoContent, from: JID, room: JID?, padding: Int? = nil
@@ -99,7 +99,8 @@ enum OmemoEnvelope {
 
     private static func jid(_ element: Element) -> JID? { element["jid"].flatMap { try? JID($0) }?.bare }
 
-    /// Leaves out what only servers may say, or what must stand in the open (XEP-0420 section 9).
+    /// Returns whether an element may be encrypted: not if only servers may send it, or if it must be plain (XEP-0420
+    /// section 9).
     private static func isPermitted(_ element: Element) -> Bool {
         let barred: [String] = [
             "urn:xmpp:hints", Namespaces.sid, "http://jabber.org/protocol/address", "urn:xmpp:eme:0",

@@ -5,7 +5,7 @@ import XMPPCore
 /// Source: XEP-0384 sections 4.4 and 5.5; for the legacy version sections 4.5 and 4.6 of its version 0.3.
 struct OmemoEncrypted: Hashable, Sendable {
     struct Key: Hashable, Sendable {
-        /// Whose device it is; not told in the legacy version.
+        /// The owner of the device; not sent in the legacy version.
         let jid: JID?
         let device: OmemoDeviceID
         let isKeyExchange: Bool
@@ -20,11 +20,11 @@ struct OmemoEncrypted: Hashable, Sendable {
     /// Nil in a message that only carries keys.
     let payload: [UInt8]?
 
-    /// How many keys a message may have to be read.
+    /// The maximum number of keys in an accepted message.
     static let maximumKeys = 20_000
     /// The largest key element that is looked at, in bytes. A key exchange has some 250.
     static let maximumKeyBytes = 4096
-    /// How many keys one message may have for one device: in the legacy version devices of several users may have the same
+    /// The maximum number of keys in a message for one device: in the legacy version devices of several users may have the same
     /// number, and each key that is tried costs time.
     static let maximumKeysForDevice = 8
 }
@@ -79,7 +79,7 @@ extension OmemoEncrypted {
         return bytes
     }
 
-    /// The element, with the keys grouped by user in the order in which they stand.
+    /// The element, with the keys grouped by user in their order.
     var element: Element {
         let namespace = version.namespace
         var header = Element("header", namespace: namespace, attributes: ["sid": sender.description])

@@ -5,7 +5,7 @@ import XMPPTransport
 /// The content of a message, encrypted once for all devices; each gets the key material in its own session.
 enum OmemoPayload {
     struct Encrypted {
-        /// What is encrypted for each device: the key, and what proves that the content is whole.
+        /// The material that is encrypted for each device: the key, and the authentication tag of the content.
         var keyMaterial: [UInt8]
         /// Legacy only.
         let iv: [UInt8]?
@@ -31,7 +31,7 @@ enum OmemoPayload {
 
     /// The key material of a message without content.
     ///
-    /// XEP-0384 section 4.5: 32 zero bytes. Version 0.3, section 4.6: a key for other uses; nobody uses ours.
+    /// XEP-0384 section 4.5: 32 zero bytes. Version 0.3, section 4.6: a key for other uses, unused here.
     static func emptyKeyMaterial(_ version: OmemoVersion) -> [UInt8] {
         version == .legacy ? Crypto.randomBytes(16) : [UInt8](repeating: 0, count: 32)
     }
@@ -112,7 +112,7 @@ enum OmemoPayload {
         return Array(try SignalCrypto.hmac(key, [ciphertext]).prefix(tagSize))
     }
 
-    /// The info "OMEMO Payload" with the number of each block behind it.
+    /// The info "OMEMO Payload" followed by the number of each block.
     private static let infos = (UInt8(1)...3).map { Array("OMEMO Payload".utf8) + [$0] }
     private static let salt = [UInt8](repeating: 0, count: 32)
 

@@ -1,20 +1,20 @@
 import Glibc
 
-/// What the file system knows of a file.
+/// The metadata of a file.
 package struct FileStatus: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case regular, socket, other
     }
 
     package let kind: Kind
-    /// In bytes.
+    /// The size in bytes.
     package let size: Int64
     package let inode: UInt64
     /// When it was last written to, in nanoseconds since 1970.
     package let modified: Int64
     /// The user whom it belongs to.
     package let owner: UInt32
-    /// How many names it has in the file system.
+    /// The number of hard links.
     package let names: Int
     /// The permission bits.
     package let permissions: UInt32

@@ -11,7 +11,7 @@ package enum FileSystem {
         guard chmod(path, mode) == 0 else { throw Errno.current }
     }
 
-    /// Whether there is no such file; false also where nobody can tell.
+    /// Returns whether there is no such file; false also where nobody can tell.
     package static func isMissing(_ path: String) -> Bool { access(path, F_OK) != 0 && errno == ENOENT }
 
     /// Throws unless this process may read the file.
@@ -26,7 +26,7 @@ package enum FileSystem {
 
     package static func remove(_ path: String) { unlink(path) }
 
-    /// The path from the root and without links; the path itself where there is no such file.
+    /// Returns the path from the root and without links; the path itself where there is no such file.
     package static func resolved(_ path: String) -> String {
         guard let resolved = realpath(path, nil) else { return path }
         defer { free(resolved) }

@@ -2,7 +2,7 @@ import Glibc
 
 /// A file under /proc.
 package enum KernelFile {
-    /// The whole text; empty where there is no such file.
+    /// Returns the whole text; empty where there is no such file.
     ///
     /// Such files have no size and are given a page at a time; Foundation's readers end at the first page that is not full.
     package static func text(_ path: String) -> String {

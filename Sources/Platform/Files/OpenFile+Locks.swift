@@ -35,7 +35,7 @@ extension OpenFile {
         try? apply(Self.setLock, Self.request(F_UNLCK, offset, 1))
     }
 
-    /// Whether another description holds a lock on any byte from `offset` on, `length` bytes or to the end of all
+    /// Returns whether another description holds a lock on any byte from `offset` on, `length` bytes or to the end of all
     /// files (0).
     package func isLockedElsewhere(byte offset: Int64, length: Int64 = 1) -> Bool {
         var lock = Self.request(F_WRLCK, offset, length)
@@ -66,7 +66,7 @@ extension OpenFile {
     /// Gives back what ``tryLock()`` took.
     package func unlock() { flock(descriptor, LOCK_UN) }
 
-    /// Whether another description holds the lock of the whole file. Where none does, asking takes it for as long as
+    /// Returns whether another description holds the lock of the whole file. Where none does, asking takes it for as long as
     /// this file is open.
     package func isLockedElsewhere() -> Bool {
         flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK

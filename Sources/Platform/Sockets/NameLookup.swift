@@ -2,7 +2,7 @@ import Glibc
 
 /// The machine's own ways to resolve a name (getaddrinfo(3)).
 package enum NameLookup {
-    /// Why a name has no addresses.
+    /// The reason why a name has no addresses.
     package struct Failure: Error, Hashable, Sendable, CustomStringConvertible {
         private let code: Int32
         private let systemError: Errno?
@@ -26,7 +26,7 @@ package enum NameLookup {
         package var description: String { systemError?.detail ?? String(cString: gai_strerror(code)) }
     }
 
-    /// The addresses of a host, in the system's order. Blocks for as long as the system's resolver waits.
+    /// Returns the addresses of a host, in the system's order. Blocks for as long as the system's resolver waits.
     ///
     /// - Parameter isNumeric: Whether only an IP address is meant, for which no name server is asked.
     package static func addresses(

@@ -1,6 +1,6 @@
 import Glibc
 
-/// One address a host name stands for, ready for connect(2).
+/// An address of a host, ready for connect(2).
 package struct SocketAddress: Hashable, Sendable {
     /// The bytes of the `sockaddr_in` or `sockaddr_in6`.
     private let bytes: [UInt8]
@@ -30,7 +30,7 @@ package struct SocketAddress: Hashable, Sendable {
         }
     }
 
-    /// Whether the text is an IP address.
+    /// Returns whether the text is an IP address.
     package static func isNumeric(_ text: String) -> Bool {
         var v4 = in_addr()
         var v6 = in6_addr()

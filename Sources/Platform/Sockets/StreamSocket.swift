@@ -34,7 +34,7 @@ package final class StreamSocket: Sendable {
         return descriptor
     }
 
-    /// Two sockets connected to each other.
+    /// Returns two sockets connected to each other.
     package static func pair() throws(Errno) -> (StreamSocket, StreamSocket) {
         var ends: [Int32] = [-1, -1]
         let kind = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | SOCK_NONBLOCK.rawValue)

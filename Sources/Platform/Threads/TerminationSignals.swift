@@ -4,13 +4,13 @@ import Synchronization
 /// SIGTERM and SIGINT while they raise a pipe instead of ending the process.
 package struct TerminationSignals {
     private static let signals = [SIGTERM, SIGINT]
-    /// Where the signal handler writes, which may do nothing more than that.
+    /// The descriptor that the signal handler writes to, its only action.
     private static let target = Atomic<Int32>(-1)
 
     /// The actions before.
     private let earlier: [sigaction]
 
-    /// From now on the two signals raise `pipe`, which must never close.
+    /// Makes the two signals raise `pipe`, which must never close, from now on.
     package static func redirect(to pipe: borrowing WakePipe) -> TerminationSignals {
         target.store(pipe.writeEnd, ordering: .relaxed)
         return TerminationSignals(earlier: signals.map(replaceAction))

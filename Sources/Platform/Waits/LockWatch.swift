@@ -2,7 +2,7 @@ import CPlatform
 import Glibc
 import Synchronization
 
-/// Waits until nobody holds the lock of a byte of a file, on a thread that is asleep in the kernel until then.
+/// Waits until the lock of a byte of a file is free, on a thread that sleeps in the kernel until then.
 package final class LockWatch: Sendable {
     private final class Work: Sendable {
         let ended: @Sendable () -> Void

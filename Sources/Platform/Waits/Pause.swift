@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a loop waits for between two turns.
+/// The descriptors and the time that a loop waits for between two turns.
 package struct Pause: Sendable {
     /// The descriptors that end the pause.
     package var entries: [PollEntry]

@@ -1,6 +1,6 @@
 import Glibc
 
-/// What a descriptor can be waited for.
+/// The events that a descriptor can be polled for.
 package struct PollEvents: OptionSet, Hashable, Sendable {
     package let rawValue: Int16
 
@@ -22,7 +22,7 @@ package struct PollEntry: Sendable {
     package var descriptor: Int32 { entry.fd }
     /// Whether the last wait found an event, an error or the end of the other side.
     package var isReady: Bool { entry.revents != 0 }
-    /// What the last wait found; events beside the named ones stand for errors.
+    /// The events that the last wait found; unnamed ones are errors.
     package var found: PollEvents { PollEvents(rawValue: entry.revents) }
 
     /// Waits until one of `entries` is ready.

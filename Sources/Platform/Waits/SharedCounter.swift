@@ -10,7 +10,7 @@ package struct SharedCounter {
         word = UnsafePointer(place.assumingMemoryBound(to: Atomic<UInt32>.self))
     }
 
-    /// How often it was raised, modulo 2^32.
+    /// The number of times that it was raised, modulo 2^32.
     package var value: UInt32 { word.pointee.load(ordering: .acquiring) }
 
     /// Adds one and wakes all waiters, in one system call that never blocks.

@@ -21,7 +21,7 @@ package struct WakePipe: ~Copyable, Sendable {
         close(writeEnd)
     }
 
-    /// A full pipe is raised already.
+    /// Raises the signal; a full pipe is raised already.
     package func raise() {
         var byte: UInt8 = 1
         _ = write(writeEnd, &byte, 1)

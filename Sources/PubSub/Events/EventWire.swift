@@ -26,6 +26,6 @@ enum EventWire {
     static let subscriptionHeader = "SubID"
     /// The namespace of headers (XEP-0131).
     static let headers = "http://jabber.org/protocol/shim"
-    /// What a node's name is followed by in the features of who wants its events (XEP-0163 section 4.2).
+    /// The suffix of a node's name in the features of a client that wants its events (XEP-0163 section 4.2).
     static let notify = "+notify"
 }

@@ -2,7 +2,7 @@ import XMPPCore
 
 // What an event's XML means: rules without account, store or clock.
 extension PubSubEvent.Change {
-    /// What one child of `<event/>` tells, in the order of the document: a service may put items and retractions side by side.
+    /// Reads the changes of `<event/>` in document order: a service may put items and retractions side by side.
     ///
     /// - Returns: Nothing for what is no event of XEP-0060.
     static func read(_ element: Element) -> [PubSubEvent.Change] {
@@ -118,7 +118,7 @@ extension PubSubEvent.Item {
 }
 
 extension PubSubEvent.Subscription {
-    /// Nil when nobody is named.
+    /// Reads the element; nil if it names no subscriber.
     init?(_ element: Element) {
         guard let jid = element[EventWire.jid].flatMap({ try? JID($0) }) else { return nil }
         self.init(

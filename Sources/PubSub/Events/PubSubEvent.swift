@@ -23,7 +23,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0060 sections 7, 8 and 13, XEP-0163 section 4.
 public struct PubSubEvent: Sendable {
-    /// What happened. The cases mean different things, so a handler must name them all.
+    /// The change. The cases mean different things, so a handler must name them all.
     public enum Change: Hashable, Sendable {
         /// Items were published, in this order. None: something happened at a node whose events carry nothing (4.3).
         case items([Item])
@@ -31,7 +31,7 @@ public struct PubSubEvent: Sendable {
         case retracted([ForeignText])
         /// All items are gone; the node is still there (8.5.2).
         case purged
-        /// The node is gone; the address, a URI, says where its successor is (8.4.2).
+        /// The node was deleted; the address, a URI, says where its successor is (8.4.2).
         case deleted(redirect: ForeignText?)
         /// The configuration of the node changed; the form holds it if the service sent it (8.2.5.3).
         case configured(DataForm?)
@@ -43,14 +43,13 @@ public struct PubSubEvent: Sendable {
         case disassociated(node: ForeignText)
     }
 
-    /// One item that was published.
+    /// A published item.
     public struct Item: Hashable, Sendable {
         /// The id, unique in the node; nil where items are not kept.
         public var id: ForeignText?
         /// Payload of the item; nil if the notification has none.
         public var payload: Element?
-        /// Who published it, as the service says; nil where it does not (7.1.2.3). Whose node it is says
-        /// ``PubSubEvent/service``.
+        /// The publisher, if the service names one (7.1.2.3). The owner of the node is ``PubSubEvent/service``.
         public var publisher: JID?
 
         /// Describes an item, for tests.
@@ -66,9 +65,9 @@ public struct PubSubEvent: Sendable {
 
     /// Subscription as an event reports it.
     public struct Subscription: Hashable, Sendable {
-        /// Who is subscribed.
+        /// The subscribed address.
         public var jid: JID
-        /// How far it has come; nil when the event does not say.
+        /// The state of the subscription; nil if the event has none.
         public var state: PubSubSubscription.State?
         /// Id of the subscription among those of the same address.
         public var id: ForeignText?
@@ -92,12 +91,12 @@ public struct PubSubEvent: Sendable {
 
     /// The account that received it.
     public let account: Account
-    /// Whose node it is: the address the event came from, a user's bare address or a service. Never what an event says about
+    /// The address of the node, from which the event came: a user's bare address or a service. Never what an event says about
     /// itself.
     public let service: JID
     /// The node's name.
     public let node: ForeignText
-    /// What happened: switch over it.
+    /// The change.
     public let change: Change
     /// Whether the node is the account's own.
     public let isOwn: Bool

@@ -114,7 +114,7 @@ private struct EventArrival {
         return isTaken
     }
 
-    /// Whether handlers of everybody's nodes may be called: nobody else can make the account work by sending it events.
+    /// Returns whether handlers for the nodes of all services may be called: only known senders may cause work by events.
     private func isKnown(in step: borrowing Step) throws -> Bool {
         if isOwn { return true }
         guard (try? account.module(RosterModule.self)) != nil else { return true }
@@ -136,7 +136,7 @@ private struct EventArrival {
         try account.report(disposition, handler, "event of \(node) at \(service)", after: step)
     }
 
-    /// What of a change a handler has not been called with; nil for nothing.
+    /// Returns the part of a change that a handler has not been called with; nil if there is none.
     private func news(
         in change: PubSubEvent.Change, for seen: SeenItemTable, in step: borrowing Step
     ) throws(HandlerError) -> PubSubEvent.Change? {

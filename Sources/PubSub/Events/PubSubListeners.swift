@@ -85,7 +85,7 @@ struct PubSubListeners {
         try account.listeners.listeners(of: event, in: step).first { $0.key == key }?.handler
     }
 
-    /// Whether a row holds this handler with these arguments.
+    /// Returns whether a row holds this handler with these arguments.
     private func isBound<Context>(
         _ handler: Durable<Context>, as id: AnyHandlerID, in step: borrowing Step
     ) throws(HandlerError) -> Bool {

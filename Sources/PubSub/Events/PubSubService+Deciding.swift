@@ -16,7 +16,7 @@ extension PubSubService {
     /// be let in with ``PubSubOperation/setSubscriptions(_:to:)``.
     ///
     /// - Parameters:
-    ///   - service: The service whose nodes the account owns, or its own bare address. Nobody else can ask.
+    ///   - service: The service whose nodes the account owns, or its own bare address. Requests of other services are refused.
     ///   - key: Names this handler among those of the service; the same key replaces it, so a program may call this
     ///     at every start.
     ///   - handler: Called with each request. One that throws is tried again as its `retry` says.
@@ -38,7 +38,7 @@ extension PubSubService {
     ///   - service: The service.
     ///   - key: The handler's name.
     ///   - step: The step that it commits with.
-    /// - Returns: False when nobody decided under that key.
+    /// - Returns: False if there was no handler under that key.
     /// - Throws: As ``decideSubscriptions(at:as:_:in:)``.
     @discardableResult
     public func stopDecidingSubscriptions(

@@ -43,7 +43,7 @@ extension PubSubService {
     ///   - publisher: The publisher that was named; nil for none.
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
-    /// - Returns: False when nobody listened so.
+    /// - Returns: False if there was no such listener.
     /// - Throws: As `listen`.
     @discardableResult
     public func stopListening(
@@ -53,7 +53,7 @@ extension PubSubService {
             node.foreignText, of: publisher, key: key, in: step)
     }
 
-    /// What cannot work is told where the program can be corrected.
+    /// Throws for arguments that cannot work, where the program can be corrected.
     func listeners(
         of node: any TextConvertible, _ publisher: JID?, in step: borrowing Step
     ) throws -> PubSubListeners {

@@ -13,11 +13,11 @@ public import XMPPCore
 ///
 /// Source: XEP-0060 section 8.6.
 public struct PubSubSubscriptionRequest: Codable, Hashable, Sendable {
-    /// Where the node is: the address that the request came from.
+    /// The address of the node, from which the request came.
     public let service: JID
     /// The node's name.
     public let node: ForeignText
-    /// Who wants to subscribe, as the service says.
+    /// The requester, as the service names it.
     public let subscriber: JID
     /// Id of the subscription among those of the same address.
     public let subscriptionID: ForeignText?
@@ -72,7 +72,7 @@ enum SubscriptionForm {
 public struct PubSubSubscriptionRequested: Sendable {
     /// The account that owns the node.
     public let account: Account
-    /// Who wants to subscribe to what; answer it here, or store it and answer later.
+    /// The request. Answer it here, or store it and answer later.
     public let request: PubSubSubscriptionRequest
 }
 
@@ -100,7 +100,7 @@ struct SubscriptionRequestArrival {
 
     private static func key(_ service: JID, _ key: String) -> String { "\(service) \(key)" }
 
-    /// - Returns: Whether somebody decides about it.
+    /// - Returns: Whether there is a handler that decides about it.
     func take(_ message: Message, in step: borrowing Step) throws -> Bool {
         let form = message.element.children("x", Namespaces.dataForms).lazy.compactMap { DataForm($0) }
             .first { $0.kind == .form && $0.formType == SubscriptionForm.type }

@@ -28,14 +28,14 @@ struct SeenItemTable {
 
     let handler: AnyHandlerID
 
-    /// How many items are kept of one node: a service shows the last one again, not all.
+    /// The maximum number of remembered items of one node: a service repeats the last one, not all.
     static let itemsPerNode = 64
-    /// How many items are kept for one handler over the nodes of all services: one node for each contact.
+    /// The maximum number of remembered items for one handler over all services: one node for each contact.
     static let items = 10_000
     /// The longest id that is kept as it is, in bytes; of longer ones a digest is kept.
     static let longestID = 128
 
-    /// What stands for an id in the table. No id that is kept as it is has this length.
+    /// Returns the key of an id in the table. No id that is stored unchanged has this length.
     static func key(_ id: ForeignText) -> ForeignText {
         guard id.utf8.count > longestID else { return id }
         let digest = Crypto.base64(Crypto.digest(.sha256, id.utf8))

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Which picture a user shows; the picture itself is on another node, or on the web.
+/// The metadata of a user's avatar; the picture itself is on another node, or on the web.
 ///
 /// ```swift
 /// let avatar = AvatarMetadata([.init(id: sha1, bytes: 4096, width: 64, height: 64)])
@@ -11,11 +11,11 @@ public import XMPPCore
 public struct AvatarMetadata: PubSubPayload, Hashable {
     public static let node = "urn:xmpp:avatar:metadata"
 
-    /// One form of the picture.
+    /// A variant of the picture.
     public struct Info: Hashable, Sendable {
         /// The SHA-1 of the data, in hexadecimal digits: under this id they are on the node `urn:xmpp:avatar:data`.
         public var id: ForeignText
-        /// How many bytes it has.
+        /// The size in bytes.
         public var bytes: Int
         /// Its media type. One form must be `image/png`.
         public var type: ForeignText
@@ -23,7 +23,7 @@ public struct AvatarMetadata: PubSubPayload, Hashable {
         public var width: Int?
         /// In pixels.
         public var height: Int?
-        /// Where it is on the web; nil for the data node.
+        /// The address on the web; nil for the data node.
         public var url: ForeignText?
 
         /// Describes one form of the picture.

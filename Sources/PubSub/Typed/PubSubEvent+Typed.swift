@@ -13,7 +13,7 @@ extension PubSubEvent {
     /// }
     /// ```
     public struct Of<Payload: PubSubPayload>: Sendable {
-        /// What happened; see ``PubSubEvent/Change``.
+        /// The change; see ``PubSubEvent/Change``.
         public enum Change: Sendable {
             /// Values were published, in this order; what is no such value is in ``PubSubEvent/Of/unreadable``.
             case items([PubSubValue<Payload>])
@@ -21,7 +21,7 @@ extension PubSubEvent {
             case retracted([ForeignText])
             /// All items are gone; the node is still there.
             case purged
-            /// The node is gone; the address, a URI, says where its successor is.
+            /// The node was deleted; the address, a URI, says where its successor is.
             case deleted(redirect: ForeignText?)
             /// The node is configured otherwise now.
             case configured(DataForm?)
@@ -35,7 +35,7 @@ extension PubSubEvent {
 
         /// The event as it came.
         public let event: PubSubEvent
-        /// What happened: switch over it.
+        /// The change.
         public let change: Change
         /// Items that hold something else: anybody may publish anything on a node of his own.
         public let unreadable: [PubSubItem]
@@ -71,7 +71,7 @@ extension PubSubEvent {
 
         /// The account that received it.
         public var account: Account { event.account }
-        /// Whose node it is.
+        /// The address of the node.
         public var service: JID { event.service }
         /// Whether the node is the account's own.
         public var isOwn: Bool { event.isOwn }
@@ -80,7 +80,7 @@ extension PubSubEvent {
     }
 }
 
-/// One item of a node as a value.
+/// An item of a node as a value.
 ///
 /// ```swift
 /// let nick = try await account.request(.pubsub(.values(UserNick.self, .newest(1)), at: juliet)).last?.value.name
@@ -88,9 +88,9 @@ extension PubSubEvent {
 public struct PubSubValue<Payload: PubSubPayload>: Sendable {
     /// The item's id; nil where items are not kept.
     public let id: ForeignText?
-    /// What the item holds.
+    /// The content of the item.
     public let value: Payload
-    /// Who published it, as the service says; nil where it does not.
+    /// The publisher, if the service names one.
     public let publisher: JID?
 
     /// Nil when the item holds no such value.
@@ -123,7 +123,7 @@ extension PubSubEvent: ConvertibleContext {
 }
 
 extension PubSubEvent.Of: AccountContext {
-    /// As the event itself: which form the handler takes is known only where its row is called.
+    /// Returns the bytes of the event itself, as the type that the handler takes is known only when it is called.
     public func stored() throws -> [UInt8] { try event.stored() }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

@@ -15,7 +15,7 @@ extension PubSubFetch {
     /// }
     /// ```
     public struct Of<Payload: PubSubPayload>: Sendable {
-        /// How a fetch ended; see ``PubSubFetch/Outcome``.
+        /// The outcome of a fetch; see ``PubSubFetch/Outcome``.
         public enum Outcome: Sendable {
             /// The node exists and these are its values, in the order of the answer. Look at ``PubSubFetch/Of/unreadable``
             /// before taking none for an empty node.
@@ -30,7 +30,7 @@ extension PubSubFetch {
 
         /// The fetch as it ended.
         public let fetch: PubSubFetch
-        /// How it ended: switch over it.
+        /// The outcome.
         public let outcome: Outcome
         /// Items that hold something else: anybody may publish anything on a node of his own.
         public let unreadable: [PubSubItem]
@@ -59,7 +59,7 @@ extension PubSubFetch {
 
         /// The account that asked.
         public var account: Account { fetch.account }
-        /// Who was asked.
+        /// The address of the node.
         public var service: JID { fetch.service }
     }
 }
@@ -88,7 +88,7 @@ extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
 extension PubSubFetch.Of: TypedContext {}
 
 extension PubSubFetch.Of: AccountContext {
-    /// As the fetch itself: which form the handler takes is known only where its row is called.
+    /// Returns the bytes of the fetch itself, as the type that the handler takes is known only when it is called.
     public func stored() throws -> [UInt8] { try fetch.stored() }
 
     public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {

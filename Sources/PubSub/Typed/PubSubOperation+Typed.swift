@@ -20,7 +20,7 @@ extension PubSubOperation where Context == PubSubPublication {
 }
 
 extension PubSubOperation {
-    /// Asks for the values on a node.
+    /// Returns the operation that fetches the values on a node.
     ///
     /// ```swift
     /// let nick = try await account.request(.pubsub(.values(UserNick.self, .newest(1)), at: juliet)).last?.value

@@ -1,7 +1,7 @@
 import Handlers
 public import XMPPCore
 
-/// What the items of a node hold, as a value: with it a program publishes, fetches and listens without writing XML.
+/// A value that the items of a node hold, so that a program publishes, fetches and listens without writing XML.
 ///
 /// A Codable type needs no more than its node's name; its items then hold JSON (XEP-0335):
 ///
@@ -25,7 +25,7 @@ public import XMPPCore
 public protocol PubSubPayload: Sendable {
     /// The node's name.
     static var node: String { get }
-    /// What must hold of the node for a value to be published; a node that does not exist is created so. Nothing unless said
+    /// The options that the node must have for a value to be published; a missing node is created with them. None unless said
     /// otherwise, which for PEP means that contacts may read it.
     static var options: [PubSubOption] { get }
 
@@ -91,7 +91,7 @@ extension PubSubPayload where Self: Codable {
     }
 }
 
-/// What XEP-0335 calls the element around JSON.
+/// The element around JSON (XEP-0335).
 enum JSONContainer {
     static let name = "json"
     static let namespace = "urn:xmpp:json:0"
@@ -99,7 +99,7 @@ enum JSONContainer {
 
 // MARK: - Errors
 
-/// Why a value cannot be published, or an item is none.
+/// An error of a value that cannot be published, or of an item that cannot be read.
 ///
 /// ```swift
 /// guard element.has(name: "mood", namespace: Mood.node) else {
@@ -107,12 +107,12 @@ enum JSONContainer {
 /// }
 /// ```
 public struct PubSubPayloadError: CodedError, Hashable {
-    /// What kind of error it is. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<PubSubPayloadError>
 
-    /// What kind of error it is.
+    /// The kind of error.
     public let code: Code
-    /// What happened and what to do, in one sentence.
+    /// A sentence that says what happened and what to do.
     public let message: String
 
     /// Makes an error, for payloads of a program's own.
@@ -125,7 +125,7 @@ public struct PubSubPayloadError: CodedError, Hashable {
         self.message = message
     }
 
-    /// An item that holds something else than its node is for.
+    /// Returns the error for an item with content that does not belong on its node.
     ///
     /// - Parameters:
     ///   - element: What the item holds.

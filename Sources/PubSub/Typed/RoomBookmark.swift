@@ -17,7 +17,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
 
     /// The room's address, which is the item's id.
     public var room: JID
-    /// What the user calls it.
+    /// The user's name for the room.
     public var name: ForeignText?
     /// Whether clients join it by themselves.
     public var joinsByItself: Bool
@@ -25,7 +25,7 @@ public struct RoomBookmark: PubSubPayload, Hashable {
     public var nick: ForeignText?
     /// The room's password; it is stored as it is.
     public var password: ForeignText?
-    /// What other clients have put there and must find again (section 3.4): elements of any kind.
+    /// The elements of other clients, which a change must keep (section 3.4).
     public var others: [Element]
 
     /// Makes a bookmark.

@@ -9,7 +9,7 @@ package import TestServers
 /// waiting, and a flood of pushes is no flood of processes. Starting a process and waiting for its end block, so each
 /// installation's workers have a thread while there are any.
 package final class WorkerStarter: Sendable {
-    /// What happens to a worker.
+    /// An event of a worker.
     package enum Event: Sendable {
         case started(node: String, pid: Int32)
         case ended(node: String, pid: Int32, ChildEnding)

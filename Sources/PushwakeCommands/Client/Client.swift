@@ -6,7 +6,7 @@ import XMPPModules
 import XMPPTransport
 package import XMPPCore
 
-/// What the commands `login`, `send`, `listen`, `roster` and `join` share: an account with all a messenger needs, and its
+/// The client of the commands `login`, `send`, `listen`, `roster` and `join`: an account of a messenger, and its
 /// store.
 package struct Client {
 
@@ -64,7 +64,7 @@ package struct Client {
         return CommandFailure("\(failure) Or does this port want --direct-tls?")
     }
 
-    /// Whether the server keeps this session when its stream breaks.
+    /// Returns whether the server keeps this session when its stream breaks.
     func canResume(in source: borrowing some Readable) throws -> Bool {
         try source.first("SELECT resumable FROM session WHERE account = ?", account.id) {
             (row) throws(HandlerError) in row.integer(0) != 0
@@ -80,7 +80,7 @@ package struct Client {
     }
 }
 
-/// What the client stores: every message, until it was shown.
+/// The tables of the client: every message, until it was shown.
 package enum ClientApp {
     package static let schema = Schema(
         module: "client",
@@ -149,7 +149,7 @@ package enum ClientApp {
             (self.peer, self.nick, self.own, self.time, self.body) = (peer, nick, own, time, body)
         }
 
-        /// One line, and each further line of the body moved in, so that no body looks like another message.
+        /// The message as text, with further lines of the body indented so that no body looks like another message.
         package var text: VisibleText {
             let name = nick.map { "\(peer) \($0)" } ?? peer
             return

@@ -48,7 +48,7 @@ package struct LoginCommand {
         }
     }
 
-    /// What matters to a messenger, of what the server has and has not.
+    /// Returns the features of a server that matter to a messenger.
     package static func sentence(_ server: String, _ features: Set<ForeignText>, canResume: Bool) -> String {
         let known = [
             ("resumption", canResume), ("archive", features.contains(Namespaces.mam)),

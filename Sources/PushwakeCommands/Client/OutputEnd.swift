@@ -42,7 +42,7 @@ struct OutputEnd: Equatable {
         (device, inode) == (stored.device, stored.inode) && size >= stored.size
     }
 
-    /// Whether what stands behind this end is the line, or is it once the rest of it is written here.
+    /// Returns whether what stands behind this end is the line, or is it once the rest of it is written here.
     func completes(_ line: VisibleText) throws -> Bool {
         let bytes = Array(line.description.utf8)
         guard let current = Self.current, current.isBehind(self), current.size - size <= bytes.count else {

@@ -8,7 +8,7 @@ package import XMPPAccount
 import XMPPCore
 import XMPPModules
 
-/// Which account and which server, for every command that connects.
+/// The account and the server, for every command that connects.
 package struct ConnectionOptions {
 
     let configuration: AccountConfiguration

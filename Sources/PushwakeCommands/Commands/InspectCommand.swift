@@ -48,7 +48,7 @@ package struct InspectCommand {
         return 0
     }
 
-    /// What the command says.
+    /// The output of the command.
     package struct Report {
         package var contents: StoreContents
         /// Nil when none was asked for.
@@ -59,7 +59,7 @@ package struct InspectCommand {
             self.repairs = repairs
         }
 
-        /// The contents; or what was done, when something was.
+        /// Returns the contents, or the repairs if there were any.
         package func text(_ style: TerminalStyle) -> VisibleText {
             guard let repairs else { return contents.text(style) }
             guard !repairs.isEmpty else {

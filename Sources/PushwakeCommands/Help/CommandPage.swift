@@ -1,4 +1,4 @@
-/// What there is to say about one command: the one source of its options, its help and what shells complete.
+/// The description of a command: the one source of its options, its help and its completions.
 package struct CommandPage: Sendable {
     /// An option as it is written, accepted and explained.
     package struct Option: Sendable {
@@ -10,7 +10,7 @@ package struct CommandPage: Sendable {
         }
 
         package var name: String
-        /// What stands for its value; nil for a flag.
+        /// The placeholder of its value; nil for a flag.
         package var placeholder: String?
         package var text: String
         var value = Value.other
@@ -62,7 +62,7 @@ package struct CommandPage: Sendable {
     var valueNames: Set<String> { Set(options.filter { $0.placeholder != nil }.map(\.name)) }
     var flagNames: Set<String> { Set(options.filter { $0.placeholder == nil }.map(\.name)) }
 
-    /// The page of a command; nil when there is no such command.
+    /// Returns the page of a command; nil when there is no such command.
     package static func named(_ name: String) -> CommandPage? { all.first { $0.name == name } }
 
     package static let all: [CommandPage] = client + proof + store + shell

@@ -5,7 +5,7 @@
 package struct StoreContents: Codable {
     /// A list of which the first rows are shown.
     package struct Rows<Row: Codable>: Codable {
-        /// How many there are.
+        /// The number of them.
         package var count: Int64
         package var shown: [Row]
     }
@@ -25,14 +25,14 @@ package struct StoreContents: Codable {
         package var session: Session
     }
 
-    /// Who may write for an account.
+    /// The ownership of an account.
     package struct Ownership: Codable {
         package var epoch: Int64
         /// `main` or `worker`; nil when it was given back.
         package var owner: String?
         /// The process that holds the account's lock; nil when none does, because it died or let go.
         package var pid: Int32?
-        /// What that process does: `running`, `stopped` or `unknown`.
+        /// The state of that process: `running`, `stopped` or `unknown`.
         package var state: String?
     }
 
@@ -44,9 +44,9 @@ package struct StoreContents: Codable {
         /// Whether a stream carried it when the store was last written; a killed process leaves this standing.
         package var hasStream: Bool
         package var isResumable: Bool
-        /// How long the server keeps it without a stream; nil when it did not say.
+        /// The time for which the server keeps it without a stream; nil if the server did not say.
         package var window: Int64?
-        /// How long ago it was known to be alive.
+        /// The time since it was last known to be alive.
         package var age: Int64?
         package var received: Int64
         package var acknowledged: Int64
@@ -80,7 +80,7 @@ package struct StoreContents: Codable {
             case periodic
             /// A call that failed, or could not be made yet, is made then.
             case retry
-            /// It ends then if nobody has called it.
+            /// The handler ends then if it was not called.
             case deadline
         }
 
@@ -108,7 +108,7 @@ package struct StoreContents: Codable {
         package var age: Int64
         /// The session that may have carried it; nil when it was never written to a socket.
         package var session: Int64?
-        /// What is called when the server acknowledges it.
+        /// The handler that is called when the server acknowledges it.
         package var handler: String?
     }
 
@@ -131,7 +131,7 @@ package struct StoreContents: Codable {
         package var handler: String
         package var calls: Int
         package var bytes: Int64
-        /// How long ago the last one was dropped.
+        /// The time since the last one was dropped.
         package var age: Int64
 
         package init(handler: String, calls: Int, bytes: Int64, age: Int64) {
@@ -169,7 +169,7 @@ package struct StoreContents: Codable {
     package var standing: [Named]
     /// Events that the program has not taken.
     package var events: Int64
-    /// How many handlers ended, by outcome.
+    /// The number of ended handlers, by outcome.
     package var endings: [String: Int64]
     /// The last ones, newest first.
     package var lastEndings: [Ending]

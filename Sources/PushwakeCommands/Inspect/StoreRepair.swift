@@ -2,20 +2,20 @@ package import Handlers
 import Simulation
 import XMPPAccount
 
-/// What a person does by hand to handlers that were quarantined or parked.
+/// A repair of quarantined or parked handlers by hand.
 package enum StoreRepair: Equatable {
     case requeue(AnyHandlerID)
     case requeueAll
     case discard(AnyHandlerID)
     case invalidate(AnyHandlerID)
 
-    /// What was done to one handler.
+    /// The repair of one handler.
     package struct Done: Codable {
         /// `requeue`, `discard` or `invalidate`.
         package var action: String
         package var row: Int64
         package var handler: String
-        /// What that means for it.
+        /// The effect on the handler.
         package var effect: String
 
         package init(action: String, row: Int64, handler: String, effect: String) {

@@ -2,9 +2,9 @@ import FoundationEssentials
 import Glibc
 import XMPPCore
 
-/// How standard output is written: its width and whether it is colored.
+/// The style of standard output: its width and whether it is colored.
 package struct TerminalStyle {
-    /// How many characters fit on a line; nil where nobody counts, as in a file.
+    /// The number of characters on a line; nil for no limit, as in a file.
     package var width: Int?
     package var isColored = false
 

@@ -6,7 +6,7 @@ package struct TextTable {
     package struct Column {
         package var name: String
         package var isNumber = false
-        /// How narrow it may become; nil for a column that keeps its width.
+        /// The minimum width; nil for a column of fixed width.
         package var least: Int?
 
         package init(name: String, isNumber: Bool = false, least: Int? = nil) {

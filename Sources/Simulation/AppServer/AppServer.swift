@@ -4,7 +4,7 @@ import XMPPAccount
 
 /// A push service on a component's stream, which it opens again whenever it breaks.
 package final class AppServer: Sendable {
-    /// What happens to it.
+    /// An event of the app server.
     package enum Event: Sendable {
         /// The server has accepted the component.
         case connected

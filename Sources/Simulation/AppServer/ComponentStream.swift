@@ -7,13 +7,13 @@ package import XMPPCore
 ///
 /// The protocol knows no encryption: the server must be on this machine, or on a network of one's own.
 package final class ComponentStream {
-    /// How to reach the server, and as whom.
+    /// The address of the server and the name of the component.
     package struct Address: Sendable {
         package var host: String
         package var port: UInt16
         /// The component's domain.
         package var domain: String
-        /// What the server and the component both know.
+        /// The shared secret of server and component.
         package var secret: String
 
         package init(host: String, port: UInt16, domain: String, secret: String) {
@@ -21,7 +21,7 @@ package final class ComponentStream {
         }
     }
 
-    /// How long connecting and the handshake may take together.
+    /// The time limit for connecting and the handshake together.
     private static let openLimit = Duration.seconds(15)
     private static let writeLimit = Duration.seconds(15)
 
@@ -73,7 +73,7 @@ package final class ComponentStream {
         try connection.flush(until: .after(Self.writeLimit), interrupt: interrupt)
     }
 
-    /// The next element. What cannot be read is answered where it is a request, and passed over.
+    /// Returns the next element. What cannot be read is answered where it is a request, and passed over.
     ///
     /// - Returns: Nil when the stream has ended.
     /// - Throws: `TransportError`, `interrupted` among them; `StreamParserError`.

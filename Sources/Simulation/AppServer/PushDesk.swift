@@ -9,7 +9,7 @@ package struct PushDevice: Codable, Hashable, Sendable {
     package var account: String
     /// Names it to the push service.
     package var node: String
-    /// What the server must show beside the node.
+    /// The secret that the server must send with the node.
     package var secret: String
 
     package init(account: String, node: String, secret: String) {
@@ -21,7 +21,7 @@ package struct PushDevice: Codable, Hashable, Sendable {
 ///
 /// A plain value; it knows no socket and starts no process.
 package struct PushDesk: Sendable {
-    /// What the desk found in a stanza.
+    /// The result of reading a stanza.
     package enum Event: Hashable, Sendable {
         case push(PushDevice)
         /// A publication that wakes nobody. The reason is for the service's own log: a stranger is not told which part
@@ -29,7 +29,7 @@ package struct PushDesk: Sendable {
         case refused(from: String, reason: String)
     }
 
-    /// What to do about a stanza.
+    /// The decision about a stanza.
     package struct Decision: Sendable {
         package var reply: Element?
         package var event: Event?
@@ -110,7 +110,7 @@ package struct PushDesk: Sendable {
     }
 }
 
-/// What a server publishes when something has arrived for an account that no client listens to (XEP-0357 section 7).
+/// The publication of a server for an account without a listening client (XEP-0357 section 7).
 struct PushPublication: Hashable, Sendable {
     var node: ForeignText
     /// The field `secret` of the publish options.

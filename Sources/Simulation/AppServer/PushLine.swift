@@ -6,7 +6,7 @@ import XMPPCore
 package final class PushLine: Sendable {
     static let node = "phone-1"
     static let secret = "one phone's secret"
-    /// What the component and its server know.
+    /// The shared secret of the component and its server.
     static let componentSecret = "the component's secret"
 
     let service: JID
@@ -29,12 +29,12 @@ package final class PushLine: Sendable {
         try server.start()
     }
 
-    /// What the app server's thread counts.
+    /// The counts of the app server's thread.
     private final class Counts: Sendable {
         struct State {
             var pushes = 0
             var refused = 0
-            /// How many pushes there had been when the last process was gone.
+            /// The number of pushes when the last process had ended.
             var seen = 0
             var isConnected = false
         }
@@ -58,7 +58,7 @@ package final class PushLine: Sendable {
     /// Publications that showed no right node and secret; must be none in a simulation.
     package var refused: Int { counts.state.withLock { $0.refused } }
 
-    /// What was pushed up to now was for a process that is gone.
+    /// Ignores the pushes up to now, which were for a process that has ended.
     func forget() { counts.state.withLock { $0.seen = $0.pushes } }
 
     /// Waits for a push that came after ``forget()``.

@@ -2,7 +2,7 @@ import FoundationEssentials
 import Handlers
 package import XMPPCore
 
-/// What the page of a run shows; times in milliseconds since the run began.
+/// The content of the page of a run; times in milliseconds since its start.
 package struct RunReport: Encodable {
     package struct Process: Encodable {
         package var role: String
@@ -22,7 +22,7 @@ package struct RunReport: Encodable {
         package var endedBy: Int?
         package var start: Int64
 
-        /// How much of the arguments is shown.
+        /// The maximum length of the shown arguments.
         private static let argumentLimit = 2000
 
         /// In the order in which the page reads them.
@@ -49,7 +49,7 @@ package struct RunReport: Encodable {
     /// One line: did the promise hold?
     package var verdict: String
     package var isGood: Bool
-    /// What there is to say besides.
+    /// The summary.
     package var summary: String
     package var duration: Int64
     package var processes: [Process]
@@ -105,7 +105,7 @@ package struct RunReport: Encodable {
         return owners
     }
 
-    /// The whole page, which needs nothing beside itself.
+    /// Returns the whole page, which needs nothing beside itself.
     package func page() throws -> String {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -63,7 +63,7 @@ package enum StormApp {
             Message(to: peer, id: id, body: "said during the storm"), then: Ended().durable, in: step)
     }
 
-    /// How many deliveries are not over yet.
+    /// Returns the number of unfinished deliveries.
     package static func underWay(in step: borrowing Step) throws -> Int64 {
         try step.first(
             "SELECT (SELECT count(*) FROM storm_sent) - (SELECT count(DISTINCT stanza_id) FROM storm_ended)"

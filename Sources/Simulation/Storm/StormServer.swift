@@ -10,7 +10,7 @@ package final class StormServer {
     package static let account = "alice@localhost"
     package static let peer = "bob@localhost/peer"
 
-    /// How many messages there are in each place: `direct` is the account's archive.
+    /// The number of messages in each place: `direct` is the account's archive.
     package let counts: [String: Int]
 
     package init(folder: String, messages: Int, rooms: Int, roomMessages: Int) throws {

@@ -3,7 +3,7 @@ import Handlers
 import XMPPAccount
 import XMPPModules
 
-/// What came of a storm, counted in the store.
+/// The result of a storm, counted in the store.
 package struct StormVerdict: Codable {
     package var seed: UInt64
     package var kills = 0

@@ -2,7 +2,7 @@ import FoundationEssentials
 
 /// Finds commands that this package builds, from within its tests and commands.
 package enum BuiltProduct {
-    /// The path of a command beside the running program: what the same build has made, never one on `PATH`.
+    /// Returns the path of a command beside the running program: what the same build has made, never one on `PATH`.
     /// - Throws: ``ChildProcessError`` `programNotFound` when it was not built.
     package static func path(_ name: String) throws(ChildProcessError) -> String {
         // The running program is the test bundle, or a command itself; both stand in the build's product

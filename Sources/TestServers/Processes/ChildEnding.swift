@@ -1,4 +1,4 @@
-/// How a child process ended and what it used.
+/// The end of a child process, and the resources that it used.
 package struct ChildEnding: Hashable, Sendable, CustomStringConvertible {
     /// The two ways in which a process can end.
     package enum Cause: Hashable, Sendable {
@@ -45,9 +45,9 @@ package struct ChildEnding: Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Why a child process could not be started, fed, read or waited for.
+/// An error of a child process that could not be started, fed, read or waited for.
 package struct ChildProcessError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What went wrong; more codes may be added.
+    /// The kind of error; more codes may be added.
     package struct Code: Hashable, Sendable {
         let name: String
         /// No such program, or it may not be executed.

@@ -12,7 +12,7 @@ private func addChangeFolder(
     _ actions: UnsafeMutablePointer<posix_spawn_file_actions_t>, _ folder: UnsafePointer<CChar>
 ) -> Int32
 
-/// What `posix_spawn` needs to know.
+/// The arguments of `posix_spawn`.
 struct SpawnRequest: Sendable {
     /// The program's path and all arguments.
     var command: [String]
@@ -22,7 +22,7 @@ struct SpawnRequest: Sendable {
     var streams: [Int32]
 }
 
-/// What a child's thread and its owner share; the thread outlives an owner that did not wait.
+/// The state that a child's thread and its owner share; the thread outlives an owner that did not wait.
 final class SharedChildState: Sendable {
     struct Current: ~Copyable {
         var processID: Int32 = 0

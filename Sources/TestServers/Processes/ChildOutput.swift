@@ -10,7 +10,7 @@ package final class ChildOutput: Sendable {
     private struct State: ~Copyable {
         let descriptor: FileDescriptor
         var buffer: [UInt8] = []
-        /// Where the first byte not yet handed out stands in `buffer`.
+        /// The index in `buffer` of the first byte that was not returned yet.
         var start = 0
         /// Bytes before this index hold no line end.
         var searched = 0
@@ -27,7 +27,7 @@ package final class ChildOutput: Sendable {
         self.life = life
     }
 
-    /// The next line without its line end; nil after the last one.
+    /// Returns the next line without its line end; nil after the last one.
     ///
     /// Bytes that are not UTF-8 are repaired. A last line without a line end counts as a line.
     /// - Throws: ``ChildProcessError`` `timedOut` when no whole line came before the deadline (what came of
@@ -42,7 +42,7 @@ package final class ChildOutput: Sendable {
         }
     }
 
-    /// The first line that satisfies the condition; lines before it are dropped.
+    /// Returns the first line that satisfies the condition; lines before it are dropped.
     ///
     /// - Throws: ``ChildProcessError`` `timedOut` when none came in time, `streamClosed` when the output
     ///   ended first.
@@ -58,7 +58,7 @@ package final class ChildOutput: Sendable {
             .streamClosed, "The child's output ended before the awaited line; its last: \(last).")
     }
 
-    /// Everything up to and with the first occurrence of these words, for output that has no lines.
+    /// Returns everything up to and with the first occurrence of these words, for output without lines.
     /// - Throws: as ``readLine(deadline:)``, and `streamClosed` when the output ended first.
     package func readText(until words: String, deadline: ContinuousClock.Instant) throws(ChildProcessError)
         -> String
@@ -78,7 +78,7 @@ package final class ChildOutput: Sendable {
         }
     }
 
-    /// Everything up to the end of the output.
+    /// Returns everything up to the end of the output.
     /// - Throws: as ``readLine(deadline:)``.
     package func readToEnd(deadline: ContinuousClock.Instant) throws(ChildProcessError) -> String {
         try state.withLock { state throws(ChildProcessError) in

@@ -2,7 +2,7 @@ import XMPPTestKit
 import Glibc
 import Synchronization
 
-/// One child process: started, fed, read, signaled, waited for, and never left behind.
+/// A child process: started, fed, read, signaled, waited for, and always ended.
 ///
 /// ```swift
 /// let child = try ChildProcess("pushwake", ["main", "--database", path], output: .pipe)
@@ -15,7 +15,7 @@ import Synchronization
 /// reference to this object and its outputs goes, the whole group is killed and the child is reaped. With
 /// `endsWithParent` the kernel kills the child when this process dies, be it by SIGKILL.
 package final class ChildProcess: Sendable {
-    /// Where a child's standard input comes from.
+    /// The source of a child's standard input.
     package enum Input: Sendable {
         /// Always at its end.
         case null
@@ -25,7 +25,7 @@ package final class ChildProcess: Sendable {
         case file(String)
     }
 
-    /// Where a child's standard output or standard error goes.
+    /// The target of a child's standard output or standard error.
     package enum Output: Sendable {
         /// Dropped.
         case null

@@ -27,7 +27,7 @@ package final class FrozenProcess {
         }
     }
 
-    /// Whether the kernel says that it stands still.
+    /// Whether the kernel reports the process as stopped.
     package var isStopped: Bool {
         let status = try? String(contentsOfFile: "/proc/\(process.processID)/stat", encoding: .utf8)
         // The state stands behind the name, which is in parentheses.
@@ -44,7 +44,7 @@ package final class FrozenProcess {
         return try nextLine()
     }
 
-    /// Ends it where it stands.
+    /// Kills the process while it is stopped.
     package func kill() { process.killAndWait() }
 
     private func nextLine() throws -> String {

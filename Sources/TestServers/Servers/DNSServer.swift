@@ -14,7 +14,7 @@ import Synchronization
 ///
 /// A name that is not there does not exist; one without a record of the type has none.
 package final class DNSServer: Sendable {
-    /// What is known of a name.
+    /// A record of a name.
     package enum Record: Hashable, Sendable {
         /// SRV; the host "." says that the service is not offered.
         case service(priority: UInt16, weight: UInt16, port: UInt16, host: String)
@@ -22,12 +22,12 @@ package final class DNSServer: Sendable {
         case address(String)
     }
 
-    /// How questions are answered.
+    /// The way in which queries are answered.
     package enum Mood: Hashable, Sendable {
         case truthful
         /// With SERVFAIL.
         case failing
-        /// Not at all.
+        /// No answer.
         case silent
     }
 
@@ -61,9 +61,9 @@ package final class DNSServer: Sendable {
 
     deinit { stop.raise() }
 
-    /// Address and port, as a resolver is told them.
+    /// The address and port, in the form that a resolver takes.
     package var address: String { "127.0.0.1:\(port)" }
-    /// What was asked, in order: type and name.
+    /// The queries, in order: type and name.
     package var questions: [String] { state.withLock { $0.questions } }
 
     /// Changes what is known of a name.

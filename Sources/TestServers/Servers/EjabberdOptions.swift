@@ -1,6 +1,6 @@
-/// What of an ``EjabberdServer`` differs from one test to another.
+/// The options of an ``EjabberdServer`` that tests vary.
 package struct EjabberdOptions: Hashable, Sendable {
-    /// How long a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
+    /// The time for which a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
     package var hibernation: Duration = .seconds(600)
     /// The hash of stored passwords, which decides the SASL mechanisms offered.
     package var passwordHash: ProsodyOptions.PasswordHash = .sha256
@@ -19,7 +19,7 @@ package struct EjabberdOptions: Hashable, Sendable {
     /// YAML text that is added at the end of the top level as it is.
     package var addedConfiguration = ""
 
-    /// The usual options.
+    /// Makes the default options.
     package init() {}
 
     /// Everything that clients of today use, each with its options as YAML.

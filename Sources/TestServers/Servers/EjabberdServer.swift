@@ -217,7 +217,7 @@ package final class EjabberdServer: TestServer {
         }
     }
 
-    /// Where Debian keeps ejabberd and its libraries, as its own start script says; empty when there is none.
+    /// The folder of ejabberd and its libraries in Debian, as its own start script says; empty when there is none.
     private static let libraries: String = {
         for path in ["/usr/sbin/ejabberdctl", "/usr/bin/ejabberdctl"] {
             guard let script = try? String(contentsOfFile: path, encoding: .utf8),

@@ -13,7 +13,7 @@ import Synchronization
 /// A *flight* of the client is everything that it sends without having been sent anything in between: over a
 /// long line each one costs a round trip.
 package final class LoopbackProxy: Sendable {
-    /// What one connection did.
+    /// The record of a connection.
     package struct Record: Hashable, Sendable {
         /// Bytes that passed together.
         package struct Passage: Hashable, Sendable {
@@ -25,13 +25,13 @@ package final class LoopbackProxy: Sendable {
 
         /// When the client was accepted, in nanoseconds of the monotonic clock.
         package let openedAt: Int64
-        /// How many flights the client sent.
+        /// The number of flights that the client sent.
         package var flights = 0
-        /// How many bytes went to the server, and to the client.
+        /// The number of bytes sent to the server, and to the client.
         package var sent = 0, received = 0
         /// The first bytes that the client sent, at most 1 MiB.
         package var clientBytes: [UInt8] = []
-        /// What passed first, at most 1000 times.
+        /// The first passages, at most 1000.
         package var passages: [Passage] = []
 
         static let passageLimit = 1000
@@ -60,7 +60,7 @@ package final class LoopbackProxy: Sendable {
 
     deinit { close() }
 
-    /// Where clients connect.
+    /// The port for clients.
     package var port: UInt16 { shared.reservation.number }
     /// The connections so far, in the order in which they began.
     package var records: [Record] { shared.state.withLock { $0.records } }
@@ -99,7 +99,7 @@ package final class LoopbackProxy: Sendable {
     /// Loses what the clients of the connections that exist send from now on; what servers send is carried. New ones work.
     package func deafen() { shared.change { $0.deafUpTo = $0.records.count } }
 
-    /// From now on nothing is carried any more, although connections stay open and new ones are accepted.
+    /// Stops to carry bytes, although connections stay open and new ones are accepted.
     package func silence() { shared.change { $0.isSilent = true } }
 
     /// Leads the connections that come from now on to another port.
@@ -109,7 +109,7 @@ package final class LoopbackProxy: Sendable {
     package func close() { shared.change { $0.isClosed = true } }
 }
 
-/// What a proxy and its thread share; the thread outlives the proxy by one turn.
+/// The state that a proxy and its thread share; the thread outlives the proxy by one turn.
 final class ProxyState: Sendable {
     struct State {
         var records: [LoopbackProxy.Record] = []

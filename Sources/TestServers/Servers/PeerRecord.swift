@@ -1,6 +1,6 @@
-/// One line of a ``SlixmppPeer``'s log.
+/// A line of a ``SlixmppPeer``'s log.
 package struct PeerRecord: Hashable, Sendable, Codable {
-    /// What was written down; the script may add more.
+    /// The kind of a record; the script may add more.
     package struct Kind: Hashable, Sendable, Codable, ExpressibleByStringLiteral {
         package let name: String
 
@@ -31,11 +31,11 @@ package struct PeerRecord: Hashable, Sendable, Codable {
         package static let published = Kind("published")
         /// It could not log in, or its link died: `reason`.
         package static let failed = Kind("failed")
-        /// It was told to quit and did.
+        /// The peer quit on request.
         package static let quit = Kind("quit")
     }
 
-    /// What was written down.
+    /// The kind of the record.
     package var kind: Kind
     /// Seconds since 1970.
     package var time: Double
@@ -53,12 +53,12 @@ package struct PeerRecord: Hashable, Sendable, Codable {
     package var body: String?
     /// The number of a request.
     package var n: String?
-    /// What a request wanted: `result`, `error` or `silence`.
+    /// The requested answer: `result`, `error` or `silence`.
     package var want: String?
     /// The condition with which a message bounced.
     package var condition: String?
     /// Whether the message carries a delay (XEP-0203): it was stored on its way.
     package var delayed: Bool?
-    /// Why it failed.
+    /// The reason of the failure.
     package var reason: String?
 }

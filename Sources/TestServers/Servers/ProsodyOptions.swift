@@ -1,4 +1,4 @@
-/// What of a ``ProsodyServer`` differs from one test to another.
+/// The options of a ``ProsodyServer`` that tests vary.
 package struct ProsodyOptions: Hashable, Sendable {
     /// The hash of stored passwords, which decides the SASL mechanisms offered.
     package enum PasswordHash: String, Hashable, Sendable {
@@ -8,11 +8,11 @@ package struct ProsodyOptions: Hashable, Sendable {
         case sha256 = "SHA-256"
     }
 
-    /// How long a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
+    /// The time for which a lost session can be resumed (XEP-0198), in whole seconds, at least 1.
     package var hibernation: Duration = .seconds(600)
     /// The hash of stored passwords.
     package var passwordHash: PasswordHash = .sha256
-    /// How many stanzas the server keeps for one session until they are acknowledged.
+    /// The maximum number of unacknowledged stanzas that the server keeps for a session.
     package var queueSize = 100_000
     /// Modules beyond the usual ones.
     package var addedModules: [String] = []
@@ -25,7 +25,7 @@ package struct ProsodyOptions: Hashable, Sendable {
     /// Lua text that is added to the global section as it is.
     package var addedConfiguration = ""
 
-    /// The usual options.
+    /// Makes the default options.
     package init() {}
 
     /// Everything that clients of today use. `limits` is left out: it would throttle each client to 10 kB/s.

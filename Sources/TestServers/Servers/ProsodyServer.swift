@@ -87,7 +87,7 @@ package final class ProsodyServer: TestServer {
 
     // MARK: - Accounts and version
 
-    /// The password is stored as it is; Prosody replaces it with salted hashes at the first login.
+    /// Adds an account. The password is stored as it is; Prosody replaces it with salted hashes at the first login.
     package func addAccount(_ user: String, password: String) throws(TestServerError) {
         try store("[\"password\"] = \(ProsodyOptions.quoted(password));", in: "accounts", of: user)
     }

@@ -9,9 +9,9 @@ final class ProxyLoop: @unchecked Sendable {
     private struct Lane {
         let from: Int32
         let to: Int32
-        /// What was read, and when it may go on.
+        /// Bytes with the time at which they are passed on.
         var held: [(due: Int64, bytes: [UInt8])] = []
-        /// What is due and was not taken yet.
+        /// The due bytes that were not passed on yet.
         var output: ArraySlice<UInt8> = []
         var isAtEnd = false
         var isShut = false
@@ -111,7 +111,7 @@ final class ProxyLoop: @unchecked Sendable {
         return true
     }
 
-    /// Whether the client has closed its end, also when not all that it sent before was carried on.
+    /// Returns whether the client has closed its end, also when not all that it sent before was carried on.
     private static func hasDeparted(_ link: Link) -> Bool {
         if link.up.isAtEnd { return true }
         var entry = pollfd(fd: link.up.from, events: hasEnded, revents: 0)
@@ -173,7 +173,7 @@ final class ProxyLoop: @unchecked Sendable {
         }
     }
 
-    /// How many more bytes of a client's are carried before its connection breaks; nil when it does not.
+    /// Returns the number of further bytes of a client before its connection breaks; nil for no break.
     private func room(of link: Link) -> Int? {
         shared.state.withLock { state in
             guard let cut = state.cutAfter, cut.index == link.index else { return nil }

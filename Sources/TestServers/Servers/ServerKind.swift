@@ -7,7 +7,7 @@ package enum ServerKind: String, CaseIterable, Sendable, CustomStringConvertible
 
     package var description: String { rawValue }
 
-    /// A server of this kind; starts nothing.
+    /// Returns a server of this kind; starts nothing.
     ///
     /// - Parameters:
     ///   - folder: An empty or missing folder, or that of an earlier server whose data shall be kept.

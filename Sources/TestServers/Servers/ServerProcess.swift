@@ -16,7 +16,7 @@ final class ServerProcess: Sendable {
         self.folder = folder
     }
 
-    /// Where the child's standard error goes.
+    /// The file of the child's standard error.
     var console: String { "\(folder)/console" }
 
     /// The process id while it runs.
@@ -102,7 +102,7 @@ final class ServerProcess: Sendable {
         }
     }
 
-    /// Why it could not be made ready, with what it last said.
+    /// Returns the error of a server that did not become ready, with its last output.
     func failure(_ what: String, log: String) -> TestServerError {
         let words = (try? String(contentsOfFile: console, encoding: .utf8)) ?? ""
         let lines = (words + log).split(separator: "\n").suffix(12).joined(separator: "\n")

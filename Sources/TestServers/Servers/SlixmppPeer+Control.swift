@@ -1,9 +1,9 @@
 import FoundationEssentials
 import Synchronization
 
-/// What a peer is told, and what it answers (see `peer.py`).
+/// Commands to a peer, and its answers (see `peer.py`).
 extension SlixmppPeer {
-    /// What goes with a command; each value as JSON.
+    /// The arguments of a command; each value as JSON.
     package typealias Arguments = [String: any Encodable & Sendable]
 
     /// Has it do something and waits for what that brought.

@@ -33,7 +33,7 @@ package final class SlixmppPeer: Sendable {
     struct State {
         var process: ChildProcess?
         var fullJID: String?
-        /// How many messages each finished sender has sent, by prefix.
+        /// The number of messages that each finished sender has sent, by prefix.
         var sent: [String: Int] = [:]
         /// The number of the last question.
         var asked = 0
@@ -140,7 +140,7 @@ package final class SlixmppPeer: Sendable {
 
     // MARK: - What it saw
 
-    /// Everything that it has written down, oldest first; also while it runs and after it was killed.
+    /// Returns the whole log, oldest first; also while the peer runs and after it was killed.
     ///
     /// A line without its end is not read yet: the kernel may show half of a write that crosses two pages of a file.
     /// - Throws: `CocoaError` or `DecodingError` when the file is missing or no log of this peer.
@@ -153,7 +153,7 @@ package final class SlixmppPeer: Sendable {
         }
     }
 
-    /// What it has written down of one kind, oldest first.
+    /// Returns the peer's records of one kind, oldest first.
     /// - Throws: as ``log()``.
     package func records(_ kind: PeerRecord.Kind) throws -> [PeerRecord] {
         try log().filter { $0.kind == kind }
@@ -168,7 +168,7 @@ package final class SlixmppPeer: Sendable {
 
     // MARK: - Python
 
-    /// The Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` in the `.build` above the running program
+    /// Returns the Python that has slixmpp: `PUSHWAKE_PYTHON`, or `peers/bin/python` in the `.build` above the running program
     /// (where `make setup` puts it) or in that of the current folder, or `python3` on `PATH`.
     package static func locatePython() -> String {
         if let named = getenv("PUSHWAKE_PYTHON") { return String(cString: named) }

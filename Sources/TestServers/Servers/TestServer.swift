@@ -15,9 +15,9 @@ package protocol TestServer: AnyObject, Sendable {
     var startTLSPort: UInt16 { get }
     /// The port for direct TLS (XEP-0368).
     var directTLSPort: UInt16 { get }
-    /// For external components (XEP-0114), where the options name some.
+    /// The port for external components (XEP-0114), if the options name some.
     var componentPort: UInt16 { get }
-    /// For what is uploaded (XEP-0363), where the options have such a service; its clients speak TLS.
+    /// The port for uploads (XEP-0363), if the options have such a service; its clients use TLS.
     var webPort: UInt16 { get }
     /// Everything that it has logged; empty before the first start.
     var log: String { get }

@@ -1,8 +1,8 @@
 import XMPPTestKit
 
-/// Why a server under test, or a peer, could not be started or used.
+/// An error of a test server or a peer that could not be started or used.
 package struct TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What went wrong; more codes may be added.
+    /// The kind of error; more codes may be added.
     package struct Code: Hashable, Sendable {
         let name: String
         /// Its program is missing.

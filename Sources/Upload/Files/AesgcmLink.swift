@@ -16,7 +16,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0454 sections 3 and 4.
 public struct AesgcmLink: Hashable, Sendable, CustomStringConvertible {
-    /// Where the encrypted file is: an address that begins with `https://`.
+    /// The address of the encrypted file, which starts with `https://`.
     public let address: ForeignText
     private let iv: [UInt8]
     private let key: [UInt8]

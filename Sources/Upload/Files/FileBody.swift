@@ -1,11 +1,11 @@
 import XMPPAccount
 import XMPPTransport
 
-/// The bytes of a PUT: a file as it is, or encrypted on the way with the tag behind it (XEP-0454 section 3).
+/// The bytes of a PUT: a file as it is, or encrypted on the way with the tag after it (XEP-0454 section 3).
 final class FileBody {
     private let file: LocalFile
     private let cipher: AESGCM?
-    /// What is left of the file, in bytes.
+    /// The number of remaining bytes of the file.
     private var left: Int64
     /// The tag, as far as it is left, once the file is over.
     private var tag: ArraySlice<UInt8> = []
@@ -13,7 +13,7 @@ final class FileBody {
     /// Whether everything was read.
     var isOver: Bool { left == 0 && tag.isEmpty }
 
-    /// How many bytes of a file will be sent.
+    /// Returns the number of bytes that are sent for a file.
     static func size(of file: Int64, encrypted: Bool) -> Int64 {
         encrypted ? file + Int64(AESGCM.tagSize) : file
     }

@@ -2,7 +2,7 @@ import Platform
 
 /// A file that is open for reading, and what tells it from another one in its place.
 final class LocalFile {
-    /// What a file was when it was to be uploaded.
+    /// The identity of a file when its upload was requested.
     struct Identity: Hashable, Sendable {
         /// In bytes.
         var size: Int64
@@ -29,7 +29,7 @@ final class LocalFile {
         self.path = path
     }
 
-    /// What it is now.
+    /// Returns the current identity.
     func identity() throws(UploadError) -> Identity {
         let status = try Self.withSystemErrors(path) { () throws(Errno) in try file.status() }
         guard status.kind == .regular else {

@@ -8,7 +8,7 @@ final class NewFile {
     private let partial: String
     private let file: OpenFile
     private var isNamed = false
-    /// How many bytes it has.
+    /// The size in bytes.
     private(set) var size: Int64 = 0
 
     /// - Throws: ``UploadError`` `fileExists`, `fileMissing` where the folder is not there, `fileUnreadable`.
@@ -21,7 +21,7 @@ final class NewFile {
         file = try LocalFile.withSystemErrors(partial) { () throws(Errno) in try OpenFile(creating: partial) }
     }
 
-    /// What is not whole goes.
+    /// Removes an incomplete file.
     deinit {
         if !isNamed { FileSystem.remove(partial) }
     }

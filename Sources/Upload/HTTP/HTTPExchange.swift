@@ -11,16 +11,16 @@ final class HTTPExchange {
     private let control: HTTPControl
     private let read: (UnsafeMutableRawBufferPointer) throws -> Int
     private let write: (UnsafeRawBufferPointer) throws -> Void
-    /// What `read` or `write` threw: libcurl is stopped, and it is thrown once that has returned.
+    /// The error of `read` or `write`: libcurl is stopped, and the error is thrown after it has returned.
     private var parked: (any Error)?
     private var headerBytes = 0
     private var reported: (bytes: Int64, at: ContinuousClock.Instant)?
 
-    /// How many bytes of headers an answer may have.
+    /// The maximum size of the headers of an answer in bytes.
     static let headerLimit = 65_536
-    /// How many bytes of the answer to a PUT are read; more end the exchange.
+    /// The maximum size of the answer to a PUT in bytes; more end the exchange.
     static let answerLimit = 65_536
-    /// How often progress is reported at most.
+    /// The minimum interval between reports of progress.
     static let reportInterval = Duration.milliseconds(250)
 
     private init(

@@ -7,14 +7,14 @@ struct HTTPRequest: Sendable {
     var address: String
     /// Names and values that go with it.
     var headers: [UploadSlot.Header] = []
-    /// How many bytes are put; nil gets.
+    /// The number of bytes to upload; nil for a download.
     var size: Int64?
-    /// Which certificate authorities are believed.
+    /// The trusted certificate authorities.
     var trust: AccountConfiguration.Trust
-    /// How long it may take.
+    /// The time limits.
     var limits: Limits
 
-    /// How long an exchange may take.
+    /// The time limits of an exchange.
     struct Limits: Hashable, Sendable {
         /// From the lookup of the name to the end of the TLS handshake.
         var connecting = Duration.seconds(30)
@@ -25,7 +25,7 @@ struct HTTPRequest: Sendable {
     }
 }
 
-/// What of an exchange is seen and done from outside while it runs on its thread.
+/// The control of an exchange from other threads.
 final class HTTPControl: Sendable {
     private let isCanceled = Atomic(false)
     /// Gets how many bytes have gone, now and then.

@@ -1,6 +1,6 @@
 import XMPPCore
 
-/// What a service is asked, and what its refusals mean: rules without account, store or clock.
+/// Requests to an upload service, and the meaning of its refusals: rules without account, store or clock.
 enum SlotRequest {
     /// `<request/>` (XEP-0363 section 4).
     static func element(name: String, size: Int64, type: String?) -> Element {
@@ -11,7 +11,7 @@ enum SlotRequest {
             ])
     }
 
-    /// The error that a refusal stands for (XEP-0363 section 6).
+    /// Returns the error of a refusal (XEP-0363 section 6).
     ///
     /// - Parameters:
     ///   - error: The error of the answer.

@@ -1,6 +1,6 @@
 import XMPPCore
 
-/// Where a service takes a file, and where it will be found: rules without account, store or clock.
+/// The addresses for upload and download of a file: rules without account, store or clock.
 struct UploadSlot: Hashable, Sendable, Codable {
     /// A header that goes with the PUT.
     struct Header: Hashable, Sendable, Codable {
@@ -8,16 +8,16 @@ struct UploadSlot: Hashable, Sendable, Codable {
         var value: String
     }
 
-    /// Where the file is put. Secret: it may be all that is needed to upload.
+    /// The address for the upload. It is secret, as it may be all that is needed to upload.
     var put: String
-    /// What goes with it, in the service's order.
+    /// The headers of the upload, in the service's order.
     var headers: [Header]
-    /// Where the file is found afterwards.
+    /// The address for downloads.
     var get: String
 
     /// The longest address in bytes.
     static let longestAddress = 8192
-    /// How many headers a slot may have: those with other names count, too.
+    /// The maximum number of headers of a slot, those with other names included.
     static let headerLimit = 16
     /// The longest value of a header in bytes.
     static let longestHeader = 8192

@@ -61,7 +61,7 @@ extension IQRequest {
 }
 
 extension Account {
-    /// Ends a request of somebody else's, which is handled with that; whoever does that answers in the same step.
+    /// Ends a request of another entity; the caller answers it in the same step.
     ///
     /// - Returns: False when it was answered before.
     func closeRequest(_ iq: IQ, in step: borrowing Step) throws -> Bool {
@@ -92,7 +92,7 @@ extension Account {
     /// Lets a stored handler answer requests with this payload, in whatever process receives them.
     ///
     /// The handler calls ``IQRequest/reply(_:in:)`` or ``IQRequest/refuse(_:in:)``, now or later, also as an
-    /// `AsyncHandler`: each request is answered once. When it fails for good, or nobody has answered within
+    /// `AsyncHandler`: each request is answered once. When it fails for good, or has not answered within
     /// ``AccountConfiguration/requestTimeout``, the answer is `internal-server-error`. Who asks for anything else gets
     /// `service-unavailable`.
     ///

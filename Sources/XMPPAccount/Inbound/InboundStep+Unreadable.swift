@@ -70,7 +70,7 @@ extension InboundStep {
     ///
     /// No stream error is sent: it would end the session. What was damaged on its way comes again intact after a
     /// resumption. What is damaged again at the same place would come for ever: a stanza is then counted, so that the next
-    /// resumption goes on behind it.
+    /// resumption continues after it.
     mutating func meetEndOfReading(_ error: StreamParserError, in step: borrowing Step) throws -> StreamFault
     {
         if isManaged { try passDamage(error, in: step) }

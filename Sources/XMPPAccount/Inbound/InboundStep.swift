@@ -6,7 +6,7 @@ package import XMPPCore
 ///
 /// A value: it works on copies of the counters, and the loop takes them over only once the step is committed.
 package struct InboundStep {
-    /// What handlers and modules are given. Its thread is not used.
+    /// The account for handlers and modules. Its thread is not used.
     let account: Account
     /// The full address of this session.
     let own: JID
@@ -21,7 +21,7 @@ package struct InboundStep {
 
     /// The counts of both sides.
     var management: StreamManagement
-    /// How many times the server told its count.
+    /// The number of acks that arrived.
     var acknowledgementsReceived = 0
     /// Whether a handler took a request that it may answer later.
     var opensRequests = false
@@ -56,7 +56,7 @@ package struct InboundStep {
         }
     }
 
-    /// What becomes of the stream after an element. What was taken in before it ends stands, and is committed.
+    /// The state of the stream after an element. Elements received before the end are committed.
     package enum Progress {
         case `continue`
         case end(StreamFault)
@@ -110,7 +110,7 @@ package struct InboundStep {
         DeferredStanza(session: session, number: number.rawValue)
     }
 
-    /// Whether a handler left the stanza to be handled later. One that threw after it had asked for that has not.
+    /// Returns whether a handler left the stanza to be handled later. One that threw after it had asked for that has not.
     private func isDeferred(_ delivery: Deferral?, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard let delivery, delivery.mayBeDeferred else { return false }
         return try account.sessions.isDeferred(delivery.receipt, in: step)
@@ -173,7 +173,7 @@ package struct InboundStep {
         try account.requests.hold(request, session: session, outcome: outcome, in: step)
     }
 
-    /// 4. Invoke the listeners to presence, after the modules. What comes again, they know, and what came behind it.
+    /// 4. Invoke the listeners to presence, after the modules. They already know a repeated presence and what followed it.
     private mutating func deliver(_ presence: Presence, _ arrival: Arrival, in step: borrowing Step) throws {
         if !arrival.isRepeated {
             try account.showModules(in: step) { module in
@@ -257,8 +257,8 @@ package struct InboundStep {
         return isTaken || received.isEcho
     }
 
-    /// Whether a message was sent from here. In a room everybody has ids of their own, and sees those of others: an `id`
-    /// counts there only under the account's own nickname; an origin id also under another one, such as that of before,
+    /// Returns whether a message was sent from here. In a room everybody has ids of their own, and sees those of others: an
+    /// `id` counts there only under the account's own nickname; an origin id also under another one, such as that of before,
     /// until the room has sent the message back.
     private func isEcho(_ message: Message, in step: borrowing Step) throws -> Bool {
         let isInRoom = message.type == .groupchat
@@ -270,7 +270,7 @@ package struct InboundStep {
         return try account.isOwn(message, originID: hasOrigin ? id : nil, in: step) ?? hasOrigin
     }
 
-    /// 5. Append the answer to a request of somebody else's (RFC 6120 section 8.4: one that is not understood is
+    /// 5. Append the answer to a request of another entity (RFC 6120 section 8.4: one that is not understood is
     /// answered with service-unavailable), unless a handler answers.
     private mutating func answer(_ iq: IQ, _ arrival: Arrival, in step: borrowing Step) throws {
         if let answer = try answerOfModule(iq, in: step) {

@@ -27,7 +27,7 @@ package struct ListenerTable: Sendable {
             "INSERT INTO listener(account, event, key, handler) VALUES (?, ?, ?, ?)", account, event, key, id)
     }
 
-    /// - Returns: False when nobody listened under that key.
+    /// - Returns: False if there was no listener under that key.
     @discardableResult
     package func remove(_ event: String, key: String, in step: borrowing Step) throws(HandlerError) -> Bool {
         let old = try step.first(
@@ -49,21 +49,21 @@ package struct ListenerTable: Sendable {
         ) { (row) throws(HandlerError) in HandlerID(rawValue: row.integer(0)) }
     }
 
-    /// A standing handler and where it stands.
+    /// A standing handler and its place.
     package struct Listener: Hashable, Sendable {
         package let event: String
         package let key: String
         package let handler: AnyHandlerID
     }
 
-    /// Those that listen to an event, in the order of their keys.
+    /// Returns the listeners of an event, in the order of their keys.
     package func listeners(of event: String, in step: borrowing Step) throws(HandlerError) -> [Listener] {
         try step.all(
             "SELECT event, key, handler FROM listener WHERE account = ? AND event = ? ORDER BY key", account,
             event, read: Self.read)
     }
 
-    /// Those that listen to events whose names begin so, in the order of the names.
+    /// Returns the listeners of events whose names have a prefix, in the order of the names.
     package func listeners(
         ofEventsFrom prefix: String, in step: borrowing Step
     ) throws(HandlerError) -> [Listener] {

@@ -63,7 +63,7 @@ extension Account {
     /// - Parameters:
     ///   - key: The listener's name.
     ///   - step: The step that it commits with.
-    /// - Returns: False when nobody listened under that key.
+    /// - Returns: False if there was no listener under that key.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func stopListeningToPresence(as key: String, in step: borrowing Step) throws -> Bool {

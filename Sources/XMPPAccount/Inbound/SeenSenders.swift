@@ -9,17 +9,17 @@ import XMPPTransport
 /// the one that was silent longest goes, and of too many marks the oldest of the address that has the most.
 struct SeenSenders {
     let account: Int64
-    /// What the modules need of the marks.
+    /// The marks that the modules need.
     let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
-    /// How many marks of one address are kept, and up to ``piece`` more: two for a message at most.
+    /// The maximum number of marks of one address, and up to ``piece`` more: two for a message at most.
     static let marksEach = 10_000
-    /// How many marks of messages that were sent from here are kept, and up to ``piece`` more: ten times what the outbox holds
+    /// The maximum number of marks of sent messages, and up to ``piece`` more: ten times what the outbox holds
     /// by default.
     static let marksSent = 1_000_000
-    /// How many addresses are kept, and up to ``piece`` more.
+    /// The maximum number of addresses, and up to ``piece`` more.
     static let limit = 5000
-    /// How many marks of all addresses are kept together. They are counted once in ``piece`` marks of an address.
+    /// The maximum number of marks of all addresses together. They are counted once in ``piece`` marks of an address.
     static let marks = 500_000
     /// A bound that reaches beyond one address is checked once in so many marks or addresses, and marks are dropped so many at
     /// a time: to find the oldest costs as much as to note some.
@@ -27,11 +27,11 @@ struct SeenSenders {
 
     struct Sender {
         let id: Int64
-        /// How many marks it has.
+        /// The number of marks.
         private(set) var marks: Int
         /// The time of the newest.
         private(set) var newest: Int64
-        /// How many it had when it was read.
+        /// The number of marks when the row was read.
         fileprivate let marksBefore: Int
         fileprivate let heard: Int64
 

@@ -9,13 +9,13 @@ import XMPPCore
 // handled, and nobody connected since: the server sends it again as soon as somebody does, before it answers `<r/>`. Or
 // an archive or a room is asked from the last message on, which in a quiet one is old: modules name those marks, and they stay.
 extension SeenTable {
-    /// How often marks are looked through, in milliseconds.
+    /// The interval of forgetting marks, in milliseconds.
     static let forgetsEvery: Int64 = 86_400_000
 
-    /// How many marks one step removes, or senders it looks at.
+    /// The number of marks that one step removes, or of senders that it checks.
     private static let piece = 1000
 
-    /// How far a look through the marks has come, and which may go.
+    /// The progress of a pass over the marks, and the marks to remove.
     struct Walk {
         /// Marks from this time on stay.
         fileprivate let limit: Timestamp
@@ -75,7 +75,7 @@ extension SeenTable {
         return false
     }
 
-    /// What was lost with its session, -1, comes again or never; what is not handled yet stays.
+    /// Removes the marks of a session, also those of a lost one, -1; those of deferred messages stay.
     private func forget(
         _ sender: Int64, before time: Timestamp, limit: Int, in step: borrowing Step
     ) throws(HandlerError) -> Int {
@@ -99,7 +99,7 @@ extension SeenTable {
 // Stores of older versions have marks that hold the ids themselves. They are recognized there, and are moved a piece at a
 // time, each piece in a step of its own: a process that is killed in between has moved what it has moved.
 extension SeenTable {
-    /// How many marks one step moves.
+    /// The number of marks that one step moves.
     private static let movedMarks = 500
     /// After how many bytes of ids a step moves no more: one may hold a megabyte.
     private static let movedBytes = 1 << 20

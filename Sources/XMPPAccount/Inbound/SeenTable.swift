@@ -7,11 +7,11 @@ import XMPPCore
 /// A copy carries the id its sender gave it and, where the own server stamps one, the same stanza id (XEP-0359).
 /// Because some senders count their ids again at every start, an id counts only together with the content.
 ///
-/// Marks are counted to the bare address that wrote, so that nobody can push out the marks of others; see
+/// Marks are counted to the bare address that wrote, so that no sender can push out the marks of others; see
 /// ``SeenSenders``.
 struct SeenTable {
     let account: Int64
-    /// What the modules need of the marks.
+    /// The marks that the modules need.
     let needed: (borrowing Step) throws(HandlerError) -> NeededMarks
 
     var senders: SeenSenders { SeenSenders(account: account, needed: needed) }
@@ -38,7 +38,7 @@ struct SeenTable {
         try senders.store(sender, limit: SeenSenders.marksSent, in: step)
     }
 
-    /// Whether a message with that id was sent from here.
+    /// Returns whether a message with that id was sent from here.
     func wasSent(_ id: ForeignText, own: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let mark = Mark(peer: own.bare, id: "\(Mark.sent)\(id)", digest: 0)
         return try step.first(
@@ -62,7 +62,7 @@ struct SeenTable {
         }
     }
 
-    /// Whether a message out of an archive is not handled yet.
+    /// Returns whether a message out of an archive is not handled yet.
     func isPostponed(_ id: ForeignText, archive: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         let mark = Mark(peer: archive, id: "\(Mark.archived)\(id)", digest: 0)
         return try step.first(
@@ -82,7 +82,7 @@ struct SeenTable {
         }
     }
 
-    /// What is not handled comes again in another session, and is then new.
+    /// Forgets deferred messages: they arrive again in another session and are new then.
     func forgetPostponed(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE seen_mark SET number = -1 WHERE account = ? AND number IS NOT NULL", account)
@@ -91,7 +91,7 @@ struct SeenTable {
 
     // MARK: Marks
 
-    /// What a message is recognized by.
+    /// The mark that a message is recognized by.
     struct Mark {
         /// Before the id of a message that was sent from here.
         static let sent = "sent "
@@ -102,7 +102,7 @@ struct SeenTable {
         let id: ForeignText
         let digest: Int64
 
-        /// 16 bytes of SHA-256 over all of it. Nobody can find two messages with the same ones, so nobody can hide the
+        /// 16 bytes of SHA-256 over all of it. Two messages with the same ones cannot be found, so no sender can hide the
         /// message of another sender.
         var bytes: [UInt8] { Self.bytes(peer: peer.description, id: id, digest: digest) }
 
@@ -158,7 +158,7 @@ struct SeenTable {
             """, account, peer, mark.id, mark.digest) == 1
     }
 
-    /// What servers add on the way. The last is what came before stanza ids: ejabberd's archives still add it.
+    /// The elements that servers add on the way. The last is what came before stanza ids: ejabberd's archives still add it.
     private static let addedByServers: [String] = [
         Namespaces.delay, Namespaces.sid, "urn:xmpp:mam:tmp",
     ]

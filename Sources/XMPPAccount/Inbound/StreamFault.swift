@@ -1,4 +1,4 @@
-/// Why a stream must end.
+/// The reason why a stream must end.
 package struct StreamFault {
     package let error: AccountError
     /// Whether the session is of no use any more.

@@ -61,14 +61,14 @@ extension AccountConfiguration {
     }
 }
 
-/// What a module tells, in words for the log.
+/// An event of a module as text for the log.
 package protocol LoggedEvent: ModuleEvent, CustomStringConvertible {
     static var module: AccountLog.Module { get }
     var level: AccountLog.Level { get }
 }
 
 extension LoggedEvent {
-    /// Why something is not as it should be: the server's error, or that it did not answer.
+    /// Returns the reason of a failure: the server's error, or that it did not answer.
     package static func reason(_ error: StanzaError?) -> String {
         error.map { "\($0)" } ?? "it did not answer in time"
     }

@@ -26,7 +26,7 @@ public final class AccountLog: Sendable {
     /// Level of the entry.
     public typealias Level = LogLevel
 
-    /// What an entry is about. Open: later versions may add modules.
+    /// The module of an entry. Open: later versions may add modules.
     ///
     /// ```swift
     /// log.setLevel(.warning, for: .roster)
@@ -45,7 +45,7 @@ public final class AccountLog: Sendable {
         public static let connection = Module(description: "connection")
         /// Proving who the account is.
         public static let login = Module(description: "login")
-        /// The session: begun, resumed, suspended, lost.
+        /// The session: started, resumed, suspended, lost.
         public static let session = Module(description: "session")
         /// Handlers that did not finish, stanzas that were not understood.
         public static let handlers = Module(description: "handlers")
@@ -59,13 +59,13 @@ public final class AccountLog: Sendable {
         public static let archive = Module(description: "archive")
         /// Deliveries of messages, and carbon copies.
         public static let messages = Module(description: "messages")
-        /// What others understand.
+        /// Service discovery.
         public static let disco = Module(description: "disco")
         /// Registrations for notifications.
         public static let push = Module(description: "push")
         /// Nodes: requests, events, preconditions that were not met.
         public static let pubsub = Module(description: "pubsub")
-        /// Encryption: devices, bundles, sessions begun and repaired, messages that cannot be read.
+        /// Encryption: devices, bundles, sessions started and repaired, messages that cannot be read.
         public static let omemo = Module(description: "omemo")
         /// Files on their way to a web server (product `Upload`).
         public static let upload = Module(description: "upload")
@@ -87,7 +87,7 @@ public final class AccountLog: Sendable {
         public let module: Module
         /// Account of the entry; nil for entries of a store, which may serve several accounts.
         public let account: JID?
-        /// What happened; one line, made visible by ``/XMPPCore/VisibleText``, whatever a peer sent.
+        /// The message in one line, escaped by ``/XMPPCore/VisibleText``, whatever a peer sent.
         public let message: String
 
         /// Level, module, account and message.
@@ -120,7 +120,7 @@ public final class AccountLog: Sendable {
         self.sink = sink
     }
 
-    /// What matters less is left out, in modules without a level of their own.
+    /// The lowest level that is logged, for modules without a level of their own.
     public var level: Level {
         get { settings.withLock { $0.level } }
         set { settings.withLock { $0.level = newValue } }
@@ -135,7 +135,7 @@ public final class AccountLog: Sendable {
         settings.withLock { $0.levels[module] = level }
     }
 
-    /// Whether a module shows single elements and values. A flag beside the level: tracing one module shows no more of the others.
+    /// Switches the trace of a module: single elements and values. It is independent of the level and of other modules.
     ///
     /// - Parameters:
     ///   - isOn: Whether it does.
@@ -184,7 +184,7 @@ public final class AccountLog: Sendable {
 
     func traces(_ module: Module) -> Bool { settings.withLock { $0.traces.contains(module) } }
 
-    /// The XML is shown by its switch, whatever the level.
+    /// Logs XML if it is switched on, regardless of the level.
     package func show(_ xml: String, sent isSent: Bool, _ account: JID) {
         write(.verbose, .xml, account, (isSent ? "sent " : "received ") + xml, isTrace: true)
     }

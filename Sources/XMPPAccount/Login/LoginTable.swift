@@ -2,7 +2,7 @@ import Handlers
 import XMPPCore
 import XMPPTransport
 
-/// What an account learned in its logins, one row, and the token to log in with, at most one; read and written only
+/// The facts that an account learned in its logins, one row, and the login token, at most one; read and written only
 /// inside steps.
 struct LoginTable {
     let account: Int64
@@ -57,7 +57,7 @@ struct LoginTable {
         return login
     }
 
-    /// Whether the server offered stream management at the last login.
+    /// Returns whether the server offered stream management at the last login.
     func isManaging(in source: borrowing some Readable) throws(HandlerError) -> Bool {
         try source.first("SELECT managing FROM login WHERE account = ?", account) {
             (row) throws(HandlerError) in row.integer(0) != 0
@@ -88,14 +88,14 @@ struct LoginTable {
         } ?? nil
     }
 
-    /// Whether the server wants to know if the client is looked at (XEP-0352).
+    /// Returns whether the server wants to know if the client is looked at (XEP-0352).
     func hasClientState(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first("SELECT client_state FROM login WHERE account = ?", account) {
             (row) throws(HandlerError) in row.integer(0) != 0
         } ?? false
     }
 
-    /// How many bytes a stanza may have; 0 when that is not known.
+    /// Returns the maximum size of a stanza in bytes; 0 if unknown.
     func stanzaLimit(in step: borrowing Step) throws(HandlerError) -> Int {
         try step.first("SELECT stanza_limit FROM login WHERE account = ?", account) {
             (row) throws(HandlerError) in Int(row.quantity(0))

@@ -25,8 +25,7 @@ struct StoredLogin: LoginKeeping {
 
     func forgetOffer() throws { try owner.run { step in try account.logins.forgetOffer(in: step) } }
 
-    /// Asking to resume tells the server our count, so it is an acknowledgement: until the transaction ends nobody
-    /// can raise the epoch.
+    /// Lends the data for `<resume/>`, which acknowledges: until the transaction ends no process can raise the epoch.
     func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws {
         try owner.run { step in
             let state = try account.sessions.load(in: step)

@@ -26,20 +26,20 @@ public import XMPPCore
 public protocol AccountModule: Sendable {
     /// The module's name; unique in an account, stored, and never changed.
     static var name: String { get }
-    /// The modules that must be there too and begin before this one.
+    /// The modules that must be there too and start before this one.
     static var dependencies: [any AccountModule.Type] { get }
-    /// Whether it begins before the account's presence makes the server send what waits.
+    /// Whether it starts before the account's presence makes the server send waiting messages.
     static var startsBeforePresence: Bool { get }
     /// Its tables and its durable handlers; pass them to the store beside `Account.schemas`.
     static var schema: Schema? { get }
 
-    /// What others may learn that this account understands (XEP-0030 section 3.1).
+    /// The features of this module for service discovery (XEP-0030 section 3.1).
     var features: Set<String> { get }
 
-    /// What others may learn that this account understands at this moment, where that depends on what is stored;
+    /// Returns the features of this module at this moment, if they depend on stored data;
     /// ``features`` unless said otherwise.
     ///
-    /// Whoever changes it calls ``Account/announceFeatures(in:)`` in the same step.
+    /// Call ``Account/announceFeatures(in:)`` in the step that changes it.
     ///
     /// - Parameters:
     ///   - account: The account.
@@ -60,7 +60,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
 
-    /// Asks for what is needed in a new session, or only on a new stream. After a resumption nothing need be asked
+    /// Sends the module's requests for a new session, or for a new stream. After a resumption nothing need be asked
     /// again.
     ///
     /// - Parameters:
@@ -70,7 +70,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws
 
-    /// Takes a message out of what it came in, such as a carbon copy. Whoever unwraps checks the sender.
+    /// Unwraps a message, such as a carbon copy. The module must check the sender.
     ///
     /// - Parameters:
     ///   - message: The message as it came.
@@ -85,7 +85,7 @@ public protocol AccountModule: Sendable {
     /// - Parameters:
     ///   - message: The message, taken out of what it came in.
     ///   - step: The step that counts it.
-    /// - Returns: Whether it was for this module alone: nobody else gets it then.
+    /// - Returns: Whether it was for this module alone: no other module or listener gets it then.
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool
 
@@ -107,7 +107,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws
 
-    /// Answers a request of somebody else's.
+    /// Answers a request of another entity.
     ///
     /// - Parameters:
     ///   - request: An IQ of type `get` or `set`.
@@ -126,7 +126,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step) throws
 
-    /// Whether this account wrote a message of type `groupchat`.
+    /// Returns whether this account wrote a message of type `groupchat`.
     ///
     /// - Parameters:
     ///   - message: The message as the room sent it.
@@ -140,7 +140,7 @@ public protocol AccountModule: Sendable {
         _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
     ) throws -> Bool?
 
-    /// A message was deferred: if the session is lost first, the message must arrive again from its archive or room.
+    /// Handles a deferred message: if the session is lost first, the message must arrive again from its archive or room.
     ///
     /// - Parameters:
     ///   - message: The message, see ``MessageReceived/deferAcknowledgement(in:)``.
@@ -148,7 +148,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws
 
-    /// Every deferred message was handled, or their session is lost.
+    /// Handles the end of deferrals: every deferred message was acknowledged, or their session is lost.
     ///
     /// - Parameters:
     ///   - isLost: Whether the session is lost, so that the deferred messages must arrive again.
@@ -157,7 +157,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws
 
-    /// Which marks of handled messages this module needs, so that duplicates of those messages are recognized.
+    /// Returns the marks of received messages that this module needs to recognize duplicates.
     ///
     /// - Parameters:
     ///   - account: The account.
@@ -175,7 +175,7 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; its writes are undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws
 
-    /// The module is removed while the session goes on, by ``Account/remove(_:)``: asks the server to end what ``start(_:of:in:)``
+    /// Ends the module in a running session, for ``Account/remove(_:)``: asks the server to end what ``start(_:of:in:)``
     /// asked for. It is reset after that.
     ///
     /// - Parameters:
@@ -184,13 +184,14 @@ public protocol AccountModule: Sendable {
     /// - Throws: Any error; what it did is undone and ``AccountEvent/moduleFailed(_:_:)`` tells it.
     func end(of account: Account, in step: borrowing Step) throws
 
-    /// The account is closed in this process, or the module was removed. Modules that depend on others are stopped before them.
+    /// Stops the module, as the account is closed in this process or the module was removed. Modules that depend on others
+    /// are stopped before them.
     ///
     /// - Parameter account: The account.
     func stop(_ account: Account)
 }
 
-/// What has ended, or begins.
+/// The scope that has ended or starts.
 ///
 /// ```swift
 /// func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
@@ -205,11 +206,11 @@ public enum ModuleScope: Hashable, Sendable {
     case session
 }
 
-/// What a module makes of a message that may carry another one.
+/// The result of unwrapping a message that may carry another one.
 ///
 /// ```swift
-/// func unwrapped(_ message: Message, inner: Message, id: ForeignText, at time: Int64) -> UnwrappedMessage {
-///     guard message.from == archive else { return .refused("the account has not queried this archive") }
+/// func unwrapped(_ message: Message, inner: Message, id: ForeignText) -> UnwrappedMessage {
+///     guard message.from == archive, let time = inner.delay else { return .refused("not from the archive") }
 ///     return .message(inner, .archive(archive, id: id, storedAt: time))
 /// }
 /// ```
@@ -220,7 +221,7 @@ public enum UnwrappedMessage: Sendable {
     case message(Message, MessageReceived.Source)
     /// It was for the module alone.
     case taken
-    /// Whoever sent it must not; nothing was changed.
+    /// The sender is not allowed to send it; nothing was changed.
     case refused(String)
 }
 
@@ -310,7 +311,7 @@ extension AccountModule {
 }
 
 extension Account {
-    /// A module of this account.
+    /// Returns a module of this account.
     ///
     /// - Parameter type: The module; inferred where the context says it.
     /// - Returns: The module as it was configured.

@@ -1,7 +1,7 @@
 import Handlers
 import XMPPCore
 
-/// An account's modules in the order in which they begin: each behind those that it depends on, else as configured.
+/// An account's modules in the order in which they start: each after those that it depends on, else as configured.
 struct ModuleList: Sendable {
     let modules: [any AccountModule]
     /// Those of them that filter.
@@ -89,10 +89,10 @@ struct ModuleList: Sendable {
         return nil
     }
 
-    /// Whether messages of our own may come back: without modules nobody asks for copies, archives or rooms.
+    /// Whether own messages may come back: without modules there are no carbons, archives or rooms.
     var giveBackMessages: Bool { !modules.isEmpty }
 
-    /// What they all understand at this moment.
+    /// Returns the features of all modules at this moment.
     func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
         var features: Set<String> = []
         for module in modules { features.formUnion(try module.features(of: account, in: step)) }
@@ -137,7 +137,7 @@ struct ModuleList: Sendable {
         }
     }
 
-    /// The names of modules that have not begun in a session that goes on.
+    /// Returns the names of modules that were not started yet in a running session.
     static func late(account: Int64, session: Int64, in step: borrowing Step) throws(HandlerError) -> [String]
     {
         try step.all("SELECT name FROM module WHERE account = ? AND session <> ?", account, session) {
@@ -259,7 +259,7 @@ extension Account {
         return presence
     }
 
-    /// Whether this account wrote a message of a room; nil when no module knows the room.
+    /// Returns whether this account wrote a message of a room; nil when no module knows the room.
     func isOwn(_ message: Message, originID: ForeignText?, in step: borrowing Step) throws -> Bool? {
         var isOwn: Bool?
         try showModules(in: step) { module in
@@ -278,7 +278,7 @@ extension Account {
         }
     }
 
-    /// What all modules together need of the marks of handled messages.
+    /// Returns the marks of received messages that the modules need together.
     func neededMarks(in step: borrowing Step) throws(HandlerError) -> NeededMarks {
         var needed = NeededMarks()
         for module in modules.modules {

@@ -3,9 +3,9 @@ public import XMPPCore
 
 /// A module that changes or stops stanzas on their way.
 ///
-/// What comes in is filtered in the order of the modules, behind the count and before any other module or listener; what goes
-/// out in the other order, before it is stored to be sent. So the first filter is the nearest to the server. A message is
-/// filtered as somebody wrote it, taken out of copies and archives, and only when it is seen for the first time.
+/// Received stanzas are filtered in the order of the modules, after the count and before any other module or listener; what
+/// goes out in the other order, before it is stored to be sent. So the first filter is the nearest to the server. A message is
+/// filtered as its author wrote it, taken out of copies and archives, and only when it is seen for the first time.
 ///
 /// ```swift
 /// struct NoLinks: StanzaFilter {
@@ -37,14 +37,14 @@ public protocol StanzaFilter: AccountModule {
     ///   - stanza: What is to be sent, as the filters before this one left it.
     ///   - account: The account that sends it.
     ///   - step: The step in which it is sent.
-    /// - Returns: What becomes of it. Whoever sends one that is stopped gets an ``AccountError`` `stoppedByFilter`; an answer
-    ///   to a request of somebody else's becomes `service-unavailable`, for every request is answered (RFC 6120 section 8.2.3).
-    /// - Throws: Any error; what the filter did is undone, and the stanza is not sent: the error goes to whoever sends it.
+    /// - Returns: The decision. The sender of a stopped stanza gets an ``AccountError`` `stoppedByFilter`; an answer
+    ///   to a request of another entity becomes `service-unavailable`, as every request is answered (RFC 6120 section 8.2.3).
+    /// - Throws: Any error; what the filter did is undone, and the stanza is not sent: its sender gets the error.
     func filter(outgoing stanza: Stanza, of account: Account, in step: borrowing Step) throws
         -> FilteredStanza
 }
 
-/// What a filter makes of a stanza.
+/// The decision of a filter about a stanza.
 ///
 /// ```swift
 /// var element = message.element
@@ -52,11 +52,11 @@ public protocol StanzaFilter: AccountModule {
 /// let filtered = FilteredStanza.changed(element)
 /// ```
 public enum FilteredStanza: Sendable {
-    /// It goes on as it is.
+    /// The stanza passes unchanged.
     case passed
-    /// This goes on in its place. Name, namespace, `id`, `type`, `from` and `to` must be those of the stanza.
+    /// This element replaces the stanza. Name, namespace, `id`, `type`, `from` and `to` must be those of the stanza.
     case changed(Element)
-    /// It does not go on; why.
+    /// The stanza is stopped, for this reason.
     case stopped(String)
 }
 
@@ -75,7 +75,7 @@ extension AccountError.Code {
 }
 
 extension Account {
-    /// What filters leave of a stanza that came in.
+    /// Returns a received stanza as the filters leave it.
     ///
     /// - Returns: The stanza that goes on; else why it does not.
     func filtered(incoming stanza: Stanza, in step: borrowing Step) throws -> Result<Stanza, StoppedStanza> {
@@ -94,7 +94,7 @@ extension Account {
         return .success(stanza)
     }
 
-    /// What filters leave of a stanza that is to be sent.
+    /// Returns a stanza to send as the filters leave it.
     ///
     /// - Throws: What a filter throws; ``AccountError`` `stoppedByFilter`.
     func filtered(outgoing element: Element, in step: borrowing Step) throws -> Element {
@@ -114,7 +114,7 @@ extension Account {
         return stanza.element
     }
 
-    /// What filters leave of something that nobody waits to have sent: nil for what they stop or fail on, which is told.
+    /// Returns a stanza without a caller as the filters leave it; nil if one stops it or fails, which is reported.
     func filtered(unasked element: Element, in step: borrowing Step) throws -> Element? {
         do {
             return try filtered(outgoing: element, in: step)
@@ -127,7 +127,7 @@ extension Account {
     }
 }
 
-/// Why a stanza does not go on.
+/// The reason why a stanza was stopped.
 struct StoppedStanza: Error {
     let reason: String
 }

@@ -69,7 +69,7 @@ final class AwaitedReplies: Sendable {
 
     private let state = Mutex(State())
 
-    /// - Returns: False when nobody is to wait any more; the continuation was resumed.
+    /// - Returns: False if the wait is over; the continuation was resumed.
     func add(_ token: String, _ continuation: Continuation) -> Bool {
         let refusal = state.withLock { state -> (any Error)? in
             if state.isClosed { return AccountError(.closed, "the account was closed; make a new one") }
@@ -101,7 +101,7 @@ final class AwaitedReplies: Sendable {
     }
 }
 
-/// Ends an awaited request in the store and wakes whoever waits for it, if anybody does.
+/// Ends an awaited request in the store and wakes its caller, if there is one.
 struct AwaitedReply: Handler {
     static let id = "xmpp.awaited-reply"
     var token: String
@@ -117,7 +117,7 @@ struct AwaitedReply: Handler {
     }
 }
 
-/// Tells whoever waits that the answer will never come.
+/// Fails the caller of a request whose answer will never arrive.
 struct AwaitedInvalidation: Handler {
     static let id = "xmpp.awaited-invalidation"
     var token: String

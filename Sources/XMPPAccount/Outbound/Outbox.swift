@@ -91,7 +91,7 @@ package struct Outbox {
         .compactMap(\.self)
     }
 
-    /// Removes the stanza of a request that was never written: nobody waits for its answer any more.
+    /// Removes the unsent stanza of a request whose answer is not awaited any more.
     func withdraw(requestID: ForeignText, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
@@ -164,7 +164,7 @@ package struct Outbox {
         return rows
     }
 
-    /// Whether fewer than `limit` stanzas wait.
+    /// Returns whether fewer than `limit` stanzas wait.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.holdsFewer(than: limit, in: NumberedRows("seq", of: "outbox"), of: account)
     }
@@ -185,7 +185,7 @@ package struct NumberedRows: Sendable {
 }
 
 extension Step {
-    /// Whether a table holds fewer than `limit` rows of an account.
+    /// Returns whether a table holds fewer than `limit` rows of an account.
     ///
     /// Rows are numbered in order, so the span bounds the count; only a wide span is worth counting.
     package func holdsFewer(

@@ -6,13 +6,13 @@ package import Handlers
 /// and nobody would ask again. Answers to requests get it, too: an answer to the server keeps the stream open. What else others
 /// cause, such as receipts, does not.
 final class OutboxReserve {
-    /// How many stanzas more than ``AccountConfiguration/maximumOutbox`` may wait.
+    /// The number of stanzas beyond ``AccountConfiguration/maximumOutbox`` that may wait.
     static let size = 1000
 
     /// The uses that are under way in the step that keeps this object.
     fileprivate var uses = 0
 
-    /// How many stanzas may wait in the outbox.
+    /// Returns the maximum number of stanzas in the outbox.
     static func limit(_ maximum: Int, in step: borrowing Step) -> Int {
         let isOpen = step.kept(OutboxReserve.self).map { $0.uses > 0 } ?? false
         return isOpen && maximum < .max - size ? maximum + size : maximum

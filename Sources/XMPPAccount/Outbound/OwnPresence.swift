@@ -93,7 +93,7 @@ extension Account {
 
     // MARK: For modules
 
-    /// Tells that something came which nobody may send; nothing was changed.
+    /// Reports an element that its sender must not send; nothing was changed.
     package func ignore(_ element: Element, _ reason: String, after step: borrowing Step) {
         let hub = hub
         step.afterCommit { hub.send(.ignored(element, reason: reason)) }

@@ -7,18 +7,18 @@ import XMPPCore
 //     send ──▶ larger than the server said? ──▶ the caller gets an error
 //     connect ──▶ larger, or refused too often? ──▶ taken out, its handlers are invalidated, the program is told
 enum StanzaLimit {
-    /// What every server must take, in bytes (RFC 6120 section 13.12). Nothing below is looked at.
+    /// The size that every server must accept, in bytes (RFC 6120 section 13.12). Smaller stanzas are not checked.
     static let always = 10_000
 
-    /// How much a message may grow when it is sent again, by the time when it was sent first, in bytes.
+    /// The number of bytes that a message grows when it is sent again, by the time when it was sent first.
     static let growth = 100
 
-    /// How often the stream may end behind a large stanza that the server has not taken, before that is taken out: an
+    /// The number of times that the stream may end after a large unacknowledged stanza before that stanza is removed: an
     /// end with an error that may be about it counts for ``streamErrorWeight``, any other end for one.
     static let refusals = 12
     static let streamErrorWeight = 4
 
-    /// What the server says that it takes, in bytes, 0 when it does not say (XEP-0478 section 2).
+    /// Returns the size that the server accepts, in bytes; 0 if it does not announce one (XEP-0478 section 2).
     static func announced(in features: Element) -> Int {
         let limits = features.child("limits", Namespaces.streamLimits)
         guard let text = limits?.child("max-bytes", Namespaces.streamLimits)?.text, let bytes = Int(text),
@@ -27,7 +27,7 @@ enum StanzaLimit {
         return max(bytes, always)
     }
 
-    /// Whether that may be about the size of what was sent.
+    /// Returns whether that may be about the size of what was sent.
     static func mayBeMeant(by error: AccountError) -> Bool {
         guard let condition = (error.cause as? StreamError)?.condition else { return false }
         return [
@@ -78,7 +78,7 @@ extension Outbox {
 }
 
 extension Account {
-    /// Refuses what the server will not take; whoever sends it can still be told.
+    /// Throws for a stanza that the server will not accept, while its sender can still get the error.
     func checkSize(_ xml: [UInt8], in step: borrowing Step) throws {
         guard try isTooLarge(xml, in: step) else { return }
         throw AccountError(

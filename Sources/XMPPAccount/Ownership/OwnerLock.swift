@@ -27,12 +27,12 @@ final class OwnerLock {
         }
     }
 
-    /// Whether some process holds the lock. Where none does, asking takes it for a moment.
+    /// Returns whether some process holds the lock. Where none does, asking takes it for a moment.
     static func isHeld(_ path: String) -> Bool {
         PrivateFile.openToRead(path)?.isLockedElsewhere() ?? false
     }
 
-    /// What the server has been told, as the file says.
+    /// The count in the file that the server has received.
     var sent: SentProgress? { SentProgress(from: file) }
 
     /// Notes what the server is told. It is neither synced nor minded when it cannot be written: nothing is lost where the

@@ -21,7 +21,7 @@ package protocol OwnerPlace: AnyObject {
 
     /// Asks the owner.
     ///
-    /// - Returns: Nil when the owner is silent until the deadline, or nobody listens.
+    /// - Returns: Nil if the owner is silent until the deadline, or no process listens.
     func ask(_ question: OwnerQuestion, until deadline: Deadline, on loop: EventLoop) async -> OwnerAnswer?
     /// Receives questions from now on, in the place of the owner before; they wait for ``answer(_:_:)``.
     func listen() throws
@@ -36,9 +36,9 @@ package protocol OwnerPlace: AnyObject {
 package protocol OwnerPlaces: Sendable {
     /// Opens the place of an account for a process that wants to own it.
     func open(account: Int64, _ store: HandlerStore) throws -> any OwnerPlace
-    /// The last record of an owner.
+    /// Returns the last record of an owner.
     func sent(account: Int64, _ store: HandlerStore) -> SentProgress?
-    /// Whether some process holds the lock.
+    /// Returns whether some process holds the lock.
     func isLocked(account: Int64, _ store: HandlerStore) -> Bool
 }
 

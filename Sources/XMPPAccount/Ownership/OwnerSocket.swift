@@ -22,7 +22,7 @@ package enum OwnerAnswer: UInt8, Sendable {
 final class OwnerSocket: Sendable {
     private let listener: StreamSocket
 
-    /// Begins to listen, in the place of whoever listened there before.
+    /// Starts to listen, in place of any earlier listener.
     ///
     /// - Throws: ``AccountError`` `invalidConfiguration` when the socket cannot be made, or something else stands there.
     init(path: String, beside database: String) throws(AccountError) {
@@ -76,7 +76,7 @@ final class OwnerSocket: Sendable {
 
     /// Answers everyone who waits.
     ///
-    /// - Returns: False when somebody waits on and the process has no descriptor left for them.
+    /// - Returns: False if a process still waits and this one has no descriptor left for it.
     private func answerWaiting(_ decide: (OwnerQuestion) -> OwnerAnswer) -> Bool {
         do throws(Errno) {
             while let client = try StreamSocket.accept(from: listener.descriptor) {
@@ -93,7 +93,7 @@ final class OwnerSocket: Sendable {
 
     /// Asks the owner.
     ///
-    /// - Returns: The answer, or nil when the owner is silent or nobody listens.
+    /// - Returns: The answer, or nil if the owner is silent or no process listens.
     static func ask(
         _ question: OwnerQuestion, path: String, beside database: String, until deadline: Deadline,
         on loop: EventLoop
@@ -108,7 +108,7 @@ final class OwnerSocket: Sendable {
         return owner.receiveByte().flatMap(OwnerAnswer.init)
     }
 
-    /// An owner that accepts nobody has a full backlog after a while.
+    /// Connects to the owner; the backlog of an owner that accepts no connections is full after a while.
     private static func connect(
         _ path: String, until deadline: Deadline, on loop: EventLoop
     ) async -> StreamSocket? {

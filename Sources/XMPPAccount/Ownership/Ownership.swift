@@ -14,10 +14,10 @@ import XMPPTransport
 ///
 /// `@unchecked Sendable`: the task that takes over gives its only reference to the account's loop.
 final class Ownership: @unchecked Sendable {
-    /// What this process commits for the stream.
+    /// The step for the commits of this process for the stream.
     let step: OwnerStep
     private let place: any OwnerPlace
-    /// What the server was told.
+    /// The count that the server has received.
     private var sent: SentProgress
 
     private init(step: OwnerStep, place: any OwnerPlace) {
@@ -67,12 +67,12 @@ final class Ownership: @unchecked Sendable {
         return Ownership(step: OwnerStep(store: store, table: table, epoch: epoch), place: place)
     }
 
-    /// How long to wait between two looks at the lock: until an owner that was killed is gone.
+    /// The wait between two checks of the lock of an owner that was killed.
     private static let pause = Duration.milliseconds(1)
-    /// How much of the silence is kept for the taking over itself at most, in milliseconds.
+    /// The maximum part of the silence that is kept for the takeover itself, in milliseconds.
     private static let longestTakeOver: Int64 = 25
 
-    /// How long to wait for an owner that is silent: within the silence the account shall be taken over as well, which is a
+    /// Returns the wait for a silent owner: within the silence the account shall be taken over as well, which is a
     /// transaction's work.
     static func patience(_ silence: Int64) -> Int64 { silence - min(silence / 20, longestTakeOver) }
 
@@ -134,7 +134,7 @@ final class Ownership: @unchecked Sendable {
         }
     }
 
-    /// Lets go of everything without touching the database: somebody else owns the account.
+    /// Releases everything without changing the database: another process owns the account.
     func abandon() {
         place.stopAnswering()
         place.unlock()

@@ -1,13 +1,13 @@
 import Handlers
 
-/// Who may write for an account: the process that raised the epoch last.
+/// The ownership of an account: the process that raised the epoch last may write.
 ///
 /// A process that was frozen and thaws carries an older epoch; every step checks, so it can neither commit nor, since
 /// acknowledging and sending follow a commit, acknowledge or send.
 struct OwnershipTable {
     let account: Int64
 
-    /// Takes the account over from whoever had it.
+    /// Takes the account over from its owner.
     ///
     /// - Parameter told: What the owners before have told the server.
     /// - Returns: The new epoch.
@@ -39,7 +39,7 @@ struct OwnershipTable {
         return epoch
     }
 
-    /// What can be counted to, by ones.
+    /// The range of epochs.
     static let epochs: Range<Int64> = 0..<(1 << 62)
 
     /// Refuses a step of a process that no longer owns the account.
@@ -54,7 +54,7 @@ struct OwnershipTable {
         }
     }
 
-    /// Notes that nobody owns the account; the epoch stays.
+    /// Records that no process owns the account; the epoch stays.
     func release(epoch: Int64, in step: borrowing Step) throws(HandlerError) {
         try step.execute("UPDATE ownership SET owner = NULL WHERE account = ? AND epoch = ?", account, epoch)
     }

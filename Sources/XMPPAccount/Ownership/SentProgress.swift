@@ -27,10 +27,10 @@ package struct SentProgress: Equatable, Sendable {
 
     private static let wordCount = 5
 
-    /// How often a mark is read again that another process may be writing, and the pause between, in microseconds.
+    /// The number of reads of a mark that another process may be writing, and the pause between them, in microseconds.
     private static let (looks, pause) = (20, 500 as UInt32)
 
-    /// Whether a file holds nothing, or what an owner noted.
+    /// Returns whether a file holds nothing, or what an owner noted.
     static func isValid(_ file: OpenFile) -> Bool {
         for _ in 0..<looks {
             guard let words = words(in: file) else { return false }
@@ -61,7 +61,7 @@ package struct SentProgress: Equatable, Sendable {
     /// The last word makes the sum of all come out as nothing, so that a reader knows what is half written.
     var stored: [Int64] { [epoch, written, session, h, epoch ^ written ^ session ^ h] }
 
-    /// Whether the database knows less.
+    /// Returns whether the database knows less.
     func isAhead(of table: OwnershipTable, in step: borrowing Step) throws(HandlerError) -> Bool {
         if try epoch > table.epoch(in: step) { return true }
         let newest =

@@ -2,10 +2,10 @@ import Handlers
 import Synchronization
 import XMPPTransport
 
-/// What the thread that opens a stream may ask of the store. Each call is a step of its own that checks the epoch, and
+/// The access to the store for the opening of a stream. Each call is a step of its own that checks the epoch, and
 /// throws ``AccountError`` `ownershipLost` when another process has taken the account over.
 protocol LoginKeeping: Sendable {
-    /// What was learned in earlier logins.
+    /// Returns the facts learned in earlier logins.
     func recall() throws -> KnownLogin
     /// The token with its next count, which is committed before this returns: a count is never used twice, whoever is
     /// killed (XEP-0484 section 3.4).
@@ -14,11 +14,11 @@ protocol LoginKeeping: Sendable {
     func discard(_ token: SpentToken) throws
     /// The server is not what it was: what is sent ahead of its features cannot be relied on.
     func forgetOffer() throws
-    /// Lends what resumes the session, if anything does, while nobody else can take the account over.
+    /// Lends the data that resume the session, if there are any, while no other process can take the account over.
     func withResumption(_ use: (StreamOpener.Resumption?) throws -> Void) throws
 }
 
-/// What an account knows of its server from earlier logins.
+/// The facts about a server from earlier logins.
 struct KnownLogin: Sendable {
     /// Names this installation to the server; the same in every process.
     var agent: String
@@ -26,13 +26,13 @@ struct KnownLogin: Sendable {
     var pinned: SCRAMMechanism?
     /// The highest SCRAM iteration count seen with it.
     var iterations = 0
-    /// What the server offered last time.
+    /// The server's last offer.
     var offer: ServerOffer?
     /// Whether the server had stream management last time.
     var isManaging = false
     /// The mechanism of the token that can be used.
     var tokenMechanism: HashedTokenMechanism?
-    /// Where the server wants the session to be resumed (XEP-0198 section 5).
+    /// The location for resuming the session (XEP-0198 section 5).
     var location: String?
     /// The session that could be resumed; read only for a program that wants to choose.
     var session: StoredSession?
@@ -45,14 +45,14 @@ struct SpentToken: Sendable {
     var count: Int64
 }
 
-/// What a login taught, to be committed with its outcome.
+/// The facts learned in a login, committed with its outcome.
 struct LearnedLogin: Sendable {
     /// The part of the server's features that is remembered.
     var offer: String?
     var isManaging = false
     /// Whether the server wants to know if the client is looked at (XEP-0352); nil when it did not show.
     var hasClientState: Bool?
-    /// How many bytes a stanza may have, 0 without a limit (XEP-0478); nil when the server did not show.
+    /// The maximum size of a stanza in bytes, 0 for no limit (XEP-0478); nil if the server announced none.
     var stanzaLimit: Int?
     /// The mechanism that logged in, with its iteration count, when it was SCRAM.
     var scram: (mechanism: SCRAMMechanism, iterations: Int)?
@@ -60,7 +60,7 @@ struct LearnedLogin: Sendable {
     var token: (mechanism: HashedTokenMechanism, token: FastToken)?
 }
 
-/// What a process remembers from one connection to the next and does not store: salted keys, which are worth as much as
+/// The secrets that a process keeps in memory from one connection to the next: salted keys, which are worth as much as
 /// the password, and what resumes a TLS session.
 final class LoginMemory: Sendable {
     private struct State {
@@ -77,7 +77,7 @@ final class LoginMemory: Sendable {
         set { state.withLock { $0.keys = newValue } }
     }
 
-    /// Where the server said to go when it ended the stream; for the next attempt only.
+    /// The redirection of the server at the end of the stream; for the next attempt only.
     var redirection: ServiceTarget? {
         get { state.withLock { $0.redirection } }
         set { state.withLock { $0.redirection = newValue } }

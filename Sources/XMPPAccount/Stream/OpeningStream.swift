@@ -5,9 +5,9 @@ import XMPPTransport
 final class OpeningStream {
     let connection: Connection
     private(set) var parser: StreamParser
-    /// What was parsed and not yet taken.
+    /// The parsed events that are not processed yet.
     private(set) var events: ArraySlice<StreamParser.Event> = []
-    /// Why the stream cannot be read beyond ``events``.
+    /// The error after ``events``, beyond which the stream cannot be read.
     private(set) var parserError: StreamParserError?
     /// When to give up.
     var deadline: Deadline
@@ -107,7 +107,7 @@ final class OpeningStream {
         }
     }
 
-    /// Whether the next element is a stanza, or part of one, that was read or left out.
+    /// Returns whether the next element is a stanza, or part of one, that was read or left out.
     func isStanzaNext() async throws -> Bool {
         while events.isEmpty { try await receive() }
         return switch events.first {

@@ -9,11 +9,11 @@ struct SASL2Request {
     var agent: String
     /// The session to resume. It comes before binding (XEP-0386 section 4).
     var resumption: StreamOpener.Resumption?
-    /// What to bind when nothing is resumed; nil leaves that to later.
+    /// The binding if nothing is resumed; nil to bind later.
     var bind: Bind?
     /// The mechanism to ask a token for.
     var tokenMechanism: String?
-    /// How many times the token has been used, this time included; nil when the login is not by token.
+    /// The number of uses of the token, this one included; nil without a token.
     var tokenCount: Int64?
 
     struct Bind {
@@ -81,7 +81,7 @@ extension StreamOpener {
 struct SASL2Success {
     /// The server's last word in the exchange.
     var data: [UInt8]
-    /// Who this is now: a full address when a resource was bound or a session resumed.
+    /// The account's address: a full one if a resource was bound or a session resumed.
     var address: JID?
     /// `<resumed/>` or `<failed/>`, the answer to `<resume/>`.
     var resumption: Element?
@@ -114,13 +114,13 @@ struct SASL2Success {
     }
 }
 
-/// A token of the server's to log in with (XEP-0484). It is as secret as a password.
+/// A login token of the server (XEP-0484). It is as secret as a password.
 struct FastToken: Sendable {
     var secret: SecretBytes
     /// When it ends, as the server wrote it (XEP-0082); nil when it did not.
     var expiry: ForeignText?
 
-    /// Whether the token has surely ended. A date of another form than `2027-01-31T12:00:00Z` says nothing; the server
+    /// Returns whether the token has surely ended. A date of another form than `2027-01-31T12:00:00Z` says nothing; the server
     /// refuses the token then.
     static func isOver(_ expiry: ForeignText?, now: String) -> Bool {
         guard let expiry, expiry.utf8.last == UInt8(ascii: "Z"), expiry.utf8.count >= 20 else { return false }

@@ -1,7 +1,7 @@
 import XMPPCore
 import XMPPTransport
 
-/// What a server offers on the protected stream before the login: the mechanisms of both SASL profiles, and what can
+/// The offer of a server on the protected stream before the login: the mechanisms of both SASL profiles, and what can
 /// be done in the same round trip.
 struct ServerOffer: Hashable, Sendable {
     /// The extensible profile (XEP-0388).

@@ -1,13 +1,13 @@
 public import Handlers
 public import XMPPCore
 
-/// What an account does when it is about to log in; see ``AccountConfiguration/chooseSession``.
+/// The choice between resuming a session and binding a new one; see ``AccountConfiguration/chooseSession``.
 ///
 /// ```swift
 /// configuration.chooseSession = { session in session?.isLikelyKept == true ? .resume : .bind }
 /// ```
 public enum SessionChoice: Hashable, Sendable {
-    /// Resumes the session that is stored, as an account does by itself; binds a new one where the server does not keep it.
+    /// Resumes the stored session, the default; binds a new one if the server does not keep it.
     case resume
     /// Binds a new session. The stored one is then lost: requests that were sent in it are invalidated, and messages are
     /// sent again.
@@ -24,9 +24,9 @@ public enum SessionChoice: Hashable, Sendable {
 public struct StoredSession: Hashable, Sendable {
     /// The full address that is bound in it.
     public let jid: JID
-    /// How long the server said that it keeps the session after its stream broke; nil when it did not say.
+    /// The time for which the server keeps the session after its stream broke; nil if the server did not say.
     public let window: Duration?
-    /// How long ago a process was last connected in it, by the wall clock; nil when that is not known.
+    /// The time since a process was last connected in the session, by the wall clock; nil if unknown.
     public let idleTime: Duration?
     /// Whether it is likely to be kept still: ``idleTime`` is within ``window``, or one of them is not known.
     public let isLikelyKept: Bool
@@ -71,7 +71,7 @@ extension SessionOpening {
 }
 
 extension Account {
-    /// Whether the server offered stream management (XEP-0198) at the last login, in whatever process; false before the
+    /// Returns whether the server offered stream management (XEP-0198) at the last login, in whatever process; false before the
     /// first one.
     ///
     /// ```swift

@@ -3,7 +3,7 @@ import XMPPCore
 
 // From a good login to a session: resumed, or bound again.
 extension SessionOpening {
-    /// How many stanzas may come between `<enable/>` and its answer.
+    /// The maximum number of stanzas between `<enable/>` and its answer.
     private static let uncountedLimit = 1000
 
     // MARK: In the login's own round trip (XEP-0388, XEP-0386, XEP-0198 section 9)
@@ -34,7 +34,7 @@ extension SessionOpening {
         return .bound(session, failed: failed)
     }
 
-    /// Who logged in must be who was meant to.
+    /// Throws unless the address is that of the account.
     private func check(_ address: JID?) throws {
         guard let address else { return }
         let isExpected =
@@ -59,7 +59,7 @@ extension SessionOpening {
 
     // MARK: One after the other (RFC 6120 section 7, XEP-0198)
 
-    /// Resumes or binds behind the login, with as little waiting as possible.
+    /// Resumes or binds after the login, with as few round trips as possible.
     ///
     /// - Parameters:
     ///   - isNewStream: Whether a stream header has just been written and not been sent.
@@ -93,8 +93,8 @@ extension SessionOpening {
         return .bound(session, failed: failed)
     }
 
-    /// Asking to resume tells the server our count, so it is an acknowledgement. A process that was frozen while it
-    /// connected must not make it when another has handled more meanwhile.
+    /// Sends `<resume/>`, which acknowledges. A process that was frozen while it connected must not send it after another
+    /// process has received more.
     private func askToResume() throws -> StreamOpener.Resumption? {
         var asked: StreamOpener.Resumption?
         try withResumption { resumption in

@@ -10,7 +10,7 @@ struct SessionOpening {
     /// Stanzas that came before stream management began.
     var uncounted: [StreamParser.Event] = []
     var learned = LearnedLogin()
-    /// What the server said to stream management.
+    /// The server's answers of stream management.
     var answers: [Element] = []
     /// Whether the program lets the stored session be resumed.
     var mayResume = true
@@ -41,7 +41,7 @@ struct SessionOpening {
     /// The result of a login.
     enum Result {
         case opened(StreamOpener.Outcome)
-        /// What was sent on the strength of an earlier offer was not understood.
+        /// The server did not understand a request that relied on an earlier offer.
         case staleOffer(AccountError)
     }
 
@@ -91,7 +91,7 @@ struct SessionOpening {
         }
     }
 
-    /// What is remembered of a login that came about.
+    /// Remembers a successful login.
     private mutating func note(_ attempt: Attempt) {
         guard let scram = attempt.exchange as? SCRAMClient, let keys = scram.keys else { return }
         learned.scram = (scram.mechanism, keys.iterations)

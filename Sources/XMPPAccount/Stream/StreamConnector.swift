@@ -36,8 +36,8 @@ struct StreamConnector {
         return try await network.services(of: domain, deadline: deadline, on: loop)
     }
 
-    /// Where a stream error sends the client (RFC 6120 section 4.9.3.19). The certificate there must be for the
-    /// account's domain all the same, so nobody can lead it astray.
+    /// Returns the target of a redirection (RFC 6120 section 4.9.3.19). The certificate there must be for the account's
+    /// domain too, so a redirection cannot lead to a foreign server.
     func redirection(_ error: AccountError) -> ServiceTarget? { Self.redirection(error, configuration) }
 
     static func redirection(_ error: AccountError, _ configuration: AccountConfiguration) -> ServiceTarget? {
@@ -76,7 +76,7 @@ struct StreamConnector {
         return .earlier(deadline, loop.deadline(after: share))
     }
 
-    /// What a user must know most: that a server was found and not believed, before that another was not found.
+    /// Returns the most important failure: an untrusted server before a server that was not found.
     private static func summary(_ failures: [any Error]) -> any Error {
         let telling = failures.first { !(($0 as? TransportError)?.isAboutReaching ?? false) }
         guard let chosen = telling ?? failures.last else {

@@ -14,7 +14,7 @@ import XMPPTransport
 /// It waits on the account's thread and gives it back meanwhile; ``AccountLoop`` takes the opened stream over and commits the
 /// outcome before anything else is sent.
 struct StreamOpener: Sendable {
-    /// What a session needs to be resumed.
+    /// The data that resume a session.
     struct Resumption: Hashable, Sendable {
         var id: String
         var h: HandledCount
@@ -29,9 +29,9 @@ struct StreamOpener: Sendable {
 
     /// `<failed/>` in answer to `<resume/>` (XEP-0198 section 5).
     struct FailedResumption: Sendable {
-        /// What the server had handled, if it still knows.
+        /// The server's received count, if it still knows it.
         var count: HandledCount?
-        /// Why it does not resume, if it says so.
+        /// The reason why the server does not resume, if it sends one.
         var error: StanzaError?
 
         init(_ element: Element) {
@@ -45,7 +45,7 @@ struct StreamOpener: Sendable {
     let memory: LoginMemory
     let resource: String
 
-    /// How often one attempt follows a server to another host.
+    /// The maximum number of redirections in one attempt.
     private static let redirectionLimit = 4
 
     /// - Parameter loop: What waits. Canceling the task ends the attempt.
@@ -127,14 +127,14 @@ final class OpenedStream: @unchecked Sendable {
     let parser: StreamParser
     /// Stanzas that came before stream management began.
     let uncounted: [StreamParser.Event]
-    /// What arrived behind the answer that began the session.
+    /// The events after the answer that started the session.
     let early: [StreamParser.Event]
-    /// Why the stream cannot be read beyond that.
+    /// The error after them, beyond which the stream cannot be read.
     let parserError: StreamParserError?
     let outcome: StreamOpener.Outcome
-    /// What the server said to stream management.
+    /// The server's answers of stream management.
     let answers: [Element]
-    /// What the login taught, to be committed with the outcome.
+    /// The facts learned in the login, committed with the outcome.
     let learned: LearnedLogin
 
     init(

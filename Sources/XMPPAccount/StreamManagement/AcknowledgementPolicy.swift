@@ -16,8 +16,8 @@ public struct AcknowledgementPolicy: Hashable, Sendable {
     public var acknowledgesAfterStanzas = 0
     /// Time from the first stanza without an ack until an ack is sent without an ack request; 0 turns it off.
     public var acknowledgesAfter: Duration = .zero
-    /// How long the answer to a question of the server's is held back, 0 or more. More questions
-    /// meanwhile get the same answer. XEP-0198 section 4 recommends 0.
+    /// The delay of an ack that the server requests, 0 or more. Further ack requests
+    /// meanwhile get the same ack. XEP-0198 section 4 recommends 0.
     public var responseDelay: Duration = .zero
 
     /// Makes a policy; by default an ack request follows each batch of stanzas, and an ack answers each ack request.

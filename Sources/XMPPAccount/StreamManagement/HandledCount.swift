@@ -18,20 +18,20 @@ package struct HandledCount: RawRepresentable, Hashable, Sendable, CustomStringC
         HandledCount(rawValue: count.rawValue &+ UInt32(truncatingIfNeeded: stanzas))
     }
 
-    /// How many stanzas lie between an earlier count and this one, through the wrap.
+    /// Returns the number of stanzas between an earlier count and this one, modulo 2^32.
     package func distance(from earlier: HandledCount) -> UInt32 { rawValue &- earlier.rawValue }
 }
 
 /// A handled count that cannot be true (XEP-0198 section 4, `handled-count-too-high`).
 package struct HandledCountError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What the server claims to have handled.
+    /// The count that the server claims.
     package let claimed: HandledCount
-    /// What it had acknowledged before.
+    /// The count that it had acknowledged before.
     package let acknowledged: HandledCount
-    /// How many stanzas wait for acknowledgement.
+    /// The number of stanzas without an ack.
     package let outstanding: Int
 
-    /// How many stanzas this side has sent.
+    /// The number of stanzas that this side has sent.
     package var sent: HandledCount { acknowledged + outstanding }
 
     package var description: String {

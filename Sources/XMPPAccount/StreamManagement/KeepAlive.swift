@@ -38,10 +38,10 @@ struct KeepAlive: Sendable {
         requestedAt = requestedAt.map { TimeSource.sum($0, milliseconds) }
     }
 
-    /// Whether the server is to be asked for a proof now.
+    /// Returns whether the server is to be asked for a proof now.
     func isRequestDue(now: Int64) -> Bool { requestedAt == nil && nextDue.map { $0 <= now } ?? false }
 
-    /// Whether the answer is overdue.
+    /// Returns whether the answer is overdue.
     ///
     /// - Parameter readAt: Up to when everything that had arrived was read.
     func isDead(readAt: Int64) -> Bool { requestedAt != nil && nextDue.map { $0 <= readAt } ?? false }

@@ -10,7 +10,7 @@ struct SessionTable {
         var number: Int64
         /// Whether the server acknowledges stanzas in this session.
         var isManaged: Bool
-        /// What resumes the session; nil when it cannot be resumed.
+        /// The id that resumes the session; nil if it cannot be resumed.
         var resumptionID: String?
         /// The address bound in this session.
         var fullJID: JID?
@@ -24,7 +24,7 @@ struct SessionTable {
         var connectedTime: Int64
         /// Whether the session could be resumed when it began.
         var wasResumable: Bool
-        /// How long the server said it keeps the session after its connection broke, in seconds.
+        /// The time for which the server keeps the session after its connection broke, in seconds.
         var window: Int64?
         /// When a process last noted that it was connected, by the wall clock.
         var aliveAt: Timestamp?
@@ -34,7 +34,7 @@ struct SessionTable {
                 received: received, deferred: deferred, acknowledged: acknowledged, policy: policy)
         }
 
-        /// Whether the session is likely to be resumed. A clock that was set back says nothing.
+        /// Returns whether the session is likely to be resumed. A clock that was set back says nothing.
         func canResume(now: Timestamp) -> Bool {
             guard resumptionID != nil else { return false }
             guard let window, let aliveAt, now > aliveAt else { return true }
@@ -119,11 +119,11 @@ struct SessionTable {
 
     // MARK: What cannot be read
 
-    /// What ended a stream because no end of it was found.
+    /// The damage of an element without a readable end, which ended a stream.
     struct Damage {
-        /// How many stanzas had arrived in the session before it.
+        /// The number of stanzas that arrived in the session before it.
         let position: HandledCount
-        /// What tells it from other damage.
+        /// The kind, which distinguishes it from other damage.
         let kind: String
 
         /// Bytes of the element's name that tell it from others.
@@ -210,18 +210,18 @@ struct SessionTable {
     }
 }
 
-/// What the server said when it bound a resource and enabled stream management.
+/// The server's answers to binding a resource and enabling stream management.
 struct BoundSession: Hashable, Sendable {
     var fullJID: JID
     /// Whether `<enabled/>` was received.
     var isManaged: Bool
     /// The id of `<enabled/>`; nil unless it said `resume='true'` (XEP-0198 section 3: without it the id resumes nothing).
     var resumptionID: String?
-    /// Where the server wants the session to be resumed.
+    /// The location for resuming the session.
     var location: String?
-    /// How long the server keeps the session after its connection broke, in seconds; nil when it did not say.
+    /// The time for which the server keeps the session after its connection broke, in seconds; nil if it announced none.
     var window: Int64?
-    /// Why the server did not enable stream management although it offers it.
+    /// The reason why the server did not enable stream management although it offers it.
     var refusal: StanzaError?
     /// The namespaces of the server's features (RFC 6120 section 4.3.2); nil when the server did not show them.
     var features: Set<ForeignText>?

@@ -8,9 +8,9 @@ import Handlers
 /// It is a value without socket, clock or store. Its inputs carry the time in milliseconds of a clock that does not go back. A step
 /// works on a copy, which the loop takes over after COMMIT, so an ack carries a committed count only.
 package struct StreamManagement: Sendable {
-    /// How many stanzas arrived in this session; those that came again after a resumption count once.
+    /// The number of stanzas that arrived in this session; duplicates after a resumption count once.
     package private(set) var received: HandledCount
-    /// How many of them, from the first on, are handled: the `h` of an ack.
+    /// The number of them that are committed, from the first on: the `h` of an ack.
     package private(set) var h: HandledCount
     /// The server's last `h`.
     package private(set) var acknowledged: HandledCount
@@ -30,7 +30,7 @@ package struct StreamManagement: Sendable {
     /// Time of the oldest pending ack request.
     package private(set) var requestedAt: Int64?
 
-    /// The `h` that was sent last, and since when it is behind.
+    /// The `h` that was sent last, and the time since which it is out of date.
     private var sentH: HandledCount
     private var unsentSince: Int64?
     /// Time of the oldest ack request of the server without an ack.
@@ -68,8 +68,8 @@ package struct StreamManagement: Sendable {
 
     /// Counts an arriving stanza. It counts as handled unless ``postpone(_:)`` follows.
     ///
-    /// After a resumption the server sends everything behind the told count once more, in order (section 5), so the first
-    /// stanzas are recognized by their number alone.
+    /// After a resumption the server sends everything after the count in `<resume/>` once more, in order (section 5), so
+    /// the first stanzas are recognized by their number alone.
     package mutating func arrive(now: Int64) -> Arrival {
         let isNew = position == received
         position = position + 1
@@ -114,15 +114,15 @@ package struct StreamManagement: Sendable {
 
     // MARK: Acks
 
-    /// The server sent an ack request.
+    /// Handles an ack request of the server.
     package mutating func receiveRequest(now: Int64) { owedSince = owedSince ?? now }
 
-    /// Whether an ack is due now.
+    /// Returns whether an ack is due now.
     package func isAcknowledgementDue(now: Int64) -> Bool {
         acknowledgementDue.map { $0 <= now } ?? false
     }
 
-    /// An ack was sent.
+    /// Records that an ack was sent.
     package mutating func didAcknowledge() {
         (sentH, unsentSince, owedSince) = (h, nil, nil)
     }
@@ -154,16 +154,16 @@ package struct StreamManagement: Sendable {
         unaskedSince = unaskedSince ?? now
     }
 
-    /// Whether an ack request is due now. One is pending at a time: its ack covers everything written before.
+    /// Returns whether an ack request is due now. One is pending at a time: its ack covers everything written before.
     package func isRequestDue(now: Int64) -> Bool { requestDue.map { $0 <= now } ?? false }
 
-    /// An ack request was sent.
+    /// Records that an ack request was sent.
     package mutating func didRequest(now: Int64) {
         requestedAt = requestedAt ?? now
         (unasked, unaskedSince) = (0, nil)
     }
 
-    /// The server sent an ack.
+    /// Handles an ack of the server.
     ///
     /// - Parameters:
     ///   - claimed: The count.
@@ -181,7 +181,7 @@ package struct StreamManagement: Sendable {
         return covered
     }
 
-    /// The last ack request was answered.
+    /// Records that the last ack request was answered.
     package mutating func didReceiveAnswer() { requestedAt = nil }
 
     /// Number of waiting stanzas that a count covers. A count below the last one is a huge distance modulo 2^32, so the

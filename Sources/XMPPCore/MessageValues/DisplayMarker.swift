@@ -1,4 +1,4 @@
-/// What a message says about messages that people have seen.
+/// A marker of displayed messages.
 ///
 /// ```swift
 /// let question = Message(to: peer, id: "m1", body: "Hi", children: [DisplayMarker.markable.element])
@@ -11,7 +11,8 @@
 /// that the conversation does not have. It is the recipient's to send, so believe it of them; and whether they want to send
 /// it is theirs to decide.
 ///
-/// Earlier versions also had `received`, which receipts have replaced, and `acknowledged`, which nobody used. They are not read.
+/// Earlier versions also had `received`, which receipts have replaced, and `acknowledged`, which was never used. They are
+/// not read.
 ///
 /// Source: XEP-0333 version 1.0, sections 4 and 5.
 public enum DisplayMarker: Hashable, Sendable {
@@ -40,7 +41,7 @@ public enum DisplayMarker: Hashable, Sendable {
 }
 
 extension Message {
-    /// What the message says about messages that people have seen.
+    /// The message's marker of displayed messages.
     ///
     /// - Returns: Nil when it says nothing, and when it asks for a marker without an id; one that is a marker asks for none
     ///   (XEP-0333 section 4.2).

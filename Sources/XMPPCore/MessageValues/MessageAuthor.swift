@@ -1,4 +1,4 @@
-/// Who wrote a message, as corrections, retractions and reactions compare it.
+/// The author of a message, for the comparison of corrections, retractions and reactions.
 ///
 /// ```swift
 /// var reactions: [MessageAuthor: [ForeignText]] = [:]
@@ -14,7 +14,7 @@ public struct MessageAuthor: Hashable, Sendable, Codable {
 }
 
 extension Message {
-    /// Who wrote this message; nil when it does not say, and for errors.
+    /// Returns the author of this message; nil if it names none, and for errors.
     ///
     /// One of type `groupchat`, or one that says that it is a room's (XEP-0045 section 7.5), is of an occupant. Not every
     /// server says that of a private message: a program that knows the room says it.
@@ -34,7 +34,7 @@ extension Message {
         type == .groupchat || element.child("x", Namespaces.mucUser) != nil
     }
 
-    /// Whether another message is of the same author and kind: what was said to one is not changed in a room.
+    /// Returns whether another message is of the same author and kind: what was said to one is not changed in a room.
     func isOfSameAuthor(as other: Message, _ amongOccupants: Bool) -> Bool {
         guard (type == .groupchat) == (other.type == .groupchat),
             let author = author(amongOccupants: amongOccupants)
@@ -48,7 +48,7 @@ extension Message {
         return stanzaID(by: room)
     }
 
-    /// The id by which reactions and replies name this message; nil when nothing can name it.
+    /// The id that reactions and replies to this message contain; nil if it has none.
     ///
     /// In a room it is the one that the room gave it: ask whether the room has the feature `urn:xmpp:sid:0`, for
     /// otherwise an occupant wrote that. Elsewhere it is the sender's.
@@ -69,7 +69,7 @@ extension Message {
         return found.count == 1 ? found[0] : nil
     }
 
-    /// What the only child of that name says; nil when it breaks the rules.
+    /// Returns the value of the only child of that name; nil if it is invalid.
     func payload<Value>(
         _ name: String, _ namespace: String, _ read: (Element) throws(ElementValueError) -> Value
     ) -> Value? {

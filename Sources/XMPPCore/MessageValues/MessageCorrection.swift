@@ -1,4 +1,4 @@
-/// What makes a message a correction: it replaces all of an earlier message of the same sender.
+/// The extension of a correction, which replaces an earlier message of the same sender.
 ///
 /// ```swift
 /// guard let correction = MessageCorrection(of: sent) else { return }
@@ -6,7 +6,7 @@
 ///     to: sent.to, id: StanzaID.random(), body: "through yonder window", children: [correction.element])
 /// ```
 ///
-/// The sender sends the whole message once more, under a new id, with what is different. Whoever receives one checks
+/// The sender sends the whole message once more, under a new id, with the changes. A recipient checks
 /// ``Message/corrects(_:amongOccupants:)`` before replacing anything, and shows that the text was changed.
 ///
 /// Source: XEP-0308 sections 3 and 4.
@@ -48,7 +48,7 @@ extension Message {
         }
     }
 
-    /// Whether this message may replace another one: it names its id, and both are of one author and one kind.
+    /// Returns whether this message may replace another one: it names its id, and both are of one author and one kind.
     ///
     /// In a room, the occupant may have changed between the two although the nickname has not: of a message from before
     /// the sender joined, refuse a correction all the same.

@@ -1,4 +1,4 @@
-/// Which text of a message stands there only for clients that do not know a certain extension.
+/// The text of a message for clients that do not support an extension.
 ///
 /// ```swift
 /// let text = message.body(understanding: [Namespaces.replies])     // without the quoted lines
@@ -8,16 +8,16 @@
 public struct MessageFallback: Hashable, Sendable {
     /// A part of the text, in code points (XEP-0426 section 2).
     public enum Region: Hashable, Sendable {
-        /// Of the body; nil means all of it.
+        /// A range of the body; nil for all of it.
         case body(Range<Int>?)
-        /// Of the subject; nil means all of it.
+        /// A range of the subject; nil for all of it.
         case subject(Range<Int>?)
     }
 
-    /// How many regions of one element, and how many elements of one message, are read.
+    /// The maximum number of regions in an element, and of elements in a message.
     package static let maximumCount = 32
 
-    /// The extension's namespace; nil when the message does not say, so that nobody can understand it.
+    /// The extension's namespace; nil if the message names none, so that no client supports it.
     public var feature: ForeignText?
     /// The parts of the text; none means all of the body and of the subject.
     public var regions: [Region]
@@ -88,7 +88,7 @@ extension Message {
             .compactMap { try? MessageFallback($0) }
     }
 
-    /// The body without what stands there for clients that do not know certain extensions.
+    /// Returns the body without the text for clients that do not support the named extensions.
     ///
     /// A region that goes beyond the body means nothing there, and hides nothing.
     ///

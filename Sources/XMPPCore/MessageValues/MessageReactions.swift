@@ -5,15 +5,15 @@
 /// let message = Message(to: received.from, children: [reactions.element, ProcessingHint.store.element])
 /// ```
 ///
-/// Reactions of one author replace the former ones; none take them back. Whoever receives some checks
+/// Reactions of one author replace the former ones; none take them back. A recipient checks
 /// ``Message/reacts(to:amongOccupants:)``, keeps them by ``Message/author(amongOccupants:)``, and lets those of a message
 /// with a ``Message/delay`` not replace newer ones.
 ///
 /// Source: XEP-0444 sections 3 and 4.
 public struct MessageReactions: Hashable, Sendable {
-    /// How many different reactions of one message are read.
+    /// The maximum number of different reactions in a message.
     package static let maximumCount = 64
-    /// How many bytes of UTF-8 a reaction may have; the longest emoji of Unicode 16 has 35.
+    /// The maximum length of a reaction in bytes of UTF-8; the longest emoji of Unicode 16 has 35.
     package static let maximumLength = 128
 
     /// The id of the message that they are about; see ``Message/referenceID``.
@@ -77,8 +77,8 @@ extension Message {
         }
     }
 
-    /// Whether this message's reactions may be shown at another one: they name it, and are of one of its two parties, or of
-    /// an occupant of its room.
+    /// Returns whether this message's reactions may be shown at another one: they name it, and are of one of its two
+    /// parties, or of an occupant of its room.
     ///
     /// - Parameters:
     ///   - original: The message that they would be shown at.

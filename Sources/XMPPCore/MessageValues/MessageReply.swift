@@ -1,4 +1,4 @@
-/// What makes a message a reply to a certain other one.
+/// The extension of a reply to another message.
 ///
 /// ```swift
 /// guard let reply = MessageReply(to: received) else { return }
@@ -11,7 +11,7 @@
 public struct MessageReply: Hashable, Sendable {
     /// The id of the message that it answers; see ``Message/referenceID``.
     public var id: ForeignText
-    /// Who wrote that message; nil when the reply does not say.
+    /// The author of that message; nil if the reply names none.
     public var author: JID?
 
     /// Makes a reply.
@@ -46,7 +46,7 @@ public struct MessageReply: Hashable, Sendable {
         Element("reply", namespace: Namespaces.replies, attributes: ["to": author?.description, "id": id])
     }
 
-    /// A body for clients that do not know replies: the quoted text in front of the answer.
+    /// Returns a body for clients that do not support replies: the quoted text before the answer.
     ///
     /// - Parameters:
     ///   - quoted: What is answered, or a part of it. Of a message that is a reply itself, take

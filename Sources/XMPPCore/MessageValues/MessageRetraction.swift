@@ -1,4 +1,4 @@
-/// What makes a message a retraction: it asks to remove an earlier message of the same sender.
+/// The extension of a retraction, which asks to remove an earlier message of the same sender.
 ///
 /// ```swift
 /// guard let retraction = MessageRetraction(of: sent) else { return }
@@ -9,7 +9,7 @@
 ///     ])
 /// ```
 ///
-/// Nobody can be made to forget. Whoever receives one checks ``Message/retracts(_:amongOccupants:)`` before removing
+/// A recipient cannot be forced to remove the message. It checks ``Message/retracts(_:amongOccupants:)`` before removing
 /// anything.
 ///
 /// Source: XEP-0424 sections 3 and 5.
@@ -44,7 +44,7 @@ public struct MessageRetraction: Hashable, Sendable {
     }
 }
 
-/// What an archive leaves of a message that was retracted.
+/// The tombstone that an archive keeps in place of a retracted message.
 ///
 /// ```swift
 /// if let tombstone = message.tombstone { hide(message.id, because: tombstone.retractionID) }
@@ -91,7 +91,7 @@ extension Message {
         }
     }
 
-    /// What the archive says of this message's retraction; nil when it was not retracted.
+    /// The tombstone of this message in the archive; nil if it was not retracted.
     ///
     /// Anyone may write such an element: believe it of messages that come out of an archive.
     public var tombstone: MessageTombstone? {
@@ -100,7 +100,7 @@ extension Message {
         }
     }
 
-    /// Whether this message may remove another one: it names its id, and both are of one author and one kind.
+    /// Returns whether this message may remove another one: it names its id, and both are of one author and one kind.
     ///
     /// - Parameters:
     ///   - original: The message that would be removed.

@@ -1,4 +1,4 @@
-/// What makes a message a spoiler: its text is shown only when the user asks for it.
+/// The extension of a spoiler, a message whose text is hidden until the user asks for it.
 ///
 /// ```swift
 /// let spoiler = MessageSpoiler("Love story end")
@@ -7,7 +7,7 @@
 ///
 /// Source: XEP-0382 sections 3 and 4.
 public struct MessageSpoiler: Hashable, Sendable {
-    /// What the text is about, to be shown in its place.
+    /// The topic of the text, shown in its place.
     public struct Topic: Hashable, Sendable {
         /// The topic.
         public var text: ForeignText
@@ -24,7 +24,7 @@ public struct MessageSpoiler: Hashable, Sendable {
         }
     }
 
-    /// How many topics of one message are read.
+    /// The maximum number of topics in a message.
     package static let maximumTopics = 32
 
     /// The topic in each language; none when the sender names none.
@@ -40,7 +40,7 @@ public struct MessageSpoiler: Hashable, Sendable {
     /// - Parameter topic: What the text is about.
     public init(_ topic: some TextConvertible) { self.init([Topic(topic)]) }
 
-    /// The topic for a user.
+    /// Returns the topic for a user.
     ///
     /// - Parameter language: What the user reads, such as `en` or `en-GB`; the case does not count.
     /// - Returns: The topic in that language, or else the one without a language, or the first one; nil for none.

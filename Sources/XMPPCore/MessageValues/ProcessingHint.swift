@@ -1,4 +1,4 @@
-/// How a sender wants servers and clients to store and copy a message. They need not do it.
+/// A hint of the sender to servers and clients: how to store and copy a message. They may ignore it.
 ///
 /// ```swift
 /// let message = Message(to: peer, children: [state.element, ProcessingHint.noStore.element])
@@ -6,11 +6,11 @@
 ///
 /// Source: XEP-0334 section 4.
 public enum ProcessingHint: String, Hashable, Sendable, CaseIterable, Codable, ForeignValue {
-    /// Not in archives or logs, though it may wait for a recipient who is offline.
+    /// No copy in archives or logs; the message may be stored for an offline recipient.
     case noPermanentStore = "no-permanent-store"
-    /// Not at all, not even for a recipient who is offline.
+    /// No storage at all, not even for an offline recipient.
     case noStore = "no-store"
-    /// Not to other addresses than the one it is for, which must be a full one: no carbon copies.
+    /// No carbon copies: delivery only to the recipient's full address.
     case noCopy = "no-copy"
     /// Even if it has no body.
     case store
@@ -20,7 +20,7 @@ public enum ProcessingHint: String, Hashable, Sendable, CaseIterable, Codable, F
 }
 
 extension Message {
-    /// How its sender wants this message to be stored and copied; in an error the hints say nothing (XEP-0334 section 5).
+    /// The message's processing hints; ignored in an error (XEP-0334 section 5).
     public var hints: Set<ProcessingHint> {
         guard type != .error else { return [] }
         return Set(

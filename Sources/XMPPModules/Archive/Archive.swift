@@ -18,7 +18,7 @@ public struct Archive: Sendable {
 
     // MARK: Catching up
 
-    /// Fetches what an archive holds and this account has not seen. What is under way is not begun again.
+    /// Fetches the messages of an archive that this account has not seen. A running catch-up is not started again.
     ///
     /// The account's own archive is caught up with in every new session without being asked; this is for rooms.
     ///
@@ -36,7 +36,7 @@ public struct Archive: Sendable {
         try askNext(in: step)
     }
 
-    /// How far the catch-ups are: one of each archive that was ever asked.
+    /// Returns the progress of the catch-ups, one for each archive that was ever queried.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: One for each archive.
@@ -57,16 +57,15 @@ public struct Archive: Sendable {
 
     // MARK: Looking back
 
-    /// Asks for one page of an archive, such as for scrolling back. What it brings comes to listeners like everything
-    /// out of
-    /// an archive, and does not count for catching up.
+    /// Requests a page of an archive, for example to scroll back. Its messages reach listeners like all messages of an
+    /// archive, and do not count for the catch-up.
     ///
     /// - Parameters:
     ///   - archive: The account's bare address, or a room's; nil for the account's.
     ///   - peer: Only what was said with this address; nil for everything.
     ///   - position: Which page.
     ///   - limit: How many messages at most; 1 to 250.
-    ///   - then: Called behind the last message of the page.
+    ///   - then: Called after the last message of the page.
     ///   - orElse: Called with the reason when the page can never come.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`, `outboxFull`; ``/Handlers/HandlerError`` when the store fails.
@@ -90,7 +89,7 @@ public struct Archive: Sendable {
 
     // MARK: Inside
 
-    /// Whether something was fetched from an archive and it has not refused since.
+    /// Returns whether something was fetched from an archive and it has not refused since.
     func isInUse(_ archive: JID, in step: borrowing Step) throws -> Bool {
         guard account.moduleIfPresent(ArchiveModule.self) != nil else { return false }
         return try table.isInUse(archive, in: step)
@@ -113,7 +112,7 @@ public struct Archive: Sendable {
         }
     }
 
-    /// Asks for the page behind what was fetched.
+    /// Requests the page after the fetched messages.
     func askPage(of archive: JID, _ pageSize: Int, in step: borrowing Step) throws {
         let place = try table.place(in: archive, in: step)
         var form: [DataForm.Field] = []
@@ -167,7 +166,7 @@ public struct ArchivePage: Sendable {
 
     /// The account that asked.
     public let account: Account
-    /// Whose archive it is.
+    /// The address of the archive.
     public let archive: JID
     /// Outcome of the handler.
     public let outcome: Outcome

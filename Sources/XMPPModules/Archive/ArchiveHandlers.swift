@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// Goes on behind a page: with the next one, or with another archive.
+/// Continues after a page: with the next one, or with another archive.
 struct ArchivePageFetched: Handler {
     static let id = "archive.page-fetched"
     var archive: JID

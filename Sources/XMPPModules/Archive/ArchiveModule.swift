@@ -25,11 +25,11 @@ public struct ArchiveModule: AccountModule {
     public static let name = "archive"
     public static var schema: Schema? { ArchiveTable.schema }
 
-    /// How many messages are asked for at once, 1 to 250; servers may send fewer.
+    /// The number of messages in a request, 1 to 250; servers may send fewer.
     package let pageSize: Int
-    /// How far back the first catch-up of an archive goes; nil for everything that is there.
+    /// The age of the oldest message that the first catch-up fetches; nil for all messages.
     package let history: Duration?
-    /// How many archives are fetched from at the same time, 1 or more; the account's own comes first.
+    /// The number of archives that are fetched at the same time, 1 or more; the account's own is first.
     package let concurrency: Int
 
     /// Makes the module.
@@ -109,7 +109,7 @@ public struct ArchiveModule: AccountModule {
         if isLost { try table.goBack(in: step) } else { try table.releasePlaces(in: step) }
     }
 
-    /// An archive sends duplicates from its last known place on.
+    /// Returns the marks from the last known place of each archive on, where duplicates start.
     public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = ArchiveTable(account: account.id)
         let own = account.configuration.jid
@@ -122,7 +122,7 @@ public struct ArchiveModule: AccountModule {
     }
 }
 
-/// How far the catch-up with an archive is.
+/// The progress of the catch-up with an archive.
 ///
 /// ```swift
 /// for await progress in account.events(of: ArchiveProgress.self) where progress.state == .complete {
@@ -130,7 +130,7 @@ public struct ArchiveModule: AccountModule {
 /// }
 /// ```
 public struct ArchiveProgress: ModuleEvent, Hashable {
-    /// What becomes of a catch-up.
+    /// The state of a catch-up.
     public enum State: Int64, Hashable, Sendable {
         /// Everything was fetched.
         case complete = 0
@@ -147,13 +147,13 @@ public struct ArchiveProgress: ModuleEvent, Hashable {
     /// The ``failure`` of an archive that sends the same pages for ever, or pages that bring nothing.
     package static let standsStill = "stands-still"
 
-    /// Whose archive: the account's bare address, or a room's.
+    /// The address of the archive: the account's bare address, or a room's.
     public var archive: JID
-    /// What becomes of it.
+    /// The state of the catch-up.
     public var state: State
-    /// How many messages came in this catch-up.
+    /// The number of messages received in this catch-up.
     public var received: Int
-    /// How many there are to come in all, if the server says so. It may be an estimate.
+    /// The total number of messages, if the server sends it. It may be an estimate.
     public var total: Int?
     /// Why it failed: the condition of the error, or `standsStill`.
     public var failure: ForeignText?

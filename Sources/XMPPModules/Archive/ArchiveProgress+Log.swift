@@ -12,7 +12,7 @@ extension ArchiveProgress: LoggedEvent {
         }
     }
 
-    /// How far it is, in one sentence.
+    /// The progress in one sentence.
     public var description: String {
         let count = total.map { "\(received) of about \($0)" } ?? "\(received)"
         return switch state {

@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// How far each archive was fetched, and the queries that are under way.
+/// The progress of each archive, and the running queries.
 package struct ArchiveTable {
     /// The states in `state`.
     package typealias State = ArchiveProgress.State
@@ -65,7 +65,7 @@ package struct ArchiveTable {
             archive.description, isCatchUp)
     }
 
-    /// Whether an archive was asked for that.
+    /// Returns whether an archive was asked for that.
     func isUnderWay(_ query: some TextConvertible & SQLConvertible, of archive: JID, in step: borrowing Step)
         throws(HandlerError) -> Bool
     {
@@ -142,7 +142,7 @@ package struct ArchiveTable {
             """, account, archive.description)
     }
 
-    /// A page ended with that message, which may have been one that could not be read: the next page begins behind it.
+    /// Records the last message of a page, which may have been unreadable: the next page starts after it.
     func passUnread(in archive: JID, to last: String, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
@@ -171,7 +171,7 @@ package struct ArchiveTable {
             """, Self.overlap.milliseconds, account, archive.description)
     }
 
-    /// How far before the last message an archive, or a room's history, is asked to begin where only its time is known, in
+    /// The time before the last message at which a query of an archive or a room's history starts if only its time is known, in
     /// milliseconds: its clock and ours may differ by so much. What comes a second time is recognized.
     static let overlap = Duration.seconds(60)
 
@@ -308,7 +308,7 @@ package struct ArchiveTable {
             account, archive.description)
     }
 
-    /// Whether any archive is being fetched or is to be.
+    /// Returns whether any archive is being fetched or is to be.
     func isCatchingUp(in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             """

@@ -2,7 +2,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// Whom the account has blocked: read from the store, changed through the server.
+/// The account's list of blocked addresses, read from the store and changed through the server.
 ///
 /// It needs ``BlockingModule`` in the account's configuration. A blocked address can be a user's, one resource's, or a
 /// whole domain. Nothing that they send arrives, and to them the account seems offline.
@@ -25,14 +25,14 @@ public struct Blocking: Sendable {
 
     // MARK: Reading
 
-    /// Blocked addresses as the server last sent them, in order.
+    /// Returns the blocked addresses as the server last sent them, in order.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: Bare addresses, full ones and domains.
     /// - Throws: ``/XMPPAccount/AccountError`` `missingModule`; ``/Handlers/HandlerError`` when the store fails.
     public func list(in source: borrowing some Readable) throws -> [JID] { try table.all(in: source) }
 
-    /// Whether an address is blocked, by itself or with its account, its domain or its resource there.
+    /// Returns whether an address is blocked, or its account, its domain or its resource there.
     ///
     /// - Parameters:
     ///   - jid: Any address.
@@ -102,6 +102,6 @@ extension AccountOperation {
 }
 
 extension Account {
-    /// Whom the account has blocked.
+    /// The list of blocked addresses.
     public var blocking: Blocking { Blocking(self) }
 }

@@ -11,7 +11,7 @@ extension BlockingChange: LoggedEvent {
         }
     }
 
-    /// What changed, in one sentence.
+    /// The change in one sentence.
     public var description: String {
         switch self {
         case .loaded: "the blocked addresses are those of the server"

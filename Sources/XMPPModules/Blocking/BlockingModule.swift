@@ -69,7 +69,7 @@ public struct BlockingModule: AccountModule {
     }
 }
 
-/// What changed in the list of blocked addresses, once it is stored.
+/// A stored change of the list of blocked addresses.
 ///
 /// ```swift
 /// for await change in account.events(of: BlockingChange.self) {
@@ -79,7 +79,7 @@ public struct BlockingModule: AccountModule {
 public enum BlockingChange: ModuleEvent, Hashable {
     /// The server sent the list, and it was stored.
     case loaded
-    /// The server has no blocking: nobody is blocked.
+    /// The server does not support blocking: no address is blocked.
     case unsupported
     /// The server did not send the list; the stored list stays. The error is nil for a timeout.
     case notLoaded(StanzaError?)
@@ -87,9 +87,9 @@ public enum BlockingChange: ModuleEvent, Hashable {
     case blocked([JID])
     /// These are not blocked any more.
     case unblocked([JID])
-    /// Nobody is blocked any more.
+    /// All addresses were unblocked.
     case unblockedAll
-    /// Somebody who is not the own server tried to change the list. Nothing was changed.
+    /// A sender other than the own server tried to change the list. Nothing was changed.
     case refused(JID)
 }
 
@@ -108,7 +108,7 @@ struct BlocklistFetched: Handler {
             try Self.take(call.outcome, BlockingTable(account: account.id), in: call.step), after: call.step)
     }
 
-    /// What a server says that has no blocking.
+    /// The errors of a server that does not support blocking.
     private static let unsupported: Set<StanzaError.Condition> = [
         .itemNotFound, .serviceUnavailable, .featureNotImplemented,
     ]

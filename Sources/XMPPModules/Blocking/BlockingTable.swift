@@ -26,7 +26,7 @@ struct BlockingTable {
         }.compactMap(\.self)
     }
 
-    /// Whether an address is on the list, or one that stands for it (XEP-0191 section 5).
+    /// Returns whether an address is on the list, or another one that covers it (XEP-0191 section 5).
     func covers(_ jid: JID, in source: borrowing some Readable) throws(HandlerError) -> Bool {
         let domain = jid.domain
         let resource = jid.resource.map { "\(domain)/\($0)" } ?? domain
@@ -36,7 +36,7 @@ struct BlockingTable {
         ) { (_) throws(HandlerError) in true } ?? false
     }
 
-    /// How many addresses are kept. The server blocks more than these: only what this client shows is cut.
+    /// The maximum number of stored addresses. The server also blocks further ones: only the list here is cut.
     static let maximum = 10_000
 
     func add(_ jids: [JID], in step: borrowing Step) throws(HandlerError) {

@@ -6,7 +6,7 @@ extension CarbonsEvent: LoggedEvent {
 
     package var level: AccountLog.Level { if case .refused = self { .warning } else { .info } }
 
-    /// What the server said, in one sentence.
+    /// The server's answer in one sentence.
     public var description: String {
         switch self {
         case .enabled: "copies of messages come from now on"

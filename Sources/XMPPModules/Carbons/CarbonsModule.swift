@@ -63,7 +63,7 @@ public struct CarbonsModule: AccountModule {
     }
 }
 
-/// What the server says to the wish for copies.
+/// The server's answer to a request for carbon copies.
 ///
 /// ```swift
 /// for await event in account.events(of: CarbonsEvent.self) { print(event) }

@@ -15,7 +15,7 @@ public struct Chat: Sendable {
 
     private var table: DeliveryTable { DeliveryTable(account: account.id) }
 
-    /// How long a delivery is waited for unless said otherwise.
+    /// The default time limit of a delivery.
     public static let patience = Duration.seconds(7 * 86400)
 
     // MARK: Sending
@@ -23,8 +23,8 @@ public struct Chat: Sendable {
     /// Sends a message and watches its delivery: the server has it, the recipient's client has it.
     ///
     /// - Parameters:
-    ///   - message: Of type `chat` or `normal`, to somebody. It gets a random id when it has none, an origin id, and
-    ///     the wish for a receipt.
+    ///   - message: A message of type `chat` or `normal` with a recipient. It gets a random id when it has none, an origin
+    ///     id, and the request for a receipt.
     ///   - patience: How long a receipt is waited for, each time it is sent, by the wall clock; a millisecond or
     ///     more.
     ///   - attempts: How often it is sent in all; 1 or more. Again means the same message with the same id, which the
@@ -109,7 +109,7 @@ public struct Chat: Sendable {
 
     // MARK: What became of it
 
-    /// What is known of a message that was sent from here; nil when its delivery was not watched or is forgotten.
+    /// Returns the delivery of a sent message; nil if it was not watched or is forgotten.
     ///
     /// - Parameters:
     ///   - id: The message's id.
@@ -121,7 +121,7 @@ public struct Chat: Sendable {
         try table.row(id.foreignText, in: source)?.delivery
     }
 
-    /// Last watched deliveries to a peer, newest first.
+    /// Returns the last watched deliveries to a peer, newest first.
     ///
     /// - Parameters:
     ///   - peer: The address to which they were sent.
@@ -181,7 +181,7 @@ public struct Chat: Sendable {
         try end(row, .refused(error.condition), in: step)
     }
 
-    /// Whether `sender` was the recipient. Occupants share the room's bare JID, so private messages are matched by full
+    /// Returns whether `sender` was the recipient. Occupants share the room's bare JID, so private messages are matched by full
     /// JID.
     private func isRecipient(_ sender: JID?, of delivery: Delivery, in step: borrowing Step) throws -> Bool {
         if sender == delivery.peer { return true }
@@ -251,7 +251,7 @@ public struct Chat: Sendable {
         )
     }
 
-    /// Whether somebody may know that the account is online: by a subscription, or because it has written to them.
+    /// Returns whether a peer may know that the account is online: by a subscription, or because it has written to them.
     func isContact(_ peer: JID, in step: borrowing Step) throws -> Bool {
         if account.moduleIfPresent(RosterModule.self) != nil {
             let subscription = try account.roster.item(for: peer, in: step)?.subscription

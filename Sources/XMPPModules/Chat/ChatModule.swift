@@ -19,7 +19,7 @@ public import XMPPCore
 ///
 /// Source: XEP-0184, XEP-0085, XEP-0359.
 public struct ChatModule: AccountModule {
-    /// Whose wish for a receipt is granted. A receipt shows that this account is online (XEP-0184 section 8).
+    /// The senders who get receipts. A receipt shows that this account is online (XEP-0184 section 8).
     ///
     /// ```swift
     /// let module = ChatModule(receipts: .everyone)
@@ -27,7 +27,7 @@ public struct ChatModule: AccountModule {
     public enum Receipts: Hashable, Sendable {
         /// Those who may see the account's presence, and those to whom was written with ``Chat/send(_:within:attempts:then:in:)``.
         case contacts
-        /// Whoever asks.
+        /// Everyone who requests a receipt.
         case everyone
         /// No receipt is ever sent.
         case nobody
@@ -36,7 +36,7 @@ public struct ChatModule: AccountModule {
     public static let name = "chat"
     public static var schema: Schema? { DeliveryTable.schema }
 
-    /// Whose wish for a receipt is granted.
+    /// The senders who get receipts.
     package let receipts: Receipts
     public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
@@ -76,18 +76,18 @@ public struct ChatModule: AccountModule {
     }
 }
 
-/// What became of a message that was sent with its delivery watched.
+/// The delivery of a sent message.
 ///
 /// ```swift
 /// let delivery = try account.store.read { try account.chat.delivery(of: id, in: $0) }
 /// print(delivery?.deliveredAt ?? 0)
 /// ```
 public struct Delivery: ModuleEvent, Hashable {
-    /// Why a message did not arrive.
+    /// The reason why a message did not arrive.
     public enum Failure: Hashable, Sendable {
         /// The server or the recipient sent it back.
         case refused(StanzaError.Condition)
-        /// Nobody confirmed it in time. It may have arrived all the same.
+        /// There was no confirmation in time. The message may have arrived.
         case timedOut
         /// The account was logged out before the server had it.
         case loggedOut
@@ -103,9 +103,9 @@ public struct Delivery: ModuleEvent, Hashable {
     public var acknowledgedAt: Timestamp?
     /// When the recipient's client was known to have it.
     public var deliveredAt: Timestamp?
-    /// How often it was sent; lost streams do not count.
+    /// The number of attempts; lost streams do not count.
     public var attempts: Int
-    /// Why it did not arrive.
+    /// The reason why the message did not arrive.
     public var failure: Failure?
 
     /// Whether nothing more is waited for.

@@ -36,7 +36,7 @@ struct DeliveryTable {
 
     struct Row {
         var delivery: Delivery
-        /// How often it may be sent in all.
+        /// The maximum number of attempts.
         var tries: Int
         /// The time in which it must arrive each time, in milliseconds.
         var wait: Int64

@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// What entities understand, by the digest that their presence carries (XEP-0115).
+/// The features of entities, by the digest in their presence (XEP-0115).
 struct CapabilityTable {
     let account: Int64
 
@@ -33,13 +33,13 @@ struct CapabilityTable {
             """,
         ], handlers: [CapabilitiesFetched.self])
 
-    /// How many digests are kept; the oldest go first.
+    /// The maximum number of stored digests; the oldest are removed first.
     static let limit = 1000
-    /// How many resources are kept with their digest; of more it is not known what they understand.
+    /// The maximum number of resources stored with their digest; the features of further ones are unknown.
     static let entityLimit = 5000
-    /// How many are asked for at once: no contact list has so many different clients, a flood has.
+    /// The maximum number of queries at once: more than any contact list needs, fewer than a flood.
     static let queryLimit = 256
-    /// How many bytes of XML are kept of one; honest ones have some thousand.
+    /// The maximum size of the stored XML in bytes; usual ones have some thousand.
     static let longestInfo = 16_384
 
     func forgetEntities(in step: borrowing Step) throws(HandlerError) {

@@ -2,7 +2,7 @@ import XMPPAccount
 public import XMPPCore
 import XMPPTransport
 
-/// What an entity is and what it understands.
+/// The identities and features of an entity.
 ///
 /// ```swift
 /// let info = try await account.request(.disco.info(of: server))
@@ -11,7 +11,7 @@ import XMPPTransport
 ///
 /// Source: XEP-0030 section 3.
 public struct DiscoInfo: Hashable, Sendable {
-    /// What an entity is.
+    /// An identity of an entity.
     ///
     /// ```swift
     /// let identity = DiscoInfo.Identity(category: "client", type: "bot", name: "Echo")
@@ -21,7 +21,7 @@ public struct DiscoInfo: Hashable, Sendable {
         public var category: ForeignText
         /// Such as `pc`, `phone` or `bot`.
         public var type: ForeignText
-        /// What people call it.
+        /// The name for users.
         public var name: ForeignText?
         /// The language of the name.
         public var language: ForeignText?
@@ -44,11 +44,11 @@ public struct DiscoInfo: Hashable, Sendable {
         }
     }
 
-    /// What it is.
+    /// The identities of the entity.
     public var identities: [Identity]
     /// The namespaces that it understands.
     public var features: Set<ForeignText>
-    /// What else it says of itself (XEP-0128).
+    /// Further information, as forms (XEP-0128).
     public var forms: [DataForm]
 
     /// Makes an answer.
@@ -77,7 +77,7 @@ public struct DiscoInfo: Hashable, Sendable {
         forms = element.children("x", Namespaces.dataForms).compactMap { DataForm($0) }
     }
 
-    /// The answer as XML.
+    /// Returns the answer as XML.
     ///
     /// - Parameter node: The node that was asked for.
     /// - Returns: `<query/>`, with the features in order.
@@ -140,7 +140,7 @@ public struct DiscoInfo: Hashable, Sendable {
         "vcard-temp",
     ]
 
-    /// Whether a form cannot be a row of features: it has fields, and their names are no namespaces.
+    /// Returns whether a form cannot be a row of features: it has fields, and their names are no namespaces.
     private static func isPlain(_ form: DataForm) -> Bool {
         let names = form.fields.compactMap(\.name).filter { $0 != "FORM_TYPE" }
         return !names.isEmpty
@@ -148,17 +148,17 @@ public struct DiscoInfo: Hashable, Sendable {
     }
 }
 
-/// What an entity consists of.
+/// An item of an entity.
 ///
 /// ```swift
 /// for item in try await account.request(.disco.items(of: server)) { print(item.jid, item.name ?? "") }
 /// ```
 public struct DiscoItem: Hashable, Sendable {
-    /// Where it is.
+    /// The address of the item.
     public var jid: JID
-    /// Which part of it.
+    /// The node at that address.
     public var node: ForeignText?
-    /// What people call it.
+    /// The name for users.
     public var name: ForeignText?
 }
 

@@ -2,7 +2,7 @@ public import Handlers
 public import XMPPAccount
 public import XMPPCore
 
-/// What this account is and understands, for those who ask; and what others do, kept over restarts.
+/// Service discovery: answers requests about this account, and stores the features of others.
 ///
 /// ```swift
 /// configuration.modules = [
@@ -16,14 +16,14 @@ public struct DiscoModule: AccountModule {
     public static let startsBeforePresence = true
     public static var schema: Schema? { CapabilityTable.schema }
 
-    /// What this account's client is.
+    /// The identity of this account's client.
     package let identity: DiscoInfo.Identity
     /// The program's name and version, for those who ask (XEP-0092); nil to say neither.
     package let software: (name: String, version: String)?
     /// A web address that names the program, part of what presence says (XEP-0115 section 4).
     package let node: String
 
-    /// What this module understands, and what the program does beside its modules.
+    /// The features of this module, and those of the program beside its modules.
     public let features: Set<String>
 
     /// Makes the module.
@@ -115,8 +115,8 @@ public struct DiscoModule: AccountModule {
             then: CapabilitiesFetched(verification: verification.string).durable, in: step)
     }
 
-    /// Whether somebody's presence is worth a question, which shows them that the account is online: contacts, the account's
-    /// own clients, and who is in a room with it. An account without a roster asks everybody.
+    /// Returns whether to query the sender of a presence, which shows that the account is online: only contacts, the
+    /// account's own clients, and occupants of its rooms. An account without a roster queries all senders.
     private func mayBeAsked(_ jid: JID, by account: Account, in step: borrowing Step) throws -> Bool {
         guard account.moduleIfPresent(RosterModule.self) != nil else { return true }
         if try jid.bare == account.ownAddress(in: step) { return true }
@@ -132,11 +132,11 @@ public struct DiscoModule: AccountModule {
 }
 
 extension Account {
-    /// What entities are and understand; see ``DiscoModule``.
+    /// Service discovery; see ``DiscoModule``.
     public var disco: Disco { Disco(account: self) }
 }
 
-/// What entities are and understand, as an account learns it.
+/// Service discovery of one account.
 ///
 /// A value that refers to its account; make one whenever it is needed, through `Account.disco`.
 ///
@@ -146,7 +146,7 @@ extension Account {
 public struct Disco: Sendable {
     let account: Account
 
-    /// What the presence of an entity says that it understands; nil while that is not known.
+    /// Returns the information that an entity's presence refers to; nil while it is not known.
     ///
     /// - Parameters:
     ///   - jid: A full address from which presence came.
@@ -164,7 +164,7 @@ public struct Disco: Sendable {
 /// let items = try await account.request(.disco.items(of: JID("capulet.example")))
 /// ```
 public struct DiscoOperations: Sendable {
-    /// Asks an entity what it is and understands.
+    /// Requests the identities and features of an entity.
     ///
     /// - Parameters:
     ///   - jid: The entity; nil for the own account.
@@ -180,7 +180,7 @@ public struct DiscoOperations: Sendable {
         }
     }
 
-    /// Asks an entity for its items, in its order. An item without a readable address is left out.
+    /// Requests the items of an entity, in its order. An item without a readable address is left out.
     ///
     /// - Parameters:
     ///   - jid: The entity; nil for the own account.

@@ -6,7 +6,7 @@ extension PushChange: LoggedEvent {
 
     package var level: AccountLog.Level { if case .enabled = self { .info } else { .warning } }
 
-    /// What happened, in one sentence.
+    /// The change in one sentence.
     public var description: String {
         switch self {
         case .enabled(let registration): "the server notifies \(registration.service)"

@@ -28,7 +28,7 @@ public struct PushAnswer: Sendable {
     public let service: JID
     /// The node there; nil for none, or for all of the service's that were disabled.
     public let node: ForeignText?
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
 }
 

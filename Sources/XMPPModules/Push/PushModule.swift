@@ -42,7 +42,7 @@ public struct PushModule: AccountModule {
         }
     }
 
-    /// The service's revocation (XEP-0357 section 8): it comes from the service alone.
+    /// Handles a revocation by the push service (XEP-0357 section 8).
     public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard message.source == .live, message.message.type != .error, let from = message.message.from,
             let pubsub = message.message.element.child("pubsub", Namespaces.pubsub)

@@ -25,7 +25,7 @@ public struct PushNotifications: Sendable {
 
     // MARK: Reading
 
-    /// The registrations that are to be enabled, by service and node.
+    /// Returns the registrations that are to be enabled, by service and node.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The registrations; ``state(of:node:in:)`` says what the server thinks of each.
@@ -34,7 +34,7 @@ public struct PushNotifications: Sendable {
         try table.all(in: source).map(\.registration)
     }
 
-    /// What the server says about a registration; nil when it is to be disabled, or never was enabled.
+    /// Returns the state of a registration; nil if it is to be disabled or was never enabled.
     ///
     /// - Parameters:
     ///   - service: The push service.
@@ -58,7 +58,7 @@ public struct PushNotifications: Sendable {
     ///
     /// - Parameters:
     ///   - registration: Service, node and options; it replaces one of the same service and node.
-    ///   - then: Called with the answer, at once when the server has the registration already; nil for nobody.
+    ///   - then: Called with the answer, at once if the server has the registration already; nil for none.
     ///   - orElse: Called with the reason when the answer can never come; the next session asks again all the same.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
@@ -93,7 +93,7 @@ public struct PushNotifications: Sendable {
     /// - Parameters:
     ///   - service: The push service.
     ///   - node: The node; nil for all of the service's, those of other clients of the account included.
-    ///   - then: Called with the answer; nil for nobody.
+    ///   - then: Called with the answer; nil for none.
     ///   - orElse: Called with the reason when the answer can never come.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.

@@ -11,9 +11,9 @@ public import XMPPCore
 public struct PushRegistration: Hashable, Sendable {
     /// The address of the push service.
     public let service: JID
-    /// The node there that stands for this installation; nil when the service needs none.
+    /// The node of this installation at the service; nil if the service needs none.
     public let node: ForeignText?
-    /// What the server passes on to the service with each notification, such as a secret; without `FORM_TYPE`.
+    /// The fields that the server passes to the service with each notification, such as a secret; without `FORM_TYPE`.
     public var options: [DataForm.Field]
 
     /// Makes a registration; nothing is stored or sent.
@@ -47,7 +47,7 @@ public struct PushRegistration: Hashable, Sendable {
     }
 }
 
-/// What the server says about a registration.
+/// The state of a registration at the server.
 ///
 /// ```swift
 /// let state = try account.store.read { try account.push.state(of: service, node: token, in: $0) }
@@ -61,7 +61,7 @@ public enum PushState: Hashable, Sendable {
     case refused(StanzaError)
 }
 
-/// What happened to registrations, once it is stored.
+/// A stored change of the registrations.
 ///
 /// ```swift
 /// for await change in account.events(of: PushChange.self) { print(change) }

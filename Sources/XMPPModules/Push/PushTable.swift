@@ -164,7 +164,7 @@ package struct PushTable {
         }.compactMap(\.self)
     }
 
-    /// Whether a request still waits for its answer.
+    /// Returns whether a request still waits for its answer.
     func isWaiting(_ id: ForeignText?, in step: borrowing Step) throws(HandlerError) -> Bool {
         guard let id else { return false }
         return try step.first("SELECT 1 FROM request WHERE account = ? AND stanza_id = ?", account, id) {

@@ -2,7 +2,7 @@ import XMPPAccount
 import FoundationEssentials
 public import XMPPCore
 
-/// What the store knows about a room.
+/// The stored state of a room.
 ///
 /// ```swift
 /// let rooms = try account.store.read { try account.rooms.all(in: $0) }
@@ -75,7 +75,7 @@ package struct RoomCursor: Hashable, Sendable {
     }
 }
 
-/// How much of what was said before a room shall send when it is joined.
+/// The amount of history that a room sends on joining.
 ///
 /// It counts for a room of which nothing was seen yet. Of any other the room is asked for what has come since the last
 /// message that was seen, as far as the room keeps it; what it does not keep is in its archive (XEP-0313).
@@ -86,7 +86,7 @@ package struct RoomCursor: Hashable, Sendable {
 ///
 /// Source: XEP-0045 section 7.2.14.
 public enum RoomHistory: Hashable, Sendable, Codable {
-    /// As much as the room sends by itself.
+    /// The default of the room.
     case usual
     /// Nothing.
     case none
@@ -96,7 +96,7 @@ public enum RoomHistory: Hashable, Sendable, Codable {
     case since(Timestamp)
 }
 
-/// Somebody in a room.
+/// An occupant of a room.
 ///
 /// ```swift
 /// let occupants = try account.store.read { try account.rooms.occupants(of: council, in: $0) }
@@ -109,7 +109,7 @@ public struct RoomOccupant: Hashable, Sendable {
     public let jid: JID?
     /// The lasting standing in the room.
     public let affiliation: RoomAffiliation
-    /// What the occupant may do during this visit.
+    /// The role of the occupant during this visit.
     public let role: RoomRole
 
     /// Describes an occupant.
@@ -127,7 +127,7 @@ public struct RoomOccupant: Hashable, Sendable {
     }
 }
 
-/// Somebody's lasting standing in a room (XEP-0045 section 5.2).
+/// A user's lasting affiliation with a room (XEP-0045 section 5.2).
 ///
 /// ```swift
 /// let bans = try await account.request(.room(council).users(with: .outcast))
@@ -139,7 +139,7 @@ public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
     case outcast
 }
 
-/// What an occupant may do during a visit (XEP-0045 section 5.1).
+/// The role of an occupant during a visit (XEP-0045 section 5.1).
 ///
 /// ```swift
 /// let quiet = RoomRequest.setRole(.visitor, of: "Tybalt", reason: "Brawling")
@@ -147,7 +147,7 @@ public enum RoomAffiliation: String, Hashable, Sendable, CaseIterable, Codable {
 public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
     /// May put others out and give them a voice; may speak; may listen.
     case moderator, participant, visitor
-    /// In the room no more.
+    /// No role: the occupant has left the room.
     case none
 }
 
@@ -161,7 +161,7 @@ public enum RoomRole: String, Hashable, Sendable, CaseIterable, Codable {
 public struct RoomDeparture: Hashable, Sendable {
     /// Reason of a departure.
     public enum Reason: Hashable, Sendable {
-        /// By leaving.
+        /// The occupant left.
         case left
         /// Put out by a moderator (status 307).
         case kicked
@@ -179,7 +179,7 @@ public struct RoomDeparture: Hashable, Sendable {
         case destroyed(alternative: JID?)
     }
 
-    /// Why.
+    /// The reason.
     public let reason: Reason
     /// The nickname of who did it, if the room says so.
     public let by: ForeignText?
@@ -190,7 +190,7 @@ public struct RoomDeparture: Hashable, Sendable {
     ///
     /// - Parameters:
     ///   - reason: Why.
-    ///   - by: The nickname of who did it; nil when nobody says so.
+    ///   - by: The nickname of the occupant who did it; nil if unknown.
     ///   - text: A sentence for people; nil for none.
     package init(_ reason: Reason, by: ForeignText? = nil, text: ForeignText? = nil) {
         self.reason = reason
@@ -198,7 +198,7 @@ public struct RoomDeparture: Hashable, Sendable {
         self.text = text
     }
 
-    /// Whether somebody decided that the account is not to be in the room, which ends its wish to be there.
+    /// Whether the account left or was removed on purpose, so that it does not join again.
     var isFinal: Bool {
         switch reason {
         case .kicked, .banned, .affiliationChanged, .membersOnly, .destroyed: true
@@ -219,13 +219,13 @@ public struct RoomDeparture: Hashable, Sendable {
 public struct RoomInvitation: Hashable, Sendable {
     /// The room's bare address.
     public let room: JID
-    /// Who invites. The room alone says so when ``isDirect`` is false.
+    /// The inviter. Only the room vouches for the address if ``isDirect`` is false.
     public let by: JID?
-    /// Why, in words for people.
+    /// The reason, as text for people.
     public let reason: ForeignText?
-    /// What the room asks for when it is joined.
+    /// The password that the room requires.
     public let password: ForeignText?
-    /// The one-to-one conversation that goes on in the room.
+    /// The thread of the one-to-one conversation that continues in the room.
     public let thread: ForeignText?
     /// Whether it came from the one who invites and not through the room.
     public let isDirect: Bool
@@ -240,7 +240,7 @@ extension RoomHistory {
 }
 
 extension Room {
-    /// What is asked of the room's history; nil for what it sends by itself (XEP-0045 section 7.2.14).
+    /// The requested history of the room; nil for the room's default (XEP-0045 section 7.2.14).
     var wantedHistory: Element? {
         if let since = cursor?.time ?? (wasJoined ? joinedAt : nil) {
             return Self.history("since", (since - ArchiveTable.overlap).description)

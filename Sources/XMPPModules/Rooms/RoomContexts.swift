@@ -24,10 +24,10 @@ public struct RoomJoined: Sendable {
         /// | `notAuthorized` | the password is missing or wrong |
         /// | `registrationRequired` | the room is for members only |
         /// | `forbidden` | the account is banned |
-        /// | `conflict` | somebody else has the nickname |
+        /// | `conflict` | another occupant has the nickname |
         /// | `serviceUnavailable` | the room is full |
         /// | `itemNotFound` | the room is being set up |
-        /// | `notAllowed` | nobody may make rooms here |
+        /// | `notAllowed` | the service does not permit new rooms |
         /// | `notAcceptable` | the nickname is not the registered one |
         case refused(StanzaError)
         /// The room did not answer in time; the account sent it unavailable presence.
@@ -42,7 +42,7 @@ public struct RoomJoined: Sendable {
     public let room: JID
     /// The nickname that the account has, or asked for.
     public let nick: ForeignText
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
     /// Whether the room did not exist before (status 201).
     public let isNew: Bool
@@ -105,7 +105,7 @@ extension RoomJoined: AccountContext {
 /// }
 /// ```
 public struct RoomEvent: ModuleEvent {
-    /// What happened.
+    /// The change.
     public enum Change: Hashable, Sendable {
         /// The account is in the room, for the first time or again.
         case joined(nick: ForeignText, isNew: Bool)
@@ -121,23 +121,23 @@ public struct RoomEvent: ModuleEvent {
         case nickChanged(from: ForeignText, to: ForeignText)
         /// The account cannot have the nickname that it asked for.
         case nickRefused(ForeignText, StanzaError)
-        /// Somebody came, or another role, affiliation or address became known.
+        /// An occupant joined, or has another role, affiliation or address.
         case occupant(RoomOccupant)
-        /// Somebody else has another nickname.
+        /// Another occupant changed the nickname.
         case occupantRenamed(from: ForeignText, to: ForeignText)
-        /// Somebody else left or was put out.
+        /// Another occupant left or was removed.
         case occupantLeft(nick: ForeignText, RoomDeparture)
         /// The subject was set, or removed.
         case subject(ForeignText?, by: JID)
         /// The room's configuration changed; the status codes say what (XEP-0045 section 10.2.1).
         case configurationChanged(Set<Int>)
-        /// A new room could not be set up as the service would by itself (XEP-0045 section 10.1.2).
+        /// A new room could not be set up with the defaults of the service (XEP-0045 section 10.1.2).
         case setupFailed(StanzaError?)
-        /// Somebody invites the account; see ``Rooms/invitations(in:)``.
+        /// The account was invited; see ``Rooms/invitations(in:)``.
         case invited(RoomInvitation)
-        /// Somebody that was invited does not want to come.
+        /// An invited user declined.
         case declined(by: JID?, reason: ForeignText?)
-        /// What a check has shown; see ``Rooms/check(_:in:)``.
+        /// The result of a check; see ``Rooms/check(_:in:)``.
         case checked(RoomCheck)
         /// The room did not take a message.
         case messageRefused(id: ForeignText, StanzaError)
@@ -147,9 +147,9 @@ public struct RoomEvent: ModuleEvent {
 
     /// The room's bare address.
     public let room: JID
-    /// What happened.
+    /// The change.
     public let change: Change
-    /// Which attempt to join, or which check, it is about.
+    /// The ticket of the attempt to join, or of the check.
     let ticket: String?
 
     init(_ room: JID, _ change: Change, ticket: String? = nil) {
@@ -162,7 +162,7 @@ public struct RoomEvent: ModuleEvent {
 /// Whether the account is still in a room.
 ///
 /// ```swift
-/// if try await account.rooms.check(council) == .unanswered { print("nobody knows") }
+/// if try await account.rooms.check(council) == .unanswered { print("no answer") }
 /// ```
 ///
 /// Source: XEP-0410 section 3.2.
@@ -171,6 +171,6 @@ public enum RoomCheck: Hashable, Sendable {
     case joined
     /// It was not, and asks to be let in again.
     case rejoining(StanzaError)
-    /// Nobody knows: no answer came. It is asked again when the room has been silent for as long again.
+    /// There was no answer. The check is repeated when the room has been silent for the same time again.
     case unanswered
 }

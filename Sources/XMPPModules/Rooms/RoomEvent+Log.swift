@@ -12,7 +12,7 @@ extension RoomEvent: LoggedEvent, CustomStringConvertible {
         }
     }
 
-    /// What happened in which room, in one sentence.
+    /// The room and the change in one sentence.
     public var description: String { "\(room): \(change.sentence)" }
 }
 

@@ -1,11 +1,11 @@
 import XMPPAccount
 import XMPPCore
 
-/// What presence from a room says: rules without account, store or clock.
+/// The content of presence from a room: rules without account, store or clock.
 struct RoomPresence {
     /// The room's bare address.
     let room: JID
-    /// Whose presence it is.
+    /// The nickname of the occupant.
     let nick: ForeignText
     let isAvailable: Bool
     /// Status codes (XEP-0045 section 15.6).
@@ -47,7 +47,7 @@ struct RoomPresence {
         return (try? room.with(resource: nick))?.resource
     }
 
-    /// How the occupant came out of the room.
+    /// The way in which the occupant left the room.
     var departure: RoomDeparture {
         RoomDeparture(
             reason, by: item?.child("actor", Namespaces.mucUser)?["nick"],

@@ -27,7 +27,7 @@ extension RoomTable {
             role: RoomRole(rawValue: row.text(3)) ?? .none)
     }
 
-    /// How many occupants of one room are kept: a room names whom it likes.
+    /// The maximum number of stored occupants of one room: a room can send any number.
     static let occupantLimit = 5000
 
     /// - Returns: False when there are too many; nothing was changed then.
@@ -74,8 +74,8 @@ extension RoomTable {
 
     // MARK: Invitations
 
-    /// How many invitations are kept; the oldest make way: anybody may send them. Each has some kilobytes at most, see
-    /// ``RoomInvitation/bounded``.
+    /// The maximum number of stored invitations; the oldest are removed first, as any user may send them. Each has some
+    /// kilobytes at most, see ``RoomInvitation/bounded``.
     static let invitationLimit = 100
 
     func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
@@ -161,12 +161,12 @@ extension RoomTable {
             room.description, id, Serializer().bytes(message))
     }
 
-    /// Whether fewer than `limit` messages wait in all rooms.
+    /// Returns whether fewer than `limit` messages wait in all rooms.
     func hasRoom(_ limit: Int, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.holdsFewer(than: limit, in: NumberedRows("row", of: "room_message"), of: account)
     }
 
-    /// Whether a message was not sent in this stay.
+    /// Returns whether a message was not sent in this stay.
     ///
     /// - Parameter before: Whether it must have been sent in an earlier one.
     func hasUnsent(in stay: String, to room: JID, before: Bool = false, in step: borrowing Step)

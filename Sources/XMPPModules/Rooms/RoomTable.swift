@@ -249,7 +249,7 @@ struct RoomTable {
         try step.execute("DELETE FROM occupant WHERE account = ?", account)
     }
 
-    /// Who waits to be told how an attempt ends.
+    /// Sets the handler that waits for the outcome of an attempt.
     func set(waiter: HandlerID<RoomJoined>?, _ room: JID, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE room SET waiter = ? WHERE account = ? AND jid = ?", waiter, account, room.description)

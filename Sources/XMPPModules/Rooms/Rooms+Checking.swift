@@ -21,7 +21,7 @@ extension Rooms {
         return try ping(known, in: step)
     }
 
-    /// Asks a room whether the account is still in it, and waits here for what comes of it.
+    /// Checks whether the account is still in a room, and waits for the result.
     ///
     /// - Parameter room: The room's bare address.
     /// - Returns: ``RoomCheck/unanswered`` also when the account has not been let in.
@@ -46,7 +46,7 @@ extension Rooms {
         return id
     }
 
-    /// What an answer to a ping shows (XEP-0410 section 3.2).
+    /// Returns the result of a check from the answer to its ping (XEP-0410 section 3.2).
     static func check(_ outcome: IQReply.Outcome) -> RoomCheck {
         switch outcome {
         case .result: .joined

@@ -31,7 +31,7 @@ extension Rooms {
         try table.removeOccupants(of: room.jid, in: step)
     }
 
-    /// The room with a ticket of its own for another attempt, which nobody but the clock waits for.
+    /// Returns the room with a new ticket for another attempt that has no caller.
     private func renewed(_ room: Room, in step: borrowing Step) throws -> Room {
         let ticket = StanzaID.random()
         try table.set(ticket: ticket, room.jid, in: step)
@@ -64,7 +64,7 @@ extension Rooms {
         try account.report(disposition, waiter, "joining \(room.jid)", after: step)
     }
 
-    /// Nobody needs to know any more how the attempt ends.
+    /// Cancels the wait for the outcome of an attempt.
     func abandon(_ room: Room, in step: borrowing Step) throws {
         guard let waiter = try table.claimWaiter(of: room.jid, in: step) else { return }
         try step.invalidate(waiter, reason: .cancelled, environment: account)

@@ -75,12 +75,12 @@ extension Rooms {
         try account.send(Message(to: known.jid, type: .groupchat, children: [element]), in: step)
     }
 
-    /// How often a message is sent before it counts as one that the room never sends back.
+    /// The number of attempts after which a message counts as one that the room never reflects.
     private static let tryLimit: Int64 = 3
 
-    /// How many messages are sent at once.
+    /// The maximum number of messages that are sent at once.
     private static let batch = 250
-    /// How long what is left then waits.
+    /// The wait of the remaining messages.
     private static let pause = Duration.seconds(1)
 
     /// Sends what waits for a room that the account is in, as far as the outbox takes it; the rest follows by itself.
@@ -108,8 +108,8 @@ extension Rooms {
         try step.schedule(rest.durable, after: Self.pause, in: account.scope)
     }
 
-    /// The room was joined: sends what waits. What may have been sent before waits until the room has answered a ping,
-    /// which it does behind its history.
+    /// Sends the waiting messages after joining. Those that may have been sent before wait until the room has answered a ping,
+    /// which it does after its history.
     func catchUp(_ room: Room, in step: borrowing Step) throws {
         if try table.hasUnsent(in: room.ticket, to: room.jid, before: true, in: step) {
             try ping(room, in: step)
@@ -159,7 +159,7 @@ extension Rooms {
         return try takeNews(message, from: from, room, in: step)
     }
 
-    /// Whether a message without any id was seen before: of those the room sends some again after it was joined again.
+    /// Returns whether a message without any id was seen before: of those the room sends some again after it was joined again.
     private func isRepeated(_ received: MessageReceived, _ room: Room) -> Bool {
         guard received.message.id == nil, received.archiveID == nil, let stamp = received.message.delay,
             let seen = room.cursor?.time
@@ -167,7 +167,7 @@ extension Rooms {
         return stamp <= seen && room.joinedAt.map { stamp < $0 } ?? (stamp < Timestamp(milliseconds: 0))
     }
 
-    /// What a room says about itself.
+    /// Handles a room's messages about itself.
     private func takeNews(_ message: Message, from: JID, _ room: Room, in step: borrowing Step) throws -> Bool
     {
         // XEP-0045 section 7.2.15: only a message that has a subject and no body sets the subject.

@@ -19,7 +19,7 @@ extension Rooms {
         try take(available: said, of: presence, room, in: step)
     }
 
-    /// What was asked for is refused: to be let in, or another nickname. An error carries the id of what it answers.
+    /// Handles the refusal to join or to change the nickname. An error carries the id of what it answers.
     private func take(
         _ error: StanzaError, of presence: Presence, _ room: Room, in step: borrowing Step
     ) throws {
@@ -75,7 +75,7 @@ extension Rooms {
         report(room.jid, .nickChanged(from: room.nick, to: nick), after: step)
     }
 
-    /// Tells that something came which nobody may send; nothing was changed.
+    /// Reports an element that its sender must not send; nothing was changed.
     func ignore(_ element: Element, _ reason: String, after step: borrowing Step) {
         account.ignore(element, reason, after: step)
     }

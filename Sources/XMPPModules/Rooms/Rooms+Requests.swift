@@ -35,7 +35,7 @@ public struct RoomOperations: Sendable {
     /// - Returns: The operation, to be sent or awaited.
     public func configure(_ form: DataForm) -> AccountOperation<IQReply, Void> { change(.configure(form)) }
 
-    /// The users with an affiliation, as far as the account may see them.
+    /// Returns the users with an affiliation, as far as the account may see them.
     ///
     /// - Parameter affiliation: Which one.
     /// - Returns: The operation, to be sent or awaited.
@@ -43,7 +43,7 @@ public struct RoomOperations: Sendable {
         ask(.affiliations(affiliation)) { RoomRequest.entries(in: $0) }
     }
 
-    /// The occupants with a role, as far as the account may see them.
+    /// Returns the occupants with a role, as far as the account may see them.
     ///
     /// - Parameter role: Which one.
     /// - Returns: The operation, to be sent or awaited.
@@ -106,7 +106,7 @@ extension AccountOperation {
     public static func room(_ room: JID) -> RoomOperations { RoomOperations(room: room) }
 }
 
-/// One entry of a room's list of users.
+/// An entry of a room's list of users.
 ///
 /// ```swift
 /// for entry in try await account.request(.room(council).users(with: .member)) { print(entry.jid as Any) }
@@ -118,8 +118,8 @@ public struct RoomEntry: Hashable, Sendable {
     public let nick: ForeignText?
     /// The lasting standing; nil where the list does not say it.
     public let affiliation: RoomAffiliation?
-    /// What the occupant may do; nil where the list does not say it.
+    /// The role of the occupant; nil if the list does not contain it.
     public let role: RoomRole?
-    /// Why, in words for people.
+    /// The reason, as text for people.
     public let reason: ForeignText?
 }

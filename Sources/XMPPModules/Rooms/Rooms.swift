@@ -28,14 +28,14 @@ public struct Rooms: Sendable {
 
     // MARK: What is known
 
-    /// Every room that the account is in, wants to be in, or was in.
+    /// Returns every room that the account is in, joins, or was in.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The rooms by their addresses.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     public func all(in source: borrowing some Readable) throws -> [Room] { try table.all(in: source) }
 
-    /// What is known about a room; nil when the account never wanted to be in it.
+    /// Returns the stored state of a room; nil if the account never joined it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
@@ -46,7 +46,7 @@ public struct Rooms: Sendable {
         try table.room(room.bare, in: source)
     }
 
-    /// Who is in a room, by nickname; empty unless the account is in it.
+    /// Returns the occupants of a room, by nickname; empty unless the account is in it.
     ///
     /// - Parameters:
     ///   - room: The room's address; a nickname is left out.
@@ -57,13 +57,13 @@ public struct Rooms: Sendable {
         try table.occupants(of: room.bare, in: source)
     }
 
-    /// Who is in a room under a nickname.
+    /// Returns the occupant with a nickname.
     package func occupant(_ nick: ForeignText, of room: JID, in step: borrowing Step) throws -> RoomOccupant?
     {
         try table.occupant(nick, of: room.bare, in: step)
     }
 
-    /// Pending invitations, oldest first: one for each room, and only the newest 100.
+    /// Returns the pending invitations, oldest first: one for each room, and only the newest 100.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The invitations; ``join(_:as:password:history:configures:then:in:)`` or ``decline(_:reason:in:)``
@@ -78,7 +78,7 @@ public struct Rooms: Sendable {
     /// Wants to be in a room from now on: now, after each lost session, and in every process.
     ///
     /// While the account is not connected it waits; each new session joins the room again. The wish ends with
-    /// ``leave(_:status:in:)``, when the room refuses it the first time, and when somebody puts the account out. An
+    /// ``leave(_:status:in:)``, when the room refuses it the first time, and when the account is removed from it. An
     /// account
     /// that is in the room already has joined at once, under the nickname that it has.
     ///

@@ -22,7 +22,7 @@ public struct RoomsModule: AccountModule {
     public static let name = "rooms"
     public static let schema: Schema? = RoomTable.schema
 
-    /// How long a room may take to let the account in, in connected time.
+    /// The timeout of joining a room, in connected time.
     package var joinTimeout: Duration
     /// After how much silence, in connected time, a room is asked whether the account is still in it.
     package var silence: Duration
@@ -79,7 +79,7 @@ public struct RoomsModule: AccountModule {
         return try account.rooms.table.isUnconfirmed(originID, to: room.jid, in: step)
     }
 
-    /// A lost message arrives again with the room's history.
+    /// Makes a deferred message that is lost arrive again with the room's history.
     public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
         let (account, message) = (message.account, message.message)
         guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
@@ -93,7 +93,7 @@ public struct RoomsModule: AccountModule {
         if isLost { try table.goBack(in: step) } else { try table.releaseTimes(in: step) }
     }
 
-    /// A quiet room sends its last messages again when it is joined, however old they are.
+    /// Returns the marks of all rooms: a quiet room sends its last messages again on joining, however old they are.
     public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = account.rooms.table
         let times = try table.lastTimes(in: step).compactMap { room, time in
@@ -111,7 +111,7 @@ extension Account {
 }
 
 extension Account {
-    /// The room in whose name somebody writes, if the account is in it or was.
+    /// Returns the room of a sender, if the account is or was in it.
     func knownRoom(_ sender: JID?, in step: borrowing Step) throws -> Room? {
         guard let sender, moduleIfPresent(RoomsModule.self) != nil else { return nil }
         return try rooms.table.room(sender.bare, in: step)

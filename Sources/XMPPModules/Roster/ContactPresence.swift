@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 public import XMPPCore
 
-/// One resource of a contact that is available.
+/// An available resource of a contact.
 ///
 /// ```swift
 /// let resources = try account.store.read { try account.roster.presence(of: juliet, in: $0) }
@@ -11,11 +11,11 @@ public import XMPPCore
 ///
 /// Source: RFC 6121 section 4.7.2.
 public struct ContactPresence: Hashable, Sendable {
-    /// Which resource, as a full address; a service may be available without one.
+    /// The full address of the resource; a service may be available without one.
     public let jid: JID
-    /// How available it is; nil for simply available. `away`, `chat`, `dnd`, `xa`; open for others.
+    /// The availability; nil for plainly available. `away`, `chat`, `dnd`, `xa`; open for others.
     public let show: ForeignText?
-    /// What the user says about it.
+    /// The user's status text.
     public let status: ForeignText?
     /// -128 to 127; messages to the bare address go to the resource with the highest.
     public let priority: Int8
@@ -55,11 +55,11 @@ struct ContactPresenceTable {
         CREATE INDEX contact_presence_bare ON contact_presence(account, bare);
         """
 
-    /// How many resources of one contact are kept; nobody has more, but somebody may pretend to.
+    /// The maximum number of stored resources of one contact; more are an attack.
     static let maximumResources = 100
-    /// How many resources of all contacts are kept.
+    /// The maximum number of stored resources of all contacts.
     static let maximumRows = 5000
-    /// How many are kept while the roster is not known, of those who may be strangers and of all others together.
+    /// The maximum number of stored resources while the roster is unknown, of possible strangers and of all others together.
     static let maximumUnknown = 1000
 
     /// - Parameter limit: How many resources of all may be kept for this one to be kept, too.

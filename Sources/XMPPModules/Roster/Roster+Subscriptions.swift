@@ -7,12 +7,12 @@ public import XMPPCore
 extension Roster {
     // MARK: Seeing a contact's presence
 
-    /// Asks to see a contact's presence; the decision calls a stored handler, which may be weeks later.
+    /// Requests a subscription to a contact's presence; the decision calls a stored handler, maybe weeks later.
     ///
     /// - Parameters:
     ///   - jid: The contact.
     ///   - status: What to say with it; nil for nothing.
-    ///   - then: Called with the decision; nil for nobody.
+    ///   - then: Called with the decision; nil for none.
     ///   - orElse: Called when the account does not ask any more.
     ///   - step: The step that it commits with.
     /// - Throws: ``/XMPPAccount/AccountError`` `outboxFull`, `missingModule`; ``/Handlers/HandlerError`` when the store fails.
@@ -34,8 +34,8 @@ extension Roster {
         try update.send(.subscribe, to: contact, status: status, in: step)
     }
 
-    /// Asks no more, or wants to see the contact's presence no more. Handlers that wait for a decision are invalidated with
-    /// the reason `cancelled`.
+    /// Cancels the subscription to a contact's presence, or the request for it. Handlers that wait for a decision are
+    /// invalidated with the reason `cancelled`.
     ///
     /// - Parameters:
     ///   - jid: The contact.
@@ -53,7 +53,7 @@ extension Roster {
 
     /// Approves a pending subscription request.
     ///
-    /// Somebody who has not asked is approved in advance, if the server can do that (it then says so with
+    /// A user without a request is approved in advance, if the server can do that (it then says so with
     /// ``RosterItem/isApproved``); otherwise nothing happens.
     ///
     /// - Parameters:

@@ -18,7 +18,7 @@ public struct Roster: Sendable {
 
     init(_ account: Account) { self.account = account }
 
-    /// What the module writes, once it is sure that the module is there.
+    /// The module's writes, once the module is known to be there.
     var update: RosterUpdate {
         get throws {
             _ = try account.module(RosterModule.self)
@@ -28,7 +28,7 @@ public struct Roster: Sendable {
 
     // MARK: Reading
 
-    /// All contacts as the server last sent them, in the order of their addresses.
+    /// Returns all contacts as the server last sent them, in the order of their addresses.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The contacts.
@@ -37,7 +37,7 @@ public struct Roster: Sendable {
         try update.roster.items(in: source)
     }
 
-    /// One contact; nil when it is not in the roster.
+    /// Returns a contact; nil if it is not in the roster.
     ///
     /// - Parameters:
     ///   - jid: The contact's address.
@@ -48,7 +48,7 @@ public struct Roster: Sendable {
         try update.roster.item(for: jid, in: source)
     }
 
-    /// The version of the stored roster; nil when the server has none (RFC 6121 section 2.6).
+    /// Returns the version of the stored roster; nil when the server has none (RFC 6121 section 2.6).
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The version, which only the server understands.
@@ -57,7 +57,7 @@ public struct Roster: Sendable {
         try update.roster.state(in: source).version
     }
 
-    /// The available resources of a contact, or of the account itself, that with the highest priority first.
+    /// Returns the available resources of a contact, or of the account itself, that with the highest priority first.
     ///
     /// It is what this session was told. Nothing is known before the account has been connected, and while it is not
     /// connected this is the last that was heard.
@@ -71,7 +71,7 @@ public struct Roster: Sendable {
         try update.presences.presence(of: jid, in: source)
     }
 
-    /// Who asks to see the account's presence and is not answered yet, the oldest first.
+    /// Returns the unanswered requests to see the account's presence, oldest first.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The requests; ``approve(_:in:)`` or ``deny(_:in:)`` answers one.

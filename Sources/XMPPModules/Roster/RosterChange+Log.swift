@@ -12,7 +12,7 @@ extension RosterChange: LoggedEvent {
         }
     }
 
-    /// What changed, in one sentence.
+    /// The change in one sentence.
     public var description: String {
         switch self {
         case .loaded: "the roster is that of the server"

@@ -1,7 +1,7 @@
 public import XMPPAccount
 public import XMPPCore
 
-/// What changed in the roster and around it, once it is stored.
+/// A stored change of the roster, the subscriptions or the presence of contacts.
 ///
 /// ```swift
 /// for await change in account.events(of: RosterChange.self) {
@@ -17,22 +17,22 @@ public enum RosterChange: ModuleEvent, Hashable {
     case changed(RosterItem)
     /// An item was removed.
     case removed(JID)
-    /// Somebody who is not the own server tried to change the roster. Nothing was changed.
+    /// A sender other than the own server tried to change the roster. Nothing was changed.
     case refused(JID)
-    /// Somebody asks to see the account's presence; it is stored until it is answered.
+    /// A user asks to see the account's presence; the request is stored until it is answered.
     case requested(SubscriptionRequest)
-    /// Somebody in the roster asked to see the account's presence and may do so now, as
+    /// A user in the roster asked to see the account's presence and was approved, as
     /// `approvesKnownContacts` says.
     case approved(SubscriptionRequest)
-    /// Somebody who had asked to see the account's presence, or saw it, does not want to any more.
+    /// A user canceled a request or a subscription to the account's presence.
     case unsubscribed(JID)
     /// A resource of a contact, or of the account itself, became available or says something else about it.
     case available(ContactPresence)
-    /// A resource is not available any more; a bare address stands for all its resources.
+    /// A resource is not available any more; a bare address means all its resources.
     case unavailable(JID)
 }
 
-/// Somebody asks to see the account's presence.
+/// A request to see the account's presence.
 ///
 /// ```swift
 /// for request in try account.store.read({ try account.roster.requests(in: $0) }) {
@@ -42,9 +42,9 @@ public enum RosterChange: ModuleEvent, Hashable {
 ///
 /// Source: RFC 6121 section 3.1.
 public struct SubscriptionRequest: Hashable, Sendable {
-    /// Who asks, as a bare address.
+    /// The bare address of the requester.
     public let jid: JID
-    /// What they say with it. It comes from a stranger.
+    /// The text of the request. It comes from a stranger.
     public let status: ForeignText?
     /// The name that they give themselves (XEP-0172). It comes from a stranger.
     public let nick: ForeignText?

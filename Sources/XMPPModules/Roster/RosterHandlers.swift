@@ -28,7 +28,7 @@ struct SubscriptionSent: Handler {
     }
 }
 
-/// The session that carried a step of a subscription is gone, and nobody knows whether the server took it: the next one
+/// Repeats a step of a subscription after its session was lost, as the server may not have received it: the next one
 /// carries it again, which changes nothing if it did.
 struct SubscriptionUnsent: Handler {
     static let id = "roster.subscription-unsent"

@@ -1,7 +1,7 @@
 import XMPPAccount
 public import XMPPCore
 
-/// One contact in the roster, as the server keeps it.
+/// A contact in the roster, as the server stores it.
 ///
 /// ```swift
 /// let item = try account.store.read { try account.roster.item(for: juliet, in: $0) }
@@ -12,7 +12,7 @@ public import XMPPCore
 public struct RosterItem: Hashable, Sendable {
     /// Subscription state (RFC 6121 section 2.1.2.5).
     public enum Subscription: String, Hashable, Sendable, CaseIterable {
-        /// Nobody sees anybody's.
+        /// Neither sees the other's presence.
         case none
         /// The account sees the contact's.
         case to
@@ -24,7 +24,7 @@ public struct RosterItem: Hashable, Sendable {
 
     /// The contact's address, usually a bare one.
     public let jid: JID
-    /// What the user calls the contact.
+    /// The user's name for the contact.
     public var name: ForeignText?
     /// Subscription state of the contact.
     public var subscription: Subscription
@@ -62,12 +62,12 @@ public struct RosterItem: Hashable, Sendable {
     /// Whether the contact sees the account's presence.
     public var isSubscriber: Bool { subscription == .from || subscription == .both }
 
-    /// How many groups of an item are kept.
+    /// The maximum number of stored groups of an item.
     static let maximumGroups = 32
-    /// How many bytes of a group's name are kept.
+    /// The maximum number of stored bytes of a group's name.
     static let longestGroup = 256
 
-    /// Reads an `<item/>`; nil when it names nobody. What it says beyond the rules counts as not said: of unknown
+    /// Reads an `<item/>`; nil if it has no address. What it says beyond the rules counts as not said: of unknown
     /// subscriptions RFC 6121 section 2.1.2.5 demands that.
     init?(_ element: Element) {
         guard element.has(name: "item", namespace: Namespaces.roster),
@@ -85,13 +85,13 @@ public struct RosterItem: Hashable, Sendable {
     }
 }
 
-/// What the server says about the roster, or part of it.
+/// The elements of the roster.
 enum RosterWire {
     static func query(version: ForeignText?) -> Element {
         Element("query", namespace: Namespaces.roster, attributes: ["ver": version])
     }
 
-    /// What sets an item: the client says name and groups only (RFC 6121 section 2.3.1).
+    /// Returns the request that sets an item: the client sends name and groups only (RFC 6121 section 2.3.1).
     static func set(_ jid: JID, name: (any TextConvertible)?, groups: [any TextConvertible]) -> Element {
         item(
             [

@@ -35,7 +35,7 @@ public struct RosterModule: AccountModule {
 
     /// Makes the module.
     ///
-    /// - Parameter approvesKnownContacts: Whether somebody in the roster who asks to see the account's presence may do so without
+    /// - Parameter approvesKnownContacts: Whether a user in the roster who asks to see the account's presence may do so without
     ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
     package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
@@ -66,7 +66,7 @@ public struct RosterModule: AccountModule {
         }
     }
 
-    /// RFC 6121 section 2.6.1: whether the server has versions of rosters.
+    /// Records whether the server supports roster versions (RFC 6121 section 2.6.1).
     public func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step)
         throws
     {

@@ -69,7 +69,7 @@ struct RosterTable {
             """, account, version)
     }
 
-    /// What the server announced in its stream features.
+    /// Records the roster versions in the server's stream features.
     func setVersioned(_ isVersioned: Bool, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             """
@@ -94,7 +94,7 @@ struct RosterTable {
             read: Self.read) ?? nil
     }
 
-    /// How many items are kept.
+    /// The maximum number of stored items.
     static let maximumItems = 10_000
 
     /// - Returns: False when there are too many; nothing was changed then.

@@ -2,7 +2,7 @@ import Handlers
 import XMPPAccount
 import XMPPCore
 
-/// What arrives, taken into the tables of the roster.
+/// The writes of arriving stanzas into the tables of the roster.
 struct RosterUpdate {
     let account: Account
     let roster: RosterTable
@@ -133,7 +133,7 @@ struct RosterUpdate {
 
     // MARK: Presence
 
-    /// Whether the account sees their presence: the server sends only that of contacts, but anybody may send their own.
+    /// Returns whether the account sees their presence: the server sends only that of contacts, but anybody may send their own.
     private func maySee(_ bare: JID, in step: borrowing Step) throws -> Bool {
         if try bare == account.ownAddress(in: step) { return true }
         return try roster.item(for: bare, in: step)?.isSubscribed == true
@@ -173,7 +173,7 @@ struct RosterUpdate {
         if try !approve(request, in: step) { report(.requested(request), after: step) }
     }
 
-    /// Approves somebody who is in the roster, where the module may do that by itself.
+    /// Approves a user in the roster, if the module may do that automatically.
     ///
     /// - Returns: Whether it did.
     private func approve(_ request: SubscriptionRequest, in step: borrowing Step) throws -> Bool {

@@ -19,7 +19,7 @@ public import XMPPCore
 /// That may take weeks and many sessions. Asking no more (``Roster/unsubscribe(from:in:)``) invalidates the handler with the
 /// reason `cancelled`.
 public struct SubscriptionDecision: Sendable {
-    /// How a contact decides.
+    /// The decision of a contact.
     public enum Outcome: Hashable, Sendable {
         /// The account sees the contact's presence now.
         case approved
@@ -31,9 +31,9 @@ public struct SubscriptionDecision: Sendable {
 
     /// The account that asked.
     public let account: Account
-    /// Who was asked.
+    /// The contact.
     public let jid: JID
-    /// How they decided: switch over it.
+    /// The decision.
     public let outcome: Outcome
 }
 

@@ -168,7 +168,7 @@ struct SubscriptionTable {
         return lost.compactMap(\.self)
     }
 
-    /// Whether a request to that contact has not reached the server, as far as is known.
+    /// Returns whether a request to that contact has not reached the server, as far as is known.
     func isUnderWay(to jid: JID, in step: borrowing Step) throws(HandlerError) -> Bool {
         try step.first(
             "SELECT 1 FROM subscription_stanza WHERE account = ? AND jid = ? AND type = 'subscribe'", account,

@@ -4,7 +4,7 @@ import XMPPTransport
 
 /// Contact card (XEP-0054), with the fields that this library reads.
 ///
-/// All of it comes from whoever it is about, so none of it proves anything.
+/// The owner of the card writes it, so it proves nothing.
 ///
 /// ```swift
 /// if let card = try await account.request(.vcard(of: juliet)) { print(card.name ?? card.nickname ?? "") }

@@ -13,7 +13,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct VCardFetch: Sendable {
-    /// How a fetch ended.
+    /// The outcome of a fetch.
     public enum Outcome: Hashable, Sendable {
         /// The card.
         case card(VCard)
@@ -27,9 +27,9 @@ public struct VCardFetch: Sendable {
 
     /// The account that asked.
     public let account: Account
-    /// Whose card was asked for; the own bare address for the own one.
+    /// The address of the card; the account's bare address for its own card.
     public let jid: JID
-    /// How it ended: switch over it.
+    /// The outcome.
     public let outcome: Outcome
     private let reply: IQReply
     private let asked: JID?
@@ -68,7 +68,7 @@ public struct VCardFetch: Sendable {
         return VCard(payload)
     }
 
-    /// Whether an error says that there is no card: of others servers say `service-unavailable` (XEP-0054 section 3.3).
+    /// Returns whether an error says that there is no card: of others servers say `service-unavailable` (XEP-0054 section 3.3).
     static func isNone(_ error: StanzaError, of jid: JID?) -> Bool {
         error.condition == .itemNotFound || (jid?.local != nil && error.condition == .serviceUnavailable)
     }

@@ -3,7 +3,7 @@ public import XMPPAccount
 public import XMPPCore
 
 extension AccountOperation where Context == VCardFetch, Value == VCard? {
-    /// Asks for somebody's visiting card; the value is nil when there is none.
+    /// Requests the vCard of an address; the value is nil if there is none.
     ///
     /// ```swift
     /// let card = try await account.request(.vcard(of: juliet))
@@ -40,7 +40,7 @@ enum VCards {
 /// Turns the answer into a ``VCardFetch`` and runs the program's handler with it. Its id and arguments are stored.
 struct VCardFetched: Handler {
     static let id = "vcard.fetched"
-    /// Whose card was asked for; nil for the own one.
+    /// The address of the requested card; nil for the own one.
     var jid: JID?
     /// The program's handler.
     var then: Durable<VCardFetch>

@@ -26,7 +26,7 @@ package final class ArchiveService: Sendable {
     package struct Query: Hashable, Sendable {
         /// Id after which messages were requested; nil for the start.
         package var after: Int?
-        /// How many messages were sent.
+        /// The number of messages that were sent.
         package var count: Int
         /// The earliest time that was asked for.
         package var start: Timestamp?
@@ -56,7 +56,7 @@ package final class ArchiveService: Sendable {
         self.make = make
     }
 
-    /// What was asked so far.
+    /// The queries so far.
     package var queries: [Query] { state.withLock { $0.queries } }
 
     /// Adds messages at the end.
@@ -111,12 +111,12 @@ package final class ArchiveService: Sendable {
             stanza, payload: Self.fin(first..<max(first, end), of: count - first, isComplete: end >= count))
     }
 
-    /// The message of a number, as the archive sends it.
+    /// Returns the message of a number, as the archive sends it.
     ///
     /// - Parameters:
     ///   - number: The message's number.
-    ///   - query: The id of the query; nil for a result that nobody asked for.
-    ///   - recipient: Whom it is for, as text; nil for nobody.
+    ///   - query: The id of the query; nil for an unrequested result.
+    ///   - recipient: The recipient, as text; nil for none.
     /// - Returns: `<message/>` with `<result/>` inside (XEP-0313 section 4.2).
     package func result(_ number: Int, _ query: ForeignText?, to recipient: ForeignText?) -> Element {
         let delay = Element(

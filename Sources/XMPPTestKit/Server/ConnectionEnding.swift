@@ -1,4 +1,4 @@
-/// How a ``ScriptedServer`` breaks a connection.
+/// The way in which a ``ScriptedServer`` breaks a connection.
 ///
 /// ```swift
 /// server.dropConnections(of: .jid(alice), .finish)

@@ -9,7 +9,7 @@ package struct FileDescriptor: ~Copyable, Sendable {
     deinit { close(number) }
 }
 
-/// The system's words for an error number.
+/// Returns the system's message for an error number.
 package func systemMessage(_ code: Int32) -> String {
     String(cString: strerror(code))
 }

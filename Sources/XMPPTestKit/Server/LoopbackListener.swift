@@ -7,7 +7,7 @@ final class LoopbackListener: Sendable {
     let isDirectTLS: Bool
     private let descriptor: FileDescriptor
 
-    /// How many connections wait to be accepted.
+    /// The number of connections that wait to be accepted.
     private static let backlog: Int32 = 1024
 
     init(_ port: LoopbackPort, isDirectTLS: Bool) throws(ScriptedServerError) {

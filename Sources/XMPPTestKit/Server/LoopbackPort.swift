@@ -30,7 +30,7 @@ package final class LoopbackPort: Sendable {
         self.number = UInt16(bigEndian: address.sin_port)
     }
 
-    /// Whether somebody listens on the port now.
+    /// Whether a process listens on the port now.
     package var isListening: Bool {
         let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard number >= 0 else { return false }

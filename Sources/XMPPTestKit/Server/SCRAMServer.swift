@@ -1,6 +1,6 @@
 package import XMPPTransport
 
-/// What a server keeps of a password (RFC 5802 section 3): enough to check a login, not enough to make one.
+/// The stored form of a password at a server (RFC 5802 section 3): it can check a login, but not make one.
 package struct SCRAMVerifier: Hashable, Sendable {
     package let hash: Crypto.Hash
     package let salt: [UInt8]
@@ -38,7 +38,7 @@ package struct SCRAMServer: Sendable {
     /// The name the client gave, known after its first message.
     package private(set) var user: String?
 
-    /// Whom the client wants to act as, when it said so; the server's owner decides whether it may.
+    /// The identity that the client wants to act as, if it named one; the server's owner decides whether it may.
     package private(set) var authorizationIdentity: String?
 
     private let bindings: ChannelBindings
@@ -124,7 +124,7 @@ package struct SCRAMServer: Sendable {
         return Array("v=\(Crypto.base64(serverSignature))".utf8)
     }
 
-    /// What the login is bound to, as the client says.
+    /// Returns the client's channel binding.
     private func bindingData(flag bytes: ArraySlice<UInt8>) throws(SASLError) -> [UInt8] {
         let flag = String(decoding: bytes, as: UTF8.self)
         if mechanism.isPlus, flag.hasPrefix("p="),

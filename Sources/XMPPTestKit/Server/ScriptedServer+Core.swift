@@ -3,9 +3,9 @@ import XMPPTransport
 import XMPPCore
 
 extension ScriptedServer {
-    /// What the server's thread and its users share.
+    /// The state that the server's thread and its users share.
     final class Core: Sendable {
-        /// What users ask of the thread.
+        /// A command to the thread.
         enum Command: Sendable {
             case stanza(Element, from: JID)
             case action(@Sendable (ServerLoop) -> Void)
@@ -13,7 +13,7 @@ extension ScriptedServer {
 
         private struct State {
             var commands: [Command] = []
-            /// How many commands were ever given, and how many of them are done.
+            /// The number of commands ever given, and of those that are done.
             var given = 0
             var done = 0
             /// Nil while a thread has it.

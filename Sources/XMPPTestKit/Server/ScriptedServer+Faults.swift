@@ -66,7 +66,7 @@ extension ScriptedServer {
         core.perform { $0.upcomingFaults.append(fault) }
     }
 
-    /// Whether connections that come from now on are reset at once.
+    /// Resets all new connections at once from now on, or accepts them again.
     ///
     /// - Parameter isRefusing: False lets clients in again.
     package func refuseConnections(_ isRefusing: Bool = true) {
@@ -81,7 +81,7 @@ extension ScriptedServer {
     public struct Directions: OptionSet, Hashable, Sendable {
         public let rawValue: Int
         public init(rawValue: Int) { self.rawValue = rawValue }
-        /// From the client: nothing is read, so nothing is counted or answered, and the client's sending stalls at last.
+        /// Bytes from the client: nothing is read, so nothing is counted or answered, and the client's sending stalls at last.
         public static let reading = Directions(rawValue: 1)
         /// To the client: everything is held back in the server.
         public static let writing = Directions(rawValue: 2)
@@ -134,7 +134,7 @@ extension ScriptedServer {
     /// Refuses the next resumption with `item-not-found`; the session is over then.
     ///
     /// - Parameters:
-    ///   - account: Its localpart; nil for whoever comes next.
+    ///   - account: Its localpart; nil for the next client.
     ///   - withCount: Whether `<failed/>` carries the count of the session, if it is known.
     public func refuseNextResumption(of account: (any TextConvertible)? = nil, withCount: Bool = false) {
         core.perform { $0.lasting.domain.refuseResumption(of: account?.foreignText, withCount: withCount) }
@@ -151,7 +151,7 @@ extension ScriptedServer {
         core.perform { $0.lasting.domain.setAcknowledgements(acknowledgements, of: target) }
     }
 
-    /// Changes how the server behaves towards streams and sessions that begin after this call.
+    /// Changes how the server behaves towards streams and sessions that start after this call.
     ///
     /// - Parameter change: Changes the behavior in place, on the server's thread.
     public func update(_ change: @escaping @Sendable (inout ServerBehavior) -> Void) {
@@ -213,7 +213,7 @@ extension ScriptedServer {
 
     // MARK: Looking inside
 
-    /// The messages that wait for an account's next presence, oldest first. Empty while the server does not run.
+    /// Returns the messages that wait for an account's next presence, oldest first. Empty while the server does not run.
     ///
     /// - Parameter account: Its localpart.
     /// - Returns: The messages as they will be delivered.

@@ -22,7 +22,7 @@ import XMPPTransport
 /// thread of its own; all methods may be called from any thread. A method that changes something returns when the change
 /// has happened; called from a bot or a script, it happens right after that returns.
 public final class ScriptedServer: Sendable {
-    /// How a server is set up.
+    /// The configuration of a server.
     ///
     /// ```swift
     /// var configuration = ScriptedServer.Configuration(accounts: ["alice": "secret"], certificate: certificate)
@@ -38,9 +38,9 @@ public final class ScriptedServer: Sendable {
         public var certificateFile: String
         /// The certificate's key, a PEM file.
         public var keyFile: String
-        /// How the server behaves at first.
+        /// The initial behavior of the server.
         public var behavior = ServerBehavior()
-        /// How often SCRAM hashes a password; clients refuse fewer than 4096 times.
+        /// The number of SCRAM hash iterations; clients refuse fewer than 4096.
         package var scramIterations = 4096
         /// The clock for sessions that wait to be resumed and for the log; nil for the machine's.
         public var clock: VirtualClock?
@@ -120,9 +120,9 @@ public final class ScriptedServer: Sendable {
     package var startTLSPort: UInt16 { startTLS.number }
     /// The port for direct TLS (XEP-0368); the same after a restart.
     public var directTLSPort: UInt16 { directTLS.number }
-    /// What the server saw, over all its starts.
+    /// The log of the server, over all its starts.
     public var log: ServerLog { core.log }
-    /// How the server was set up.
+    /// The configuration of the server.
     public var configuration: Configuration { core.configuration }
 
     /// Starts the server's thread. Offline messages, bots and the script are those from before.

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Why a ``ScriptedServer`` could not be made or started.
+/// An error of a ``ScriptedServer`` that could not be made or started.
 ///
 /// ```swift
 /// do {
@@ -10,7 +10,7 @@ public import XMPPCore
 /// }
 /// ```
 public struct ScriptedServerError: CodedError {
-    /// What went wrong. Open: later versions may add codes.
+    /// The kind of error. Open: later versions may add codes.
     public typealias Code = ErrorCode<ScriptedServerError>
 
     /// Kind of the error.

@@ -1,4 +1,4 @@
-/// How a ``ScriptedServer`` behaves: what it offers, and where it departs from what it should do.
+/// The behavior of a ``ScriptedServer``: its offers and its faults.
 ///
 /// It may be changed while the server runs, see ``ScriptedServer/update(_:)``; a change concerns streams and sessions
 /// that begin after it.
@@ -7,7 +7,7 @@
 /// server.update { $0.offersStreamManagement = false }
 /// ```
 public struct ServerBehavior: Hashable, Sendable {
-    /// How the server answers `<r/>`.
+    /// The server's answer to `<r/>`.
     ///
     /// ```swift
     /// server.setAcknowledgements(.offset(1))  // a count that is too high
@@ -17,7 +17,7 @@ public struct ServerBehavior: Hashable, Sendable {
         case prompt
         /// After this long on the server's clock, with the count that is true then.
         case delayed(Duration)
-        /// Not at all.
+        /// No answer.
         case never
         /// At once, with this count in place of the true one.
         case claiming(UInt32)
@@ -26,7 +26,7 @@ public struct ServerBehavior: Hashable, Sendable {
     }
 
     /// The SASL mechanisms offered, in this order: names of SCRAM mechanisms (the `-PLUS` ones included) or `PLAIN`.
-    /// Empty: the server lets nobody in.
+    /// Empty: the server accepts no login.
     package var mechanisms = ["SCRAM-SHA-256", "SCRAM-SHA-1"]
     /// The mechanisms of the extensible profile (XEP-0388), as `mechanisms`; empty: it is not offered. Sessions can then
     /// be resumed in the same round trip.
@@ -53,7 +53,7 @@ public struct ServerBehavior: Hashable, Sendable {
     public var offersRosterVersions = false
     /// Whether sessions can be resumed; without it `<enabled/>` has neither `id` nor `resume`.
     public var offersResumption = true
-    /// How long a broken session can be resumed, in whole seconds. A client may ask for less.
+    /// The time for which a broken session can be resumed, in whole seconds. A client may ask for less.
     public var resumptionWindow: Duration = .seconds(600)
     /// Host and port at which clients should resume; nil for none.
     package var resumptionLocation: String?
@@ -61,22 +61,22 @@ public struct ServerBehavior: Hashable, Sendable {
     package var reportsLostCount = true
     /// Whether the server sends `<r/>` after stanzas, as servers do.
     public var requestsAcks = true
-    /// How it answers `<r/>`.
+    /// The server's answer to `<r/>`.
     public var acknowledgements: Acknowledgements = .prompt
     /// The count of stanzas received from the client with which a session begins; 0 by the specification. Only of use
     /// with a client that begins at the same number, to test the wrap at 2^32.
     package var initialReceivedCount: UInt32 = 0
     /// The count of stanzas sent to the client with which a session begins; see `initialReceivedCount`.
     package var initialSentCount: UInt32 = 0
-    /// How many bytes a stanza of a client may have, as this server writes it; nil for any number. One that has more ends the
+    /// The maximum size of a client's stanza in bytes, as this server writes it; nil for no limit. One that has more ends the
     /// stream.
     public var stanzaLimit: Int?
     /// Whether that is announced (XEP-0478).
     package var announcesStanzaLimit = true
-    /// How many unacknowledged stanzas a session may hold, and how many messages an account's offline store. A session
+    /// The maximum number of unacknowledged stanzas of a session, and of messages in an account's offline store. A session
     /// that would hold more is ended, a message too many is refused.
     package var queueLimit = 1_000_000
 
-    /// The usual behavior.
+    /// Makes the default behavior.
     public init() {}
 }

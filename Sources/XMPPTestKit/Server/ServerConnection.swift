@@ -5,7 +5,7 @@ import XMPPCore
 
 /// One connection of a client, seen from the server. Nothing blocks.
 final class ServerConnection {
-    /// What a connection is at.
+    /// The phase of a connection.
     enum Phase: Equatable {
         /// Bytes of the stream go in and out.
         case open
@@ -31,9 +31,9 @@ final class ServerConnection {
     private let transport: Connection
     private(set) var phase = Phase.open
     private var parser: StreamParser?
-    /// What was read and not yet parsed.
+    /// The bytes that were read and not yet parsed.
     private var input: [UInt8] = []
-    /// What is to be sent and not yet handed to the transport.
+    /// The bytes to send that the transport does not have yet.
     var output: [UInt8] = []
 
     var isReadingPaused = false
@@ -45,7 +45,7 @@ final class ServerConnection {
 
     /// A client that does not read makes the server hold this much, in bytes; then it is reset.
     private static let outputLimit = 512 << 20
-    /// How long ``Phase/lingering(until:)`` lasts, in milliseconds.
+    /// The duration of ``Phase/lingering(until:)``, in milliseconds.
     private static let lingerLimit: Int64 = 2000
 
     init(_ transport: Connection, number: Int) throws {
@@ -56,7 +56,7 @@ final class ServerConnection {
 
     // MARK: Waiting
 
-    /// What to poll for; the descriptor is negative when there is nothing to wait for.
+    /// The events to poll for; the descriptor is negative if there are none.
     var pollEntry: PollEntry {
         var events: PollEvents = []
         if canRead { events.insert(.readable) }
@@ -75,12 +75,12 @@ final class ServerConnection {
     /// Whether something can be read without waiting.
     var hasBufferedInput: Bool { canRead && transport.hasBufferedInput }
 
-    /// What the TLS session can bind a login to.
+    /// The channel binding data of the TLS session.
     var bindings: ChannelBindings { transport.tls?.channelBindings ?? ChannelBindings() }
 
     // MARK: Reading
 
-    /// What came in.
+    /// The received bytes.
     enum Arrival {
         case nothing
         /// TLS is complete.

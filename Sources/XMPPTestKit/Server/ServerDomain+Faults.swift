@@ -1,7 +1,7 @@
 package import XMPPCore
 
 extension ServerDomain {
-    /// The connections that a fault concerns, lowest number first.
+    /// Returns the connections that a fault concerns, lowest number first.
     package func connections(of target: ServerTarget) -> [Int] {
         let matching =
             switch target {
@@ -19,7 +19,7 @@ extension ServerDomain {
         return jid.local != nil && stream.negotiation.account == jid.local
     }
 
-    /// The sessions that a fault concerns, those without connection included, lowest number first.
+    /// Returns the sessions that a fault concerns, those without connection included, lowest number first.
     package func sessions(of target: ServerTarget) -> [Int] {
         sessions.values.filter { session in
             switch target {
@@ -75,6 +75,6 @@ extension ServerDomain {
         accounts[local]?.resources.removeAll { $0.endpoint == .bot && $0.name == jid.resource }
     }
 
-    /// The messages that wait for an account's next presence, oldest first.
+    /// Returns the messages that wait for an account's next presence, oldest first.
     package func offlineMessages(of account: ForeignText) -> [Element] { accounts[account]?.offline ?? [] }
 }

@@ -143,7 +143,7 @@ extension ServerDomain {
         }
     }
 
-    /// Whether another resource got the message, too: then it may be lost here.
+    /// Returns whether another resource got the message, too: then it may be lost here.
     ///
     /// Otherwise each session that ends would double what all others hold that wait to be resumed.
     private mutating func isElsewhere(_ entry: StanzaQueue.Entry, than jid: JID) -> Bool {

@@ -150,7 +150,7 @@ extension ServerDomain {
         [expiries.values.min(), dueAnswers.map(\.due).min()].compactMap(\.self).min()
     }
 
-    /// Time has gone on.
+    /// Advances the time.
     package mutating func advance(to time: ServerTime) {
         self.time = time
         let answers = dueAnswers.filter { $0.due <= time.monotonic }
@@ -165,7 +165,7 @@ extension ServerDomain {
         }
     }
 
-    /// Everything that came together has been taken: ask for acknowledgements.
+    /// Ends a turn, after everything that arrived together: sends ack requests.
     package mutating func endTurn() {
         guard !deliveredTo.isEmpty else { return }
         let numbers = deliveredTo
@@ -175,7 +175,7 @@ extension ServerDomain {
         }
     }
 
-    /// The server stops: every session ends, offline messages stay.
+    /// Stops the server: every session ends, offline messages stay.
     package mutating func shutDown(_ error: StreamError) {
         for number in sessions.keys.sorted() {
             if sessions[number]?.connection == nil { end(number, .expired) } else { giveUp(number, error) }

@@ -4,7 +4,7 @@ package import XMPPCore
 extension ServerDomain {
     // MARK: Connections
 
-    /// A connection was accepted.
+    /// Handles an accepted connection.
     ///
     /// - Parameter isSecure: False when TLS is still to begin by `<starttls/>`.
     package mutating func connected(_ connection: Int, isSecure: Bool) {
@@ -12,19 +12,19 @@ extension ServerDomain {
         log(.connected, connection: connection)
     }
 
-    /// TLS protects a connection now.
+    /// Handles the end of the TLS handshake of a connection.
     package mutating func secured(_ connection: Int, bindings: ChannelBindings) {
         streams[connection]?.negotiation.secured(bindings: bindings)
     }
 
-    /// A connection is gone without `</stream:stream>`: its session waits to be resumed, or is over.
+    /// Handles a connection lost without `</stream:stream>`: its session waits for resumption, or ends.
     package mutating func lost(_ connection: Int) {
         guard let stream = streams.removeValue(forKey: connection) else { return }
         log(.disconnected, connection: connection, session: stream.session)
         if let number = stream.session { detach(number, from: connection) }
     }
 
-    /// The client ended its stream, and with it its session (XEP-0198 section 5).
+    /// Handles the end of a client's stream and session (XEP-0198 section 5).
     package mutating func closed(_ connection: Int) {
         guard let stream = streams.removeValue(forKey: connection) else { return }
         if let number = stream.session {
@@ -37,7 +37,7 @@ extension ServerDomain {
         perform(.close(connection))
     }
 
-    /// The stream cannot be read on.
+    /// Handles a stream that cannot be read any further.
     package mutating func failed(_ connection: Int, _ error: StreamError) {
         guard let stream = streams[connection] else { return }
         if let number = stream.session { giveUp(number, error) } else { refuse(connection, error) }
@@ -45,14 +45,14 @@ extension ServerDomain {
 
     // MARK: Elements
 
-    /// A stream header came.
+    /// Handles a stream header.
     package mutating func opened(_ header: Element, on connection: Int) {
         guard let actions = streams[connection]?.negotiation.opened(header, domain: name, behavior: behavior)
         else { return }
         perform(actions, on: connection)
     }
 
-    /// Who sends on a connection, for a script.
+    /// Returns the session of a connection, for a script.
     package func info(_ connection: Int, _ element: Element) -> ServerSessionInfo {
         let stream = streams[connection]
         let session = stream?.session.flatMap { sessions[$0] }
@@ -62,7 +62,7 @@ extension ServerDomain {
             jid: session?.jid, count: isCounted ? session.map { $0.received &+ 1 } : nil)
     }
 
-    /// A first-level element came.
+    /// Handles a first-level element.
     package mutating func receive(_ element: Element, on connection: Int, verdict: ServerVerdict = .pass) {
         guard let stream = streams[connection] else { return }
         if verdict == .closeConnection {

@@ -12,7 +12,7 @@ package import XMPPCore
 ///                └──── [Action] ◀──────┴─ accounts            resources, offline store, routing
 /// ```
 package struct ServerDomain: Sendable {
-    /// What the owner is to do.
+    /// An action for the owner to perform.
     package enum Action: Hashable, Sendable {
         /// Send a stream header on a connection.
         case header(Int, to: ForeignText?, id: String)
@@ -37,7 +37,7 @@ package struct ServerDomain: Sendable {
         var success: Element?
         /// Whether a resource is being bound inside of it (XEP-0386).
         var isBindingInline = false
-        /// What belongs into its `<bound/>`.
+        /// The content of its `<bound/>`.
         var inlineAnswers: [Element] = []
     }
 
@@ -60,7 +60,7 @@ package struct ServerDomain: Sendable {
     package var credentials: ServerCredentials
     /// The tokens that clients may log in with.
     package var tokens = ServerTokens()
-    /// What the clocks show.
+    /// The current times.
     package internal(set) var time = ServerTime(wall: Timestamp(milliseconds: 0), monotonic: 0)
 
     let keepsXML: Bool
@@ -97,7 +97,7 @@ package struct ServerDomain: Sendable {
     /// - Parameters:
     ///   - name: The domain that is served.
     ///   - keepsXML: Whether the log gets the elements themselves.
-    ///   - makeID: Makes ids nobody else has, for streams, sessions and resources.
+    ///   - makeID: Makes unique ids, for streams, sessions and resources.
     package init(
         name: String, behavior: ServerBehavior = ServerBehavior(), credentials: ServerCredentials,
         keepsXML: Bool = false, makeID: @escaping @Sendable () -> String
@@ -112,13 +112,13 @@ package struct ServerDomain: Sendable {
 
     // MARK: Taking what came of it
 
-    /// What is to be done, in order. Empty afterwards.
+    /// Returns and removes the actions, in order.
     package mutating func takeActions() -> [Action] {
         defer { actions = [] }
         return actions
     }
 
-    /// What is to be logged, in order, with the addresses of new sessions. Empty afterwards.
+    /// Returns and removes the log rows, in order, with the addresses of new sessions.
     package mutating func takeLog() -> (rows: [ServerLogRow], addresses: [(session: Int32, jid: JID)]) {
         defer {
             rows.removeAll(keepingCapacity: rows.capacity <= 4096)
@@ -168,7 +168,7 @@ package struct ServerDomain: Sendable {
         addresses.append((Int32(number), jid))
     }
 
-    /// Whether a connection carries a session.
+    /// Returns whether a connection carries a session.
     package func hasSession(_ connection: Int) -> Bool { streams[connection]?.session != nil }
 
     // MARK: Addresses
@@ -182,7 +182,7 @@ package struct ServerDomain: Sendable {
         return jid
     }
 
-    /// Who has this full address now.
+    /// Returns the current session with this full address.
     func endpoint(_ account: ForeignText, _ resource: ForeignText) -> Endpoint? {
         accounts[account]?.resources.first { $0.name == resource }?.endpoint
     }

@@ -1,7 +1,7 @@
 import Platform
 package import XMPPCore
 
-/// What a ``ScriptedServer`` saw: the independent witness of a test.
+/// The log of a ``ScriptedServer``, an independent witness for tests.
 ///
 /// ```swift
 /// let log = server.log
@@ -37,13 +37,13 @@ public final class ServerLog: Sendable {
 
     // MARK: Reading
 
-    /// How many entries there are.
+    /// The number of entries.
     package var count: Int { state.withLock { $0.rows.count } }
 
     /// All entries, oldest first.
     public var entries: [ServerLogEntry] { entries(from: 0) }
 
-    /// The entries from an index on, oldest first.
+    /// Returns the entries from an index on, oldest first.
     ///
     /// - Parameter index: The first entry, from 0; one beyond the end gives none.
     /// - Returns: The entries.
@@ -134,7 +134,7 @@ extension Sequence<ServerLogEntry> {
     /// The stanzas that the server handed over more than once within one session.
     public var repeatedDeliveries: [ServerLogEntry] { repeated(.delivered) { $0.isStanza } }
 
-    /// The sessions in which a stanza with this id came from a client, in order of arrival, one for each time.
+    /// Returns the sessions in which a stanza with this id came from a client, in order of arrival, one for each time.
     ///
     /// - Parameter id: The stanza's id.
     /// - Returns: The numbers of the sessions, counted from 1.

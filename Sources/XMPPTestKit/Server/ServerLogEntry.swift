@@ -1,14 +1,14 @@
 public import XMPPCore
 
-/// One line of a ``ServerLog``: what a client sent, what it was sent, or what became of its session.
+/// An entry of a ``ServerLog``: a received or sent element, or an event of a session.
 ///
 /// ```swift
 /// let bodies = server.log.entries.filter { $0.event == .received && $0.name == "message" }
 /// ```
 public struct ServerLogEntry: Hashable, Sendable {
-    /// What happened.
+    /// The event.
     public enum Event: String, Hashable, Sendable {
-        /// A connection was accepted.
+        /// Handles an accepted connection.
         case connected
         /// A connection ended, from either side.
         case disconnected
@@ -16,7 +16,7 @@ public struct ServerLogEntry: Hashable, Sendable {
         case bound
         /// Stream management was enabled.
         case enabled
-        /// The session goes on over this connection.
+        /// The session was resumed on this connection.
         case resumed
         /// A resumption was refused; ``ServerLogEntry/id`` is the id that was asked for.
         case resumeFailed = "resume-failed"
@@ -36,7 +36,7 @@ public struct ServerLogEntry: Hashable, Sendable {
 
     /// When it happened, on the server's wall clock.
     package var time: Timestamp
-    /// What happened.
+    /// The event.
     public var event: Event
     /// The connection, counted from 1; 0 for none.
     package var connection: Int
@@ -66,7 +66,7 @@ extension ServerLogEntry {
     /// Whether the element is an iq, message or presence.
     package var isStanza: Bool { name == "iq" || name == "message" || name == "presence" }
 
-    /// One JSON object in one line, without the line feed. What is nil, zero or false is left out.
+    /// The entry as a JSON object in one line, without the line feed. What is nil, zero or false is left out.
     package var json: String {
         var line = "{\"time\":\(time.milliseconds),\"event\":\"\(event.rawValue)\""
         for (key, number) in [("connection", connection), ("session", session)] where number != 0 {

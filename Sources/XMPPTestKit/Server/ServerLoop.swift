@@ -10,15 +10,15 @@ import XMPPCore
 /// 3. new connections
 /// 4. read and parse what has arrived; every element through the script into the domain; perform its actions
 /// 5. what time brings, and `<r/>` for what was sent
-/// 6. log, then sockets: nobody sees an effect that is not logged
+/// 6. log, then sockets: no client sees an effect that is not logged
 /// 7. tell who waits for commands
 final class ServerLoop {
-    /// What stays when the server stops and starts again.
+    /// The state that survives a stop and start of the server.
     struct Lasting: Sendable {
         var domain: ServerDomain
         var bots: [JID: ScriptedServer.BotHandler] = [:]
         var script: ScriptedServer.Script?
-        /// What is written in place of an element.
+        /// The text that is written in place of an element.
         var writing: (@Sendable (Element) -> String?)?
         var lastConnection = 0
     }
@@ -31,7 +31,7 @@ final class ServerLoop {
     private var connections: [ServerConnection] = []
     private var connectionsByNumber: [Int: ServerConnection] = [:]
     private let serializer = Serializer()
-    /// How often in one turn bots may answer to what bots sent.
+    /// The maximum number of rounds of answers between bots in one turn.
     private static let botRounds = 8
     private var state = State.running
     /// Faults for connections that are still to come, oldest first.

@@ -1,7 +1,7 @@
 package import XMPPTransport
 package import XMPPCore
 
-/// What happens on a connection until it carries a session: headers, TLS, SASL (RFC 6120 sections 4 to 7).
+/// The negotiation of a connection before its session: headers, TLS, SASL (RFC 6120 sections 4 to 7).
 ///
 /// ```text
 /// .opened ──▶ [.header, .send(features)]
@@ -10,7 +10,7 @@ package import XMPPCore
 /// <iq><bind/></iq> ──▶ [.bind]        <resume/> ──▶ [.resume]
 /// ```
 package struct ServerNegotiation: Sendable {
-    /// What the owner is to do.
+    /// An action for the owner to perform.
     package enum Action: Hashable, Sendable {
         /// Send a stream header.
         case header(to: ForeignText?)
@@ -44,12 +44,12 @@ package struct ServerNegotiation: Sendable {
     private var refusals = 0
     var bindings = ChannelBindings()
 
-    /// How many logins may fail on one connection (RFC 6120 section 6.4.5 recommends 2 to 5).
+    /// The maximum number of failed logins on one connection (RFC 6120 section 6.4.5 recommends 2 to 5).
     private static let maximumRefusals = 3
 
     package init(isSecure: Bool) { self.isSecure = isSecure }
 
-    /// TLS began.
+    /// Handles the end of the TLS handshake.
     ///
     /// - Parameter bindings: What a login can be bound to.
     package mutating func secured(bindings: ChannelBindings) {
@@ -58,12 +58,12 @@ package struct ServerNegotiation: Sendable {
         self.bindings = bindings
     }
 
-    /// The connection carries a session from now on.
+    /// Marks the connection as one that carries a session.
     package mutating func establish() { phase = .established }
 
     // MARK: The header
 
-    /// Whether the server has not begun its stream: a stream error needs a header in front (RFC 6120 section 4.9.1.2).
+    /// Whether the server has not started its stream: a stream error then needs a header first (RFC 6120 section 4.9.1.2).
     package var needsHeader: Bool {
         if case .header = phase { true } else { false }
     }

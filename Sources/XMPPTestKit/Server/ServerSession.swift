@@ -1,15 +1,15 @@
 package import XMPPCore
 
-/// One session of a client: a bound resource and its stream management (XEP-0198), without sockets, clock or accounts.
+/// A session of a client: a bound resource and its stream management (XEP-0198), without sockets, clock or accounts.
 ///
 /// ```text
 /// from the client ──▶ receive(_:) ──▶ [.route, .send(<a/>), .enabled, .end …]
 /// to the client   ──▶ deliver(_:) ──▶ [.send]          queued until acknowledged
-/// connection lost ──▶ detach()                          the queue grows while nobody listens
+/// connection lost ──▶ detach()                          the queue grows without a connection
 /// <resume/>       ──▶ resume(handled:on:) ──▶ [.send(<resumed/>), .send(again) …]
 /// ```
 package struct ServerSession: Sendable {
-    /// What the owner is to do.
+    /// An action for the owner to perform.
     package enum Action: Hashable, Sendable {
         /// Send to the client on the session's connection.
         case send(Element, isResent: Bool = false)
@@ -31,22 +31,22 @@ package struct ServerSession: Sendable {
     package let fullText: String
     /// The connection that carries the session, nil while it waits to be resumed.
     package private(set) var connection: Int?
-    /// How `<r/>` is answered.
+    /// The answer to `<r/>`.
     package var acknowledgements: ServerBehavior.Acknowledgements
     /// When the client became available for messages to the account; nil while it is not.
     package private(set) var availableSince: Timestamp?
 
     /// Whether stanzas are counted.
     package private(set) var isEnabled = false
-    /// What resumes the session, nil when nothing does.
+    /// The id that resumes the session; nil if it cannot be resumed.
     package private(set) var resumptionID: String?
-    /// How long it can be resumed after its connection was lost, in milliseconds.
+    /// The time for which the session can be resumed after its connection was lost, in milliseconds.
     package private(set) var window: Int64 = 0
     /// Stanzas received from the client, our `h`.
     package private(set) var received: UInt32
     /// The last `h` of the client.
     package private(set) var acknowledged: UInt32
-    /// What the client has not acknowledged.
+    /// The stanzas that the client has not acknowledged.
     package private(set) var queue = StanzaQueue()
     /// Whether stanzas were sent since the last `<r/>`.
     package private(set) var owesRequest = false
@@ -108,7 +108,7 @@ package struct ServerSession: Sendable {
         if isEnabled { received &+= 1 }
     }
 
-    /// `<failed/>` with a condition of RFC 6120 section 8.3.3.
+    /// Returns `<failed/>` with a condition of RFC 6120 section 8.3.3.
     package static func failed(_ condition: String, h: UInt32? = nil) -> Element {
         Element(
             "failed", namespace: Namespaces.sm, attributes: ["h": h.map { String($0) }],
@@ -148,7 +148,7 @@ package struct ServerSession: Sendable {
         }
     }
 
-    /// `<a/>` with the count of now.
+    /// Returns `<a/>` with the current count.
     package func answer() -> Action { .send(Self.answer(received)) }
 
     private static func answer(_ count: UInt32) -> Element {
@@ -182,7 +182,7 @@ package struct ServerSession: Sendable {
 
     // MARK: To the client
 
-    /// Sends a stanza, and keeps it until it is acknowledged. While nobody listens it only waits.
+    /// Sends a stanza, and keeps it until it is acknowledged. Without a connection it only waits.
     ///
     /// - Parameter time: The wall clock.
     package mutating func deliver(_ stanza: Element, time: Timestamp) -> Action? {
@@ -194,7 +194,7 @@ package struct ServerSession: Sendable {
         return .send(stanza)
     }
 
-    /// `<r/>`, if stanzas were sent since the last one.
+    /// Returns `<r/>` if stanzas were sent since the last one.
     package mutating func requestAcknowledgement() -> Action? {
         guard owesRequest else { return nil }
         owesRequest = false
@@ -204,7 +204,7 @@ package struct ServerSession: Sendable {
 
     // MARK: Connections
 
-    /// The connection is gone.
+    /// Handles the loss of the connection.
     package mutating func detach() {
         connection = nil
         owesRequest = false

@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Whom a fault concerns.
+/// The target of a fault.
 ///
 /// ```swift
 /// server.expireSessions(of: .jid(alice))
@@ -10,8 +10,8 @@ public enum ServerTarget: Hashable, Sendable {
     case everyone
     /// Those of an account (a bare address), or of one resource (a full address).
     case jid(JID)
-    /// One session, counted from 1.
+    /// The session with this number, counted from 1.
     case session(Int)
-    /// One connection, counted from 1.
+    /// The connection with this number, counted from 1.
     case connection(Int)
 }

@@ -2,7 +2,7 @@ import Platform
 
 /// A thread of its own for a server, and the means to wake it out of poll(2).
 final class ServerThread: Sendable {
-    /// What the thread waits for beside its sockets.
+    /// The wake descriptor that the thread waits for beside its sockets.
     final class Waker: Sendable {
         let pipe: WakePipe
         fileprivate init() throws(Errno) { pipe = try WakePipe() }

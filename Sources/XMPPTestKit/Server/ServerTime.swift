@@ -3,7 +3,7 @@
 import Platform
 package import XMPPCore
 
-/// What the clocks show during one turn of the server.
+/// The times of the clocks during one turn of the server.
 package struct ServerTime: Hashable, Sendable {
     /// The wall clock.
     package var wall: Timestamp
@@ -15,7 +15,7 @@ package struct ServerTime: Hashable, Sendable {
         self.monotonic = monotonic
     }
 
-    /// What a clock shows now; nil for the machine's own.
+    /// Returns the current time of a clock; nil for the machine's own.
     package static func now(_ clock: VirtualClock?) -> ServerTime {
         if let clock {
             return ServerTime(wall: clock.wall, monotonic: clock.monotonic.milliseconds)

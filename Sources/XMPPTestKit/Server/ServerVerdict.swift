@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// What a script says about an element that a client sent.
+/// The verdict of a script about an element of a client.
 ///
 /// ```swift
 /// server.setScript { element, session in element.name == "presence" ? .drop : .pass }
@@ -19,7 +19,7 @@ public enum ServerVerdict: Hashable, Sendable {
     case closeConnection
 }
 
-/// Who sent an element.
+/// The session that sent an element.
 ///
 /// ```swift
 /// server.setScript { _, session in session.count == 3 ? .closeConnection : .pass }

@@ -2,7 +2,7 @@ package import XMPPCore
 
 /// Stanzas that the client has not acknowledged, oldest first (XEP-0198 section 4).
 package struct StanzaQueue: Sendable {
-    /// One stanza that waits.
+    /// A waiting stanza.
     package struct Entry: Sendable {
         package let element: Element
         /// When it was queued.

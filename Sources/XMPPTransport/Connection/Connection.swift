@@ -15,7 +15,7 @@ package import Platform
 ///
 /// Not `Sendable`: one thread at a time uses it.
 package final class Connection {
-    /// What a read gave.
+    /// The result of a read.
     package enum ReadResult: Hashable, Sendable {
         /// This many bytes were appended. There may be more, see ``Connection/hasBufferedInput``.
         case bytes(Int)
@@ -30,13 +30,13 @@ package final class Connection {
     static let readLimit = 64 * 1024
     /// One read from the socket or from TLS.
     private static let chunkSize = 16 * 1024
-    /// How much is encrypted at a time, plus one TLS record: several records for one send(2).
+    /// The number of bytes that are encrypted at a time, plus one TLS record: several records for one send(2).
     private static let encryptionLimit = 48 * 1024
     /// Output above which ``canTakeMore`` is false.
     package static let outputHighWater = 256 * 1024
 
     private let socket: any ByteStream
-    /// The TLS session, once TLS has begun.
+    /// The TLS session, once TLS has started.
     package private(set) var tls: TLSSession?
     private var isHandshaking = false
 
@@ -76,7 +76,7 @@ package final class Connection {
     package var fileDescriptor: Int32 { socket.fileDescriptor }
     /// The other side in words: `example.org port 5222 (192.0.2.1)`.
     package var peer: String { socket.peer }
-    /// What to poll for: readable, and writable while output waits.
+    /// The events to poll for: readable, and writable while output waits.
     package var pollEvents: PollEvents {
         let isWriting = isHandshaking ? !wire.isEmpty : hasPendingOutput
         return isWriting ? [.readable, .writable] : .readable
@@ -183,7 +183,7 @@ package final class Connection {
         if isWritten == nil { Array(elements).withUnsafeBytes { write($0) } }
     }
 
-    /// How many bytes wait in this process (what the kernel has taken does not count).
+    /// The number of bytes that wait in this process, without those passed to the kernel.
     package var pendingOutput: Int { output.count + wire.count }
     /// Whether output waits.
     package var hasPendingOutput: Bool { pendingOutput > 0 }

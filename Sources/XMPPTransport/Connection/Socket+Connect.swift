@@ -34,7 +34,7 @@ struct ConnectAttempts {
     var running: [(handle: StreamSocket, address: SocketAddress)] = []
     var failures: [(address: SocketAddress, error: Errno)] = []
 
-    /// How long one address may be silent before the next one is tried too (RFC 8305 section 5).
+    /// The time without an answer after which the next address is tried too (RFC 8305 section 5).
     static let headStart = Duration.milliseconds(250)
 
     init(host: String, port: UInt16, addresses: [SocketAddress]) {

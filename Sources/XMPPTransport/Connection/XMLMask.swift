@@ -1,4 +1,4 @@
-/// Copies a stream of XML for a log, with three dots where a secret stands.
+/// Copies a stream of XML for a log, with three dots in place of a secret.
 ///
 /// It goes by names, whatever their namespace, so that it rather hides too much: the text of what SASL exchanges and of
 /// elements that carry a password, a token or a key; attributes of such names; values of form fields and headers whose
@@ -9,17 +9,17 @@ struct XMLMask {
         case text, open, name, tag, attribute, equals, value, endTag, other, cdata
     }
 
-    /// What becomes of the character data of an element.
+    /// The treatment of the character data of an element.
     private enum Cover {
         /// It is shown.
         case none
-        /// It is hidden; what stands in its children is judged by their own names.
+        /// The text is hidden; that of its children is treated by their own names.
         case text
         /// It is hidden with everything inside.
         case everything
     }
 
-    /// What stands for a secret.
+    /// The mask of a secret.
     static let mask = "\u{2026}"
     /// A piece of the stream that is longer is shown in parts.
     private static let partBytes = 16 << 10
@@ -40,7 +40,7 @@ struct XMLMask {
     private var isHidingValue = false
     private var isEmptyTag = false
     private var cover = Cover.none
-    /// How much of `<![CDATA[` or `]]>` was read.
+    /// The number of characters read of `<![CDATA[` or `]]>`.
     private var matched = 0
 
     /// - Parameters:
@@ -220,7 +220,7 @@ struct XMLMask {
     /// Words in names of attributes, form fields and headers that hold a secret.
     private static let secretWords = ["password", "passwd", "token", "secret", "authorization", "cookie"]
 
-    /// What was found out about names; streams use few of them.
+    /// The treatment of known names; streams use few of them.
     private var judged: [String: Bool] = [:]
     private static let judgedLimit = 256
 

@@ -4,11 +4,11 @@ import COpenSSL
 ///
 /// Nothing that a decryption gives out may be believed before ``finish(tag:)`` has agreed.
 package final class AESGCM {
-    /// Why it did not work.
+    /// An error of encryption or decryption.
     package enum Failure: Error {
         /// Key or IV has a size that AES-GCM cannot use.
         case wrongSize(key: Int, iv: Int)
-        /// What was decrypted is not what was encrypted.
+        /// The data is not what was encrypted.
         case forged
         /// OpenSSL refused.
         case unavailable

@@ -53,7 +53,7 @@ package enum Crypto {
         }
     }
 
-    /// `count` bytes nobody can guess.
+    /// Returns `count` unpredictable bytes.
     ///
     /// Traps when the system has no randomness to give: going on with guessable nonces would be worse.
     package static func randomBytes(_ count: Int) -> [UInt8] {
@@ -65,7 +65,7 @@ package enum Crypto {
         }
     }
 
-    /// Fills `bytes` with bytes that nobody can guess.
+    /// Fills `bytes` with unpredictable bytes.
     ///
     /// - Returns: False when the system has no randomness to give.
     package static func fillRandomly(_ bytes: UnsafeMutableRawBufferPointer) -> Bool {
@@ -76,7 +76,7 @@ package enum Crypto {
         return RAND_bytes(bytes.baseAddress, Int32(bytes.count)) == 1
     }
 
-    /// The digest of `bytes`.
+    /// Returns the digest of `bytes`.
     package static func digest(_ hash: Hash, _ bytes: some Sequence<UInt8>) -> [UInt8] {
         let input = Array(bytes)
         var digest = [UInt8](repeating: 0, count: hash.size)
@@ -85,7 +85,7 @@ package enum Crypto {
         return digest
     }
 
-    /// HMAC (RFC 2104) with a secret key.
+    /// Returns the HMAC (RFC 2104) of a message with a secret key.
     package static func hmac(_ hash: Hash, key: SecretBytes, _ message: [UInt8]) -> [UInt8] {
         [UInt8](unsafeUninitializedCapacity: hash.size) { code, count in
             hmac(hash, key: key, message, into: code)
@@ -93,7 +93,7 @@ package enum Crypto {
         }
     }
 
-    /// HMAC whose result is itself a secret.
+    /// Returns an HMAC that is itself a secret.
     package static func secretHMAC(_ hash: Hash, key: SecretBytes, _ message: [UInt8]) -> SecretBytes {
         SecretBytes(count: hash.size) { hmac(hash, key: key, message, into: $0) }
     }
@@ -109,7 +109,7 @@ package enum Crypto {
         precondition(result != nil, "OpenSSL offers no HMAC with \(hash.rawValue).")
     }
 
-    /// PBKDF2 with HMAC and an output of one digest: RFC 5802's `Hi(password, salt, iterations)`.
+    /// Returns the PBKDF2 key with HMAC and an output of one digest: RFC 5802's `Hi(password, salt, iterations)`.
     package static func pbkdf2(_ hash: Hash, password: SecretBytes, salt: [UInt8], iterations: Int)
         -> SecretBytes
     {
@@ -123,7 +123,7 @@ package enum Crypto {
         }
     }
 
-    /// Whether two byte strings are equal, in a time that does not tell where they differ.
+    /// Returns whether two byte strings are equal, in a time that does not depend on where they differ.
     package static func isEqual(_ one: [UInt8], _ other: [UInt8]) -> Bool {
         one.count == other.count && CRYPTO_memcmp(one, other, one.count) == 0
     }
@@ -135,7 +135,7 @@ package enum Crypto {
     private static let values: [UInt8: UInt8] = Dictionary(
         uniqueKeysWithValues: alphabet.enumerated().map { ($1, UInt8($0)) })
 
-    /// base64 with padding, without line breaks.
+    /// Returns base64 with padding, without line breaks.
     package static func base64(_ bytes: some Collection<UInt8>) -> String {
         var output: [UInt8] = []
         output.reserveCapacity((bytes.count + 2) / 3 * 4)

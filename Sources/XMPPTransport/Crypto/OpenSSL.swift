@@ -2,7 +2,7 @@ import COpenSSL
 
 /// OpenSSL as a whole, which is one for the process.
 package enum OpenSSL {
-    /// Starts it, unless somebody has done so: named before its first use.
+    /// Initializes OpenSSL once; named before its first use.
     ///
     /// Left to start by itself, it would register a clean-up for the exit of the program, which frees what all threads share.
     /// A program may exit while it is connected; the threads that go on until then would meet freed memory, and a process

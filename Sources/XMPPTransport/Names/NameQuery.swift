@@ -14,7 +14,7 @@ struct ServiceRecord: Hashable, Sendable {
 ///
 /// Not `Sendable`: one thread asks, waits and reads.
 final class NameQuery {
-    /// What became of a question.
+    /// The answer to a query.
     enum Answer<Value: Sendable>: Sendable {
         case found(Value)
         /// The name does not exist, or has no record of that type.
@@ -116,7 +116,7 @@ final class NameQuery {
         }
     }
 
-    /// When c-ares wants to ask again, or somebody else.
+    /// Returns when c-ares wants to repeat a query or to query another server.
     private func nextTry(_ loop: EventLoop) -> Deadline {
         var time = timeval()
         guard ares_timeout(channel, nil, &time) != nil else { return .never }

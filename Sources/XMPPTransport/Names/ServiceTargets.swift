@@ -35,7 +35,7 @@ package struct ServiceTarget: Hashable, Sendable {
     }
 }
 
-/// Where a domain's service is (RFC 6120 section 3.2, XEP-0368).
+/// The lookup of a domain's servers (RFC 6120 section 3.2, XEP-0368).
 package enum ServiceTargets {
     /// The order in which records are tried (RFC 2782): the lowest priority first, and within one at random, more often
     /// a heavy one than a light one. Records of both kinds are one set (XEP-0368 section 5).

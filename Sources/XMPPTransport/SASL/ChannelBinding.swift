@@ -1,4 +1,4 @@
-/// How channel binding data is made (XEP-0440 lists those that a server can use).
+/// A type of channel binding (XEP-0440 lists those of a server).
 package enum ChannelBindingType: String, CaseIterable, Hashable, Sendable {
     /// Derived from the session's keys, TLS 1.3 only (RFC 9266).
     case tlsExporter = "tls-exporter"
@@ -11,7 +11,7 @@ package enum ChannelBindingType: String, CaseIterable, Hashable, Sendable {
     package static var byPreference: [ChannelBindingType] { allCases }
 }
 
-/// What a TLS session has to bind a login to.
+/// The channel binding data of a TLS session.
 package struct ChannelBindings: Hashable, Sendable {
     private var values: [ChannelBindingType: [UInt8]] = [:]
 
@@ -32,7 +32,7 @@ package struct ChannelBindings: Hashable, Sendable {
     package var isEmpty: Bool { values.isEmpty }
 }
 
-/// What a SCRAM client says about channel binding in the gs2 header (RFC 5802 section 6).
+/// The statement of a SCRAM client about channel binding in the gs2 header (RFC 5802 section 6).
 package enum ChannelBinding: Hashable, Sendable {
     /// `n`: this client does not use it.
     case unsupported

@@ -1,16 +1,16 @@
 package import XMPPCore
 
-/// One of the mechanisms that log in with a token in one round trip: `HT-SHA-256-EXPR` and its kin (XEP-0484).
+/// A mechanism that logs in with a token in one round trip, such as `HT-SHA-256-EXPR` (XEP-0484).
 package struct HashedTokenMechanism: Hashable, Sendable {
     package let hash: Crypto.Hash
-    /// What the login is bound to; nil for `-NONE`.
+    /// The type of channel binding; nil for `-NONE`.
     package let binding: ChannelBindingType?
 
     private static let suffixes: [(text: String, binding: ChannelBindingType?)] = [
         ("EXPR", .tlsExporter), ("UNIQ", .tlsUnique), ("ENDP", .tlsServerEndPoint), ("NONE", nil),
     ]
 
-    /// The mechanism with this name; nil for other mechanisms.
+    /// Makes the mechanism with this name; nil for other names.
     package init?(name: String) {
         for hash in [Crypto.Hash.sha512, .sha256] {
             for (suffix, binding) in Self.suffixes where name == "HT-\(hash.rawValue)-\(suffix)" {
@@ -25,7 +25,7 @@ package struct HashedTokenMechanism: Hashable, Sendable {
         "HT-\(hash.rawValue)-" + (Self.suffixes.first { $0.binding == binding }?.text ?? "NONE")
     }
 
-    /// The best mechanism to ask a token for: one that binds to the session before one that does not.
+    /// Returns the best mechanism for a token: one with channel binding before one without.
     package static func best(_ offered: [ForeignText], bindings: ChannelBindings) -> HashedTokenMechanism? {
         let known = offered.filter { $0.utf8.count <= 64 }.compactMap {
             HashedTokenMechanism(name: $0.string)

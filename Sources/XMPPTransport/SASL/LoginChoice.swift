@@ -11,7 +11,7 @@ package struct SCRAMChoice: Hashable, Sendable {
     }
 }
 
-/// What a server offers to log in with: the names in `<mechanisms/>` and the types in `<sasl-channel-binding/>`.
+/// The login methods that a server offers: the names in `<mechanisms/>` and the types in `<sasl-channel-binding/>`.
 package struct LoginOffer: Hashable, Sendable {
     package var mechanisms: [ForeignText]
     /// Empty when the server does not say (XEP-0440).
@@ -28,7 +28,7 @@ package struct LoginOffer: Hashable, Sendable {
     }
 }
 
-/// What this side can and wants to log in with.
+/// The login methods that this side supports and permits.
 package struct LoginPolicy: Hashable, Sendable {
     package enum Credentials: Hashable, Sendable {
         case password
@@ -52,14 +52,14 @@ package struct LoginPolicy: Hashable, Sendable {
     }
 }
 
-/// How to log in: the outcome of what the server offers and what this side wants.
+/// The chosen login method, from the server's offer and this side's policy.
 package enum LoginChoice: Hashable, Sendable {
     case scram(SCRAMChoice)
     case plain
     case external
     case anonymous
 
-    /// The best of what the server offers that the policy allows.
+    /// Returns the best login method that the server offers and the policy allows.
     ///
     /// - Parameter bindings: What the TLS session has; empty when -PLUS is not wanted.
     /// - Throws: `SASLError` with `noCommonMechanism`, or `downgradeSuspected` when the offer contradicts itself
@@ -95,7 +95,7 @@ package enum LoginChoice: Hashable, Sendable {
         return choice
     }
 
-    /// Between this side and the server somebody may have changed the offer, and only the server can notice. So the login
+    /// An attacker between this side and the server may have changed the offer, and only the server can notice. So the login
     /// always says what was seen: with a -PLUS mechanism in the offer it is bound, to the default type where the list of
     /// types (XEP-0440) is gone or names none that the session has; without one the gs2 flag is `y` (RFC 5802 section 6).
     private static func bestSCRAM(
@@ -144,7 +144,7 @@ package enum LoginChoice: Hashable, Sendable {
 }
 
 extension SCRAMMechanism {
-    /// Whether it is no weaker than another in either respect: channel binding and hash.
+    /// Returns whether it is no weaker than another in either respect: channel binding and hash.
     func isAtLeast(_ other: SCRAMMechanism) -> Bool {
         (isPlus || !other.isPlus) && hash.size >= other.hash.size
     }

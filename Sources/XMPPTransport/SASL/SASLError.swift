@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Why login did not come about.
+/// An error of a login.
 ///
 /// `description` is one sentence that says what to do. Decide on `code`.
 ///
@@ -12,14 +12,14 @@ public import XMPPCore
 /// }
 /// ```
 public struct SASLError: CodedError, Hashable {
-    /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
+    /// The kind of error. Open: later versions may add codes, so a `switch` needs a `default`.
     public typealias Code = ErrorCode<SASLError>
 
     /// Kind of the error.
     public let code: Code
-    /// One sentence for a person: what happened, and what to do about it.
+    /// A sentence for a person: what happened, and what to do.
     public let message: String
-    /// What the server said, when it said something.
+    /// The server's text, if it sent one.
     package let words: ForeignText?
 
     package init(_ code: Code, _ message: String, cause: (any TextConvertible)? = nil) {

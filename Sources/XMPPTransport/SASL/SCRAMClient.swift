@@ -28,8 +28,8 @@ package struct SCRAMClient: Sendable {
     /// The keys that were used, once known. After ``finish(_:)`` they may be kept and given to the next
     /// login.
     package private(set) var keys: SCRAMKeys?
-    /// What the server says that it offers, to be compared with what it says inside the exchange, where nobody
-    /// can change it (XEP-0474); nil leaves that out.
+    /// The server's offer, to compare with the one inside the exchange, which an attacker cannot change (XEP-0474); nil
+    /// skips the comparison.
     package var offer: LoginOffer?
     /// The iteration count of the best login so far: a lower one is refused.
     package var leastIterations = 0
@@ -97,7 +97,7 @@ package struct SCRAMClient: Sendable {
         }
     }
 
-    /// ``finish(_:)`` for a `<success/>` without data.
+    /// Finishes the exchange after a `<success/>` without data.
     package mutating func finish() throws(SASLError) { try finish(nil as [UInt8]?) }
 
     private mutating func answer(_ message: SCRAMMessage) throws(SASLError) -> [UInt8] {

@@ -1,4 +1,4 @@
-/// What a password becomes for one salt and iteration count (RFC 5802 section 3).
+/// The keys of a password for one salt and iteration count (RFC 5802 section 3).
 ///
 /// A client may keep it instead of deriving it again at every login; it is as secret as the password on this
 /// server.

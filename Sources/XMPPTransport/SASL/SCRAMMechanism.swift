@@ -1,4 +1,4 @@
-/// One SCRAM mechanism (RFC 5802, RFC 7677): a hash, with or without channel binding.
+/// A SCRAM mechanism (RFC 5802, RFC 7677): a hash, with or without channel binding.
 package struct SCRAMMechanism: Hashable, Sendable {
     package let hash: Crypto.Hash
     /// Whether the mechanism is a `-PLUS` one, which binds the login to the TLS session.
@@ -9,7 +9,7 @@ package struct SCRAMMechanism: Hashable, Sendable {
         self.isPlus = isPlus
     }
 
-    /// The mechanism with this registered name; nil for other mechanisms.
+    /// Makes the mechanism with this registered name; nil for other names.
     package init?(name: some StringProtocol) {
         guard let known = SCRAMMechanism.byPreference.first(where: { $0.name == name }) else { return nil }
         self = known

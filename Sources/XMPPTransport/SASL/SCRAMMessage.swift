@@ -27,7 +27,7 @@ package struct SCRAMMessage {
         self.attributes = attributes
     }
 
-    /// The values, when the first attributes are exactly these; what follows are optional extensions,
+    /// Returns the values, when the first attributes are exactly these; what follows are optional extensions,
     /// ignored.
     ///
     /// - Throws: `unsupportedExtension` when the message holds the mandatory extension `m=`.
@@ -63,7 +63,7 @@ package struct SCRAMMessage {
         }
     }
 
-    /// The reverse; nil when a `=` begins anything else.
+    /// Returns the unescaped text; nil if a `=` starts another sequence.
     package static func unescaped(_ text: ArraySlice<UInt8>) -> String? {
         let pieces = text.split(separator: UInt8(ascii: "="), omittingEmptySubsequences: false)
         var result = Array(pieces[0])
@@ -80,12 +80,12 @@ package struct SCRAMMessage {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Whether the text is a nonce: one or more printable ASCII characters other than the comma.
+    /// Returns whether the text is a nonce: one or more printable ASCII characters other than the comma.
     package static func isNonce(_ text: some Collection<UInt8>) -> Bool {
         !text.isEmpty && text.allSatisfy { (0x21...0x7E).contains($0) && $0 != UInt8(ascii: ",") }
     }
 
-    /// A nonce of 18 random bytes: 24 characters.
+    /// Returns a nonce of 18 random bytes: 24 characters.
     package static func makeNonce() -> String { Crypto.base64(Crypto.randomBytes(18)) }
 
     private static func isLetter(_ byte: UInt8) -> Bool {

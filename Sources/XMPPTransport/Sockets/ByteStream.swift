@@ -9,7 +9,7 @@ package protocol ByteStream: AnyObject {
     func receive(into buffer: UnsafeMutableRawBufferPointer) throws(TransportError) -> ByteStreamRead
     /// Sends as much of `bytes` as the system takes now; 0 when it takes nothing.
     func send(_ bytes: UnsafeRawBufferPointer) throws(TransportError) -> Int
-    /// Whether bytes (or the end of the stream) wait to be read, without taking them.
+    /// Returns whether bytes (or the end of the stream) wait to be read, without taking them.
     func hasArrivedBytes() -> Bool
     /// Whether the other side's system has acknowledged everything that was sent.
     var isDelivered: Bool { get }

@@ -24,13 +24,13 @@ package struct Deadline: Hashable, Sendable {
         nanoseconds = sumOverflow ? .max : sum
     }
 
-    /// The instant that lies `duration` from now on the machine's monotonic clock, which stands still while the machine sleeps
+    /// Returns the instant `duration` from now on the machine's monotonic clock, which stops while the machine sleeps
     /// and never jumps when the wall clock is set.
     package static func after(_ duration: Duration) -> Deadline {
         Deadline(duration, after: SystemTime.monotonicNanoseconds())
     }
 
-    /// The earlier of two deadlines.
+    /// Returns the earlier of two deadlines.
     package static func earlier(_ one: Deadline, _ other: Deadline) -> Deadline {
         one.nanoseconds <= other.nanoseconds ? one : other
     }

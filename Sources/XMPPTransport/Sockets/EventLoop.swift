@@ -24,7 +24,7 @@ package final class EventLoop: TaskExecutor {
         let continuation: CheckedContinuation<Outcome, Never>
     }
 
-    /// What ended a wait, and what was found.
+    /// The result of a wait, with the descriptors.
     private struct Outcome: Sendable {
         let result: WaitResult
         let entries: [PollEntry]
@@ -58,13 +58,13 @@ package final class EventLoop: TaskExecutor {
 
     // MARK: Time
 
-    /// The instant that lies `duration` from now.
+    /// Returns the instant `duration` from now.
     package func deadline(after duration: Duration) -> Deadline { Deadline(duration, after: clock()) }
 
-    /// The time until a deadline; zero after it.
+    /// Returns the time until a deadline; zero after it.
     package func remaining(until deadline: Deadline) -> Duration { deadline.remaining(at: clock()) }
 
-    /// Whether a deadline has passed.
+    /// Returns whether a deadline has passed.
     package func isPassed(_ deadline: Deadline) -> Bool { deadline.isPassed(at: clock()) }
 
     // MARK: Jobs

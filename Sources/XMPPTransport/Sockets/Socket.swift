@@ -34,7 +34,7 @@ package final class Socket: ByteStream {
 
     package func close() { handle = nil }
 
-    /// Two sockets connected to each other, for tests and for waking a poll.
+    /// Returns two sockets connected to each other, for tests and for waking a poll.
     package static func pair() throws(TransportError) -> (Socket, Socket) {
         do throws(Errno) {
             let (one, other) = try StreamSocket.pair()

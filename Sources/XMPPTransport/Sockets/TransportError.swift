@@ -1,6 +1,6 @@
 public import XMPPCore
 
-/// Why a connection could not be made or was lost.
+/// An error of a connection that could not be made or was lost.
 ///
 /// `description` is one sentence that names the host and the domain and says what to do. Decide on `code`:
 ///
@@ -12,14 +12,14 @@ public import XMPPCore
 /// }
 /// ```
 public struct TransportError: CodedError, Hashable {
-    /// What went wrong. Open: later versions may add codes, so a `switch` needs a `default`.
+    /// The kind of error. Open: later versions may add codes, so a `switch` needs a `default`.
     public typealias Code = ErrorCode<TransportError>
 
     /// Kind of the error.
     public let code: Code
-    /// One sentence for a person: what happened, and what to do about it.
+    /// A sentence for a person: what happened, and what to do.
     public let message: String
-    /// What the system or OpenSSL said, when it said something.
+    /// The message of the system or of OpenSSL, if there is one.
     package let words: String?
 
     package init(_ code: Code, _ message: String, cause: String? = nil) {

@@ -1,4 +1,4 @@
-/// What ended a wait.
+/// The reason why a wait ended.
 package enum WaitResult: Hashable, Sendable {
     /// Something can be read or written.
     case ready

@@ -4,7 +4,7 @@ import COpenSSL
 ///
 /// OpenSSL drops a certificate that it refuses, so its names and dates are noted while it is being looked at.
 final class CertificateVerification {
-    /// Why a certificate was refused.
+    /// The reason why a certificate was refused.
     struct Failure: Hashable {
         /// X509_V_ERR_…
         let code: Int32
@@ -47,7 +47,7 @@ final class CertificateVerification {
         }
     }
 
-    /// Why verification failed; nil when it did not.
+    /// Returns the reason why verification failed; nil if it did not.
     func failure(of ssl: OpaquePointer) -> Failure? {
         let result = Int32(SSL_get_verify_result(ssl))
         guard result != X509_V_OK else { return nil }

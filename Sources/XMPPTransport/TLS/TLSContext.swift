@@ -11,23 +11,23 @@ package enum TLSVersion: Int, Comparable, Sendable {
     package static func < (one: TLSVersion, other: TLSVersion) -> Bool { one.rawValue < other.rawValue }
 }
 
-/// What TLS sessions have in common: whom to trust (client) or which certificate to show (server).
+/// The common settings of TLS sessions: the trusted authorities (client) or the certificate (server).
 ///
 /// Made once and used for any number of connections, from any thread.
 ///
 /// `@unchecked Sendable`: the pointer never changes, OpenSSL counts references to an SSL_CTX atomically and
 /// locks its inner tables; nothing here changes the settings after `init`.
 package final class TLSContext: @unchecked Sendable {
-    /// Which authorities a client trusts.
+    /// The authorities that a client trusts.
     package enum Trust: Hashable, Sendable {
         /// The system's store (the places that OpenSSL was built with, SSL_CERT_FILE and SSL_CERT_DIR).
         case system
-        /// Only the certificates in this PEM file. Each of them is trusted as it is, so the file may also
+        /// The certificates in this PEM file, and no others. Each of them is trusted as it is, so the file may also
         /// hold an intermediate authority or a server's self-signed certificate.
         case file(String)
     }
 
-    /// What a client shows of itself when the server asks (SASL EXTERNAL).
+    /// The certificate of a client, for a server that requests one (SASL EXTERNAL).
     package struct Identity: Hashable, Sendable {
         /// PEM, the certificate first, then the intermediate ones.
         package var certificateFile: String
@@ -44,7 +44,7 @@ package final class TLSContext: @unchecked Sendable {
     let isServer: Bool
     /// Keys of which the server must have one; empty for any. SHA-256 of the SubjectPublicKeyInfo.
     let pins: Set<[UInt8]>
-    /// What resumes the last TLS session with a domain.
+    /// The data that resume the last TLS session with a domain.
     private let sessions = Mutex<[String: StoredSession]>([:])
 
     /// The ALPN name for XMPP client streams (XEP-0368 section 3), with its length in front.
@@ -52,7 +52,7 @@ package final class TLSContext: @unchecked Sendable {
     /// The label of tls-exporter channel binding (RFC 9266 section 2).
     static let channelBindingLabel = "EXPORTER-Channel-Binding"
 
-    /// A context that verifies the server: TLS 1.2 or newer, certificate required.
+    /// Returns a context that verifies the server: TLS 1.2 or newer, certificate required.
     ///
     /// - Parameters:
     ///   - trust: Which authorities are believed.
@@ -72,7 +72,7 @@ package final class TLSContext: @unchecked Sendable {
         return context
     }
 
-    /// A context for a server, which here only tests are.
+    /// Returns a context for a server; only tests have servers.
     ///
     /// - Parameters:
     ///   - certificateFile: PEM, the server's certificate first, then the intermediate ones.
@@ -150,7 +150,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     /// Lets a session begin where the last one with that domain ended. What resumes a session is used once only, so
-    /// that nobody can tell by it that two connections are the same client's (RFC 8446 appendix C.4).
+    /// that it does not reveal that two connections are the same client's (RFC 8446 appendix C.4).
     func resumeSession(of domain: String, on ssl: OpaquePointer) {
         guard let stored = sessions.withLock({ $0.removeValue(forKey: domain) }) else { return }
         SSL_set_session(ssl, stored.pointer)

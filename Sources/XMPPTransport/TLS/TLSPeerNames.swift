@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// Who a TLS session is with, and what failures of it are called.
+/// The peer of a TLS session, and its name in errors.
 struct TLSPeerNames: Hashable, Sendable {
     /// The domain that the certificate must be for: the account's, whatever host was dialed.
     let domain: String

@@ -2,7 +2,7 @@ import COpenSSL
 
 // What only the two ends of a session know, and whom its certificate stands for.
 extension TLSSession {
-    /// What a login can be bound to; empty before the handshake is done.
+    /// The channel binding data of the session; empty before the end of the handshake.
     package var channelBindings: ChannelBindings {
         guard SSL_is_init_finished(ssl) == 1 else { return ChannelBindings() }
         var bindings = ChannelBindings()
@@ -12,7 +12,7 @@ extension TLSSession {
         return bindings
     }
 
-    /// 32 bytes that both ends derive and nobody between them can (RFC 9266).
+    /// The 32 bytes that only the two ends can derive (RFC 9266).
     ///
     /// Nil for TLS 1.2. There an empty context and no context give different bytes, and peers disagree on which one
     /// the RFC means; a login that fails for that is worse than one without binding.
@@ -26,7 +26,7 @@ extension TLSSession {
     }
 
     /// The first Finished message of the handshake (RFC 5929 section 3): the client's, or the server's when a session
-    /// is resumed. Not for TLS 1.3, and not without the extended master secret (RFC 7627), as somebody between the
+    /// is resumed. Not for TLS 1.3, and not without the extended master secret (RFC 7627), as an attacker between the
     /// two could then make both sides agree.
     private var uniqueBinding: [UInt8]? {
         guard SSL_version(ssl) == TLS1_2_VERSION, dh_SSL_has_extended_master_secret(ssl) == 1 else {

@@ -1,6 +1,6 @@
 import COpenSSL
 
-/// One TLS session, client or server, between two memory buffers.
+/// A TLS session, client or server, between two memory buffers.
 ///
 /// ```text
 /// socket ─▶ receive(_:) ─▶ [ciphertext] ─▶ read(into:) ─▶ plaintext
@@ -10,7 +10,7 @@ import COpenSSL
 /// It knows no socket and never blocks, so every rule of it can be tested in memory. ``Connection`` moves the
 /// bytes.
 package final class TLSSession {
-    /// What a read gave.
+    /// The result of a read.
     enum Plaintext: Equatable {
         case bytes(Int)
         /// More ciphertext is needed.
