@@ -324,7 +324,7 @@ enum Example_AccountModule {
     static var request: IQ { any() }
     static var time: Element { any() }
     static var enable: Element { any() }
-    static let lastMessageAt = message.delay
+    static let lastMessageAt = Timestamp(milliseconds: 0)
 }
 enum Example_AcknowledgedStanza {
     struct MessageKey: Codable {

@@ -2,7 +2,7 @@
 ///
 /// ```swift
 /// let end = step.now + .seconds(60)
-/// let age = step.now - delivery.sentAt         // a Duration
+/// let age: Duration = step.now - end
 /// try step.execute("INSERT INTO visit(at) VALUES (?)", step.now)
 /// ```
 ///

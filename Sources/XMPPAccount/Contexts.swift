@@ -6,7 +6,12 @@ public import XMPPCore
 /// A context that belongs to an account; a call that is made later gets the account of the process that makes it.
 ///
 /// ```swift
-/// struct OrderPlaced: AccountContext { let account: Account }    // and what RestorableContext demands
+/// struct OrderPlaced: AccountContext {
+///     let account: Account
+///     let order: Int64
+///     func stored() throws -> [UInt8] { … }
+///     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws { … }
+/// }
 /// ```
 public protocol AccountContext: RestorableContext {
     /// The account that the handler serves.

@@ -1,6 +1,8 @@
 /// The shape of every error of this library: a code to decide on, a sentence to show, and the error beneath.
 ///
 /// ```swift
+/// do {
+///     try await account.connect()
 /// } catch let error as any CodedError {
 ///     print("\(error.code): \(error)")
 /// }

@@ -40,7 +40,7 @@ extension Array where Element == any AccountModule {
     /// The modules of a messenger.
     ///
     /// ```swift
-    /// configuration.modules = .standard + [MyModule()]
+    /// configuration.modules = .standard + [OmemoModule()]
     /// ```
     public static var standard: [any AccountModule] { AccountModules.standard }
 

@@ -1,7 +1,7 @@
 /// A state or kind of a row, which statements name instead of writing its number.
 ///
 /// ```swift
-/// "SELECT id FROM handler WHERE kind = \(Kind.once.sql)"
+/// "SELECT id FROM handler WHERE kind = \(Transaction.Kind.once.sql)"
 /// ```
 package protocol StoredState: RawRepresentable<Int64> {}
 
