@@ -16,6 +16,7 @@ import Testing
 @testable import PushwakeCommands
 @testable import TestServers
 @testable import Upload
+@testable import World
 @testable import XMPPAccount
 @testable import XMPPCore
 @testable import XMPPModules
@@ -388,4 +389,7 @@ enum Example_Connection {
 enum Example_EventLoop {
     static var signal: WakeSignal { any() }
     static var isDone: Bool { any() }
+}
+enum Example_SimulatedMachine {
+    static var files: SQLiteFileSystem { any() }
 }

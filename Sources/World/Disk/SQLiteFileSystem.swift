@@ -7,8 +7,10 @@ import Synchronization
 ///
 /// Source: https://www.sqlite.org/vfs.html
 ///
-///     let files = try SQLiteFileSystem(disk)
-///     let store = try HandlerStore(path: "/app.db", …, system: SystemServices(files: files))
+/// ```swift
+/// let files = SQLiteFileSystem(SimulatedDisk(seed: 7))
+/// let system = SystemServices(files: files)
+/// ```
 ///
 /// `@unchecked Sendable`: one thread uses the disk.
 package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {

@@ -2,9 +2,11 @@
 ///
 /// One thread uses it. SQLite reaches it through a virtual file system (``SQLiteFileSystem``).
 ///
-///     let disk = SimulatedDisk(seed: 7)
-///     disk.onCall = { call in call.kind == .sync ? .ioError : nil }
-///     disk.losePower()
+/// ```swift
+/// let disk = SimulatedDisk(seed: 7)
+/// disk.onCall = { call in call.kind == .sync ? .ioError : nil }
+/// disk.losePower()
+/// ```
 package final class SimulatedDisk {
     /// A call that a process makes.
     package struct Call: Hashable, Sendable {

@@ -2,9 +2,11 @@ package import Handlers
 
 /// The processes of a simulated machine that have one database open: their slots, deaths and notifications.
 ///
-///     let machine = SimulatedMachine()
-///     let system = SystemServices(files: files, presence: machine.presence)
-///     machine.kill(slot: 0)
+/// ```swift
+/// let machine = SimulatedMachine()
+/// let system = SystemServices(files: files, presence: machine.presence)
+/// machine.kill(slot: 0)
+/// ```
 ///
 /// `@unchecked Sendable`: one thread uses it.
 package final class SimulatedMachine: @unchecked Sendable {
