@@ -161,7 +161,8 @@ let package = Package(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         // A disk from a seed under the shipped code.
-        .target(name: "World", dependencies: ["CSQLite", "Handlers", "Platform"]),
+        .target(name: "World", dependencies: ["CSQLite", "CWorld", "Handlers", "Platform"]),
+        .target(name: "CWorld"),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
             name: "Simulation",
@@ -335,9 +336,14 @@ let package = Package(
                 "PushwakeCommands", "Simulation", "TestServers", "TestSupport", "TestThreads", "XMPPModules",
                 "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
             ]),
+        // A program whose tasks a seed runs: the hooks of the runtime are those of a whole process.
+        .executableTarget(
+            name: "WorldTestProgram", dependencies: ["World"], path: "Tests/WorldTestProgram"),
         .testTarget(
             name: "WorldTests",
-            dependencies: ["CSQLite", "Handlers", "HandlersTestKit", "TestThreads", "World"]),
+            dependencies: [
+                "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldTestProgram",
+            ]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",
