@@ -161,8 +161,8 @@ let package = Package(
             name: "TestServers", dependencies: ["XMPPCore", "XMPPTestKit"],
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         // A disk from a seed under the shipped code.
-        .target(name: "World", dependencies: ["CSQLite", "CWorld", "Handlers", "Platform"]),
         .target(name: "CWorld"),
+        .target(name: "World", dependencies: ["CSQLite", "CWorld", "Handlers", "Platform"]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
             name: "Simulation",

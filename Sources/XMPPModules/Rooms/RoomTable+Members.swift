@@ -79,6 +79,14 @@ extension RoomTable {
     static let invitationLimit = 100
 
     func add(_ invitation: RoomInvitation, in step: borrowing Step) throws(HandlerError) {
+        // Invitations of one step have one time; a millisecond each keeps them in the order of their arrival.
+        let newest = try step.first(
+            "SELECT max(received_at) FROM room_invitation WHERE account = ? AND received_at < ?", account,
+            invitation.receivedAt + .seconds(1)
+        ) { (row) throws(HandlerError) in row.optionalTimestamp(0) }
+        let receivedAt = max(
+            invitation.receivedAt,
+            newest.flatMap { $0.map { $0 + .milliseconds(1) } } ?? invitation.receivedAt)
         try step.execute(
             """
             INSERT INTO room_invitation(account, room, by, reason, password, thread, direct, received_at)
@@ -87,7 +95,7 @@ extension RoomTable {
                 password = excluded.password, thread = excluded.thread, direct = excluded.direct,
                 received_at = excluded.received_at
             """, account, invitation.room.description, invitation.by?.description, invitation.reason,
-            invitation.password, invitation.thread, invitation.isDirect, invitation.receivedAt)
+            invitation.password, invitation.thread, invitation.isDirect, receivedAt)
         try step.execute(
             """
             DELETE FROM room_invitation WHERE account = ?1 AND room IN (

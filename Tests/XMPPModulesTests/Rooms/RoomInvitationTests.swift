@@ -122,12 +122,15 @@ import XMPPTestKit
     func flood() async throws {
         try await withModulesRig { rig in
             let account = try await rig.withRooms()
-            for number in 1...130 {
-                rig.server.send(direct("r\(number)@conference.localhost"), to: .jid(AccountRig.alice))
+            // Most arrive in one step while another one has the store.
+            try await account.perform { _ in
+                for number in 1...130 {
+                    rig.server.send(direct("r\(number)@conference.localhost"), to: .jid(AccountRig.alice))
+                }
             }
             try await account.caughtUp()
             let left = try account.invitations().map(\.room.description)
-            #expect(Set(left) == Set((31...130).map { "r\($0)@conference.localhost" }) && left.count == 100)
+            #expect(left == (31...130).map { "r\($0)@conference.localhost" })
         }
     }
 
