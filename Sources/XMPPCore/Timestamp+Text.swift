@@ -8,7 +8,7 @@ extension Timestamp {
     /// try delay.value(of: "stamp", as: Timestamp.self)
     /// ```
     ///
-    /// Source: XEP-0082 section 3.2. The other direction is ``description``.
+    /// Source: XEP-0082 section 3.2. The other direction is `description`.
     ///
     /// - Parameter text: A date with a time and `Z` or an offset from UTC.
     public init?(_ text: some TextConvertible) {
