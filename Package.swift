@@ -243,7 +243,7 @@ let package = Package(
             name: "HandlersTests",
             dependencies: [
                 "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "HandlersTestProgram", "TestServers",
-                "TestThreads",
+                "TestThreads", "World",
             ]),
         .testTarget(
             name: "HandlersTestKitTests",

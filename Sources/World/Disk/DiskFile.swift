@@ -34,13 +34,6 @@ struct DiskFile {
         Self.resize(&content, to: size)
     }
 
-    /// Inverts one bit, on the medium too.
-    mutating func flip(bit: Int) {
-        for keyPath in [\Self.content, \Self.durable] where bit / 8 < self[keyPath: keyPath].count {
-            self[keyPath: keyPath][bit / 8] ^= 1 << UInt8(bit % 8)
-        }
-    }
-
     // MARK: Sync
 
     mutating func sync() {

@@ -182,7 +182,8 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         else {
             return IOError.access
         }
-        found?.pointee = disk.size(of: path) > 0 || disk.contains(path) ? 1 : 0
+        // As on a real system, SQLite does not count an empty file, such as a journal that was not written yet.
+        found?.pointee = disk.size(of: path) > 0 ? 1 : 0
         return SQLITE_OK
     }
 
@@ -237,7 +238,7 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
         let fault = handle.fault(.read, offset: Int(offset), count: Int(count))
         guard fault == nil || fault == .shortRead else { return IOError.read }
         let read = handle.disk.change(handle.path) { file in
-            let found = (Int(offset)..<Int(offset) + Int(count)).clamped(to: 0..<max(file.content.count, 0))
+            let found = (Int(offset)..<Int(offset) + Int(count)).clamped(to: 0..<file.content.count)
             // A range beyond the end is clamped to an empty one.
             let length = fault == .shortRead ? found.count / 2 : found.count
             file.content.withUnsafeBytes { all in

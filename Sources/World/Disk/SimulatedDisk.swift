@@ -78,11 +78,7 @@ package final class SimulatedDisk {
 
     /// Ends all processes, and leaves of the files what was synced and some of the rest.
     package func losePower() {
-        for process in Set(handles.map { ObjectIdentifier($0.process) }) {
-            if let handle = handles.first(where: { ObjectIdentifier($0.process) == process }) {
-                kill(handle.process)
-            }
-        }
+        for handle in handles { kill(handle.process) }
         memories = [:]
         let sector = Bool.random(using: &random) ? 512 : 4096
         for (path, file) in deleted.sorted(by: { $0.key < $1.key }) where files[path] == nil {
@@ -98,23 +94,9 @@ package final class SimulatedDisk {
 
     // MARK: Files
 
-    package func contains(_ path: String) -> Bool { files[path] != nil }
+    func contains(_ path: String) -> Bool { files[path] != nil }
 
-    package func size(of path: String) -> Int { files[path]?.content.count ?? 0 }
-
-    /// The content of a file as processes read it; nil for one that is missing.
-    package func content(of path: String) -> [UInt8]? { files[path]?.content }
-
-    /// Writes a file whose content is durable at once.
-    package func store(_ bytes: [UInt8], at path: String) {
-        var file = DiskFile()
-        bytes.withUnsafeBytes { file.write($0, at: 0) }
-        file.sync()
-        files[path] = file
-    }
-
-    /// Inverts a bit of a file.
-    package func flip(bit: Int, of path: String) { files[path]?.flip(bit: bit) }
+    func size(of path: String) -> Int { files[path]?.content.count ?? 0 }
 
     func create(_ path: String) { if files[path] == nil { files[path] = DiskFile() } }
 
