@@ -162,7 +162,12 @@ let package = Package(
             resources: [.embedInCode("Resources/peer.py"), .embedInCode("Resources/slixmpp_peer.py")]),
         // A disk from a seed under the shipped code.
         .target(name: "CWorld"),
-        .target(name: "World", dependencies: ["CSQLite", "CWorld", "Handlers", "Platform"]),
+        .target(
+            name: "World",
+            dependencies: [
+                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "Platform", "XMPPAccount", "XMPPCore",
+                "XMPPTestKit", "XMPPTransport",
+            ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
             name: "Simulation",

@@ -50,7 +50,7 @@ extension Uploads {
 
     /// Another process may cancel it.
     private func stop(_ control: HTTPControl, whenGone id: UploadID, _ job: AnyHandlerID) async {
-        while (try? await Task.sleep(for: Self.lookInterval)) != nil {
+        while (try? await account.store.system.sleep(Self.lookInterval)) != nil {
             // A store that cannot be read says nothing.
             if case .success(.none) = Result(catching: { try current(id, job) }) { return control.cancel() }
         }

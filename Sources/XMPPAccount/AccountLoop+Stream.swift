@@ -7,6 +7,7 @@ extension AccountLoop {
     /// OpenSSL takes some milliseconds until TLS can start for the first time. They pass while the account is taken over and
     /// that is written to the disk.
     func prepareTLS() {
+        if account.configuration.usedNetwork.isSimulated { return }
         preparation = try? WorkerThread("account TLS", blocksSignals: true) {
             [loginMemory, configuration = account.configuration] in
             // A failure is met again, and reported, when the stream is opened.

@@ -66,8 +66,8 @@ extension HandlerRunner {
         atMost time: Duration, for body: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {
         let waiting = Task { try await body() }
-        let limit = Task {
-            try await Task.sleep(for: time)
+        let limit = Task { [sleep = store.system.sleep] in
+            try await sleep(time)
             waiting.cancel()
         }
         defer { limit.cancel() }

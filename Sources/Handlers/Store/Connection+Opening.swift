@@ -29,7 +29,7 @@ extension Connection {
         guard sqlite3_db_readonly(database, "main") != 1 else {
             throw readOnlyError(path, Errno.permissionDenied.description)
         }
-        try retryingWhileLocked(milliseconds: busyTimeout) { () throws(HandlerError) in
+        try retryingWhileLocked(milliseconds: busyTimeout, files) { () throws(HandlerError) in
             try configure(synchronous, files)
         }
     }
@@ -96,15 +96,16 @@ extension Connection {
     /// Repeats what failed because another process held a lock: SQLite does not wait by itself where two connections
     /// that turn a new file into a WAL database could wait for each other.
     private func retryingWhileLocked(
-        milliseconds: Int32, _ body: () throws(HandlerError) -> Void
+        milliseconds: Int32, _ files: any StoreFiles, _ body: () throws(HandlerError) -> Void
     ) throws(HandlerError) {
-        let deadline = ContinuousClock.now + .milliseconds(Int64(milliseconds))
+        var pauses = milliseconds
         while true {
             do {
                 return try body()
             } catch {
-                guard error.code == .databaseLocked, ContinuousClock.now < deadline else { throw error }
-                SystemThread.sleep(microseconds: 1000)
+                guard error.code == .databaseLocked, pauses > 0 else { throw error }
+                pauses -= 1
+                files.pause(microseconds: 1000)
             }
         }
     }

@@ -16,6 +16,8 @@ package protocol StoreFiles: Sendable {
     func checkReadable(_ path: String) throws(HandlerError)
     /// The number of a file; a copy has another one. Nil for a file that is missing.
     func number(of path: String) -> Int64?
+    /// Waits for the lock of another process, on the calling thread.
+    func pause(microseconds: UInt32)
 }
 
 /// The files of the machine.
@@ -63,6 +65,8 @@ package struct SystemFiles: StoreFiles {
     }
 
     package func number(of path: String) -> Int64? { FileNumber.of(path) }
+
+    package func pause(microseconds: UInt32) { SystemThread.sleep(microseconds: microseconds) }
 }
 
 /// The error for a database that cannot be read.

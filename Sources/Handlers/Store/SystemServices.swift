@@ -10,9 +10,12 @@ package struct SystemServices: Sendable {
     package var driver: any LoopDriver
     package var presence: Presence
     package var files: any StoreFiles
+    /// Waits in a task.
+    package var sleep: @Sendable (Duration) async throws -> Void
 
     package init(
         driver: any LoopDriver = ThreadDriver(), files: any StoreFiles = SystemFiles(),
+        sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         presence: @escaping Presence = { (path, recover) throws(HandlerError) in
             try ProcessSlot(path: path, recover: recover)
         }
@@ -20,5 +23,6 @@ package struct SystemServices: Sendable {
         self.driver = driver
         self.presence = presence
         self.files = files
+        self.sleep = sleep
     }
 }

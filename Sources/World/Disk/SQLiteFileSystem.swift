@@ -17,15 +17,24 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     package let disk: SimulatedDisk
     /// Milliseconds since 1970.
     private let clock: () -> Int64
+    /// Lets so many microseconds pass.
+    private let wait: (UInt32) -> Void
     private let fileSystem: UnsafeMutablePointer<sqlite3_vfs>
     private let name: UnsafeMutablePointer<CChar>
     /// Gives each file system of the process a name of its own.
     private static let lastNumber = Atomic(0)
 
     /// Registers the file system with SQLite, until this object goes: after all connections to its files.
-    package init(_ disk: SimulatedDisk, clock: @escaping () -> Int64 = { 0 }) {
+    ///
+    /// - Parameters:
+    ///   - clock: Milliseconds since 1970.
+    ///   - wait: Lets so many microseconds pass, while SQLite waits for a lock.
+    package init(
+        _ disk: SimulatedDisk, clock: @escaping () -> Int64 = { 0 }, wait: @escaping (UInt32) -> Void = { _ in }
+    ) {
         self.disk = disk
         self.clock = clock
+        self.wait = wait
         let text = "disk-\(Self.lastNumber.wrappingAdd(1, ordering: .relaxed).newValue)"
         let bytes = text.utf8CString
         name = .allocate(capacity: bytes.count)
@@ -62,6 +71,8 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     }
 
     package func number(of path: String) -> Int64? { disk.contains(path) ? 1 : nil }
+
+    package func pause(microseconds: UInt32) { wait(microseconds) }
 
     private func look(_ kind: SimulatedDisk.Call.Kind, _ path: String) throws(HandlerError) {
         guard let process = disk.current, disk.fault(.init(kind: kind, path: path), of: process) == nil else {
@@ -116,8 +127,10 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
             }
             return count
         }
-        // Nothing changes while the one thread waits.
-        table.xSleep = { _, _ in 0 }
+        table.xSleep = { fileSystem, microseconds in
+            SQLiteFileSystem.owner(fileSystem)?.wait(UInt32(max(0, microseconds)))
+            return microseconds
+        }
         table.xCurrentTime = { fileSystem, days in
             days?.pointee = Double(SQLiteFileSystem.julian(fileSystem)) / 86_400_000
             return SQLITE_OK

@@ -37,9 +37,13 @@ package final class SimulatedDisk {
     }
 
     /// A process that uses the disk. A dead one reaches nothing any more, and holds nothing.
-    package final class Process {
+    ///
+    /// `@unchecked Sendable`: one thread uses it.
+    package final class Process: @unchecked Sendable {
         package let name: String
         package internal(set) var isDead = false
+        /// Whether its code does not run at the moment.
+        package var isFrozen = false
         init(_ name: String) { self.name = name }
     }
 

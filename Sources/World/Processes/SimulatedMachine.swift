@@ -12,6 +12,7 @@ package import Handlers
 package final class SimulatedMachine: @unchecked Sendable {
     private struct Slot {
         let aliveByte: Int64
+        let process: SimulatedDisk.Process?
         var isAlive = true
         /// Whether a store has been there since it was recovered last.
         var isDirty = true
@@ -24,15 +25,18 @@ package final class SimulatedMachine: @unchecked Sendable {
     private var slots: [Slot] = []
     private var notifications: UInt32 = 0
     private var lastByte: Int64 = 0
-    /// Calls a watcher's callback, at once or when the world's schedule has it.
-    package var deliver: (@escaping @Sendable () -> Void) -> Void = { $0() }
+    /// Calls a callback of a process, at once or when the world's schedule has it.
+    package var deliver: (_ process: SimulatedDisk.Process?, @escaping @Sendable () -> Void) -> Void = { $1() }
 
     package init() {}
 
     /// What ``SystemServices`` takes a store's slot with.
-    package var presence: SystemServices.Presence {
+    package var presence: SystemServices.Presence { presence(of: nil) }
+
+    /// What a process takes its store's slot with.
+    package func presence(of process: SimulatedDisk.Process?) -> SystemServices.Presence {
         { [self] (_, recover) throws(HandlerError) in
-            let presence = SimulatedPresence(self, enter())
+            let presence = SimulatedPresence(self, enter(process))
             try recoverDead(recover)
             return presence
         }
@@ -42,6 +46,11 @@ package final class SimulatedMachine: @unchecked Sendable {
     package func kill(slot: Int) {
         guard slots[slot].isAlive else { return }
         end(slot)
+    }
+
+    /// Kills the slots of a process.
+    package func kill(_ process: SimulatedDisk.Process) {
+        for slot in slots.indices where slots[slot].isAlive && slots[slot].process === process { end(slot) }
     }
 
     /// The slots of live processes.
@@ -60,9 +69,9 @@ package final class SimulatedMachine: @unchecked Sendable {
 
     // MARK: For the presence of a process
 
-    private func enter() -> Int {
+    private func enter(_ process: SimulatedDisk.Process?) -> Int {
         lastByte += 1
-        let new = Slot(aliveByte: lastByte, ownNotifications: notifications)
+        let new = Slot(aliveByte: lastByte, process: process, ownNotifications: notifications)
         if let free = slots.firstIndex(where: { !$0.isAlive && !$0.isDirty }) {
             slots[free] = new
             return free
@@ -77,7 +86,7 @@ package final class SimulatedMachine: @unchecked Sendable {
         slots[slot].deaths = [:]
         let byte = slots[slot].aliveByte
         for other in slots.indices {
-            if let ended = slots[other].deaths.removeValue(forKey: byte) { deliver(ended) }
+            if let ended = slots[other].deaths.removeValue(forKey: byte) { deliver(slots[other].process, ended) }
         }
     }
 
@@ -100,7 +109,7 @@ package final class SimulatedMachine: @unchecked Sendable {
         notifications &+= 1
         slots[slot].ownNotifications &+= 1
         for other in slots.indices where other != slot {
-            if let changed = slots[other].changed { deliver(changed) }
+            if let changed = slots[other].changed { deliver(slots[other].process, changed) }
         }
     }
 
@@ -127,7 +136,7 @@ package final class SimulatedMachine: @unchecked Sendable {
         if slots.contains(where: { $0.isAlive && $0.aliveByte == byte }) {
             slots[slot].deaths[byte] = ended
         } else {
-            deliver(ended)
+            deliver(slots[slot].process, ended)
         }
     }
 

@@ -44,7 +44,13 @@ package final class WorldTasks: @unchecked Sendable {
     /// The jobs that can run, oldest first. Those of dead processes never do.
     package var ready: [Job] { jobs.filter { $0.process?.isDead != true } }
 
-    /// Runs a job of ``ready`` as its process.
+    /// The jobs of a process, oldest first.
+    func jobs(of process: SimulatedDisk.Process) -> [Job] { jobs.filter { $0.process === process } }
+
+    /// The oldest job of a process, which may be dead.
+    func job(of process: SimulatedDisk.Process) -> Job? { jobs.first { $0.process === process } }
+
+    /// Runs a job as its process.
     package func run(_ job: Job) {
         guard let index = jobs.firstIndex(where: { $0.number == job.number }) else { return }
         jobs.remove(at: index)

@@ -90,6 +90,7 @@ struct StreamConnector {
     // MARK: One host
 
     private func connect(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
+        if network.isSimulated { return try await connectSimulated(target, deadline: deadline) }
         let context = try memory.context { () throws(TransportError) in try configuration.tlsContext() }
         let connection = try await network.connect(
             host: target.host, port: target.port, deadline: deadline, on: loop)
@@ -106,6 +107,15 @@ struct StreamConnector {
             .info, .connection,
             "connected to \(connection.peer) by \(connection.tls?.protocolVersion ?? "TLS")")
         // The login may take what the other hosts would have had.
+        stream.deadline = self.deadline
+        return stream
+    }
+
+    private func connectSimulated(_ target: ServiceTarget, deadline: Deadline) async throws -> OpeningStream {
+        let connection = try await network.connect(
+            host: target.host, port: target.port, deadline: deadline, on: loop)
+        connection.beginRecords()
+        let stream = try OpeningStream(connection, deadline: deadline, loop: loop)
         stream.deadline = self.deadline
         return stream
     }

@@ -101,15 +101,15 @@ public final class ServerLog: Sendable {
 package struct ServerLogRow: Sendable {
     var time: Timestamp
     package var event: ServerLogEntry.Event
-    var isCounted = false
-    var isResent = false
-    var hasH = false
-    var h: UInt32 = 0
-    var connection: Int32
-    var session: Int32
-    var name: ForeignText?
-    var type: ForeignText?
-    var id: ForeignText?
+    package var isCounted = false
+    package var isResent = false
+    package var hasH = false
+    package var h: UInt32 = 0
+    package var connection: Int32
+    package var session: Int32
+    package var name: ForeignText?
+    package var type: ForeignText?
+    package var id: ForeignText?
     var peer: ForeignText?
     var xml: [UInt8]?
 

@@ -43,9 +43,17 @@ extension ServerNegotiation {
             if behavior.tokenMechanisms.contains(name) {
                 return token(message, element, name, behavior, &tokens)
             }
-            guard behavior.extensibleMechanisms.contains(name),
-                let mechanism = SCRAMMechanism(name: name.string)
-            else {
+            guard behavior.extensibleMechanisms.contains(name) else {
+                return refuseExtensible("invalid-mechanism")
+            }
+            if name == "PLAIN" {
+                guard let account = Self.plainAccount(message, credentials) else {
+                    return refuseExtensible("not-authorized")
+                }
+                let token = token(for: account, element, behavior, &tokens)
+                return succeed(account, nil, element, token: token)
+            }
+            guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuseExtensible("invalid-mechanism")
             }
             return start(mechanism, message, element, credentials, behavior)
@@ -82,16 +90,21 @@ extension ServerNegotiation {
                 signature = Array("v=\(Crypto.base64(Crypto.randomBytes(server.mechanism.hash.size)))".utf8)
             }
             let account = server.user ?? ""
-            var token: String?
-            if let wanted = request.child("request-token", Namespaces.fast)?["mechanism"],
-                behavior.tokenMechanisms.contains(wanted)
-            {
-                token = tokens.make(wanted, for: Self.client(account, request))
-            }
+            let token = token(for: account, request, behavior, &tokens)
             return succeed(account, signature, request, token: token)
         } catch {
             return refuseExtensible("not-authorized")
         }
+    }
+
+    /// The token that the request asks for.
+    private func token(
+        for account: String, _ request: Element, _ behavior: ServerBehavior, _ tokens: inout ServerTokens
+    ) -> String? {
+        guard let wanted = request.child("request-token", Namespaces.fast)?["mechanism"],
+            behavior.tokenMechanisms.contains(wanted)
+        else { return nil }
+        return tokens.make(wanted, for: Self.client(account, request))
     }
 
     /// A login by token: the account's name, a zero byte, and a keyed hash.
@@ -123,13 +136,15 @@ extension ServerNegotiation {
     }
 
     private mutating func succeed(
-        _ account: String, _ data: [UInt8], _ request: Element, token: String?
+        _ account: String, _ data: [UInt8]?, _ request: Element, token: String?
     ) -> [Action] {
         self.account = account
         phase = .features
         var success = Element("success", namespace: Namespaces.sasl2)
-        success.append(
-            Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
+        if let data {
+            success.append(
+                Element("additional-data", namespace: Namespaces.sasl2, text: Crypto.base64(data)))
+        }
         if let token {
             success.append(
                 Element(

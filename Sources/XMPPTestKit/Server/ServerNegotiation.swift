@@ -169,7 +169,12 @@ package struct ServerNegotiation: Sendable {
             guard let name = element["mechanism"], behavior.mechanisms.contains(name) else {
                 return refuse("invalid-mechanism")
             }
-            if name == "PLAIN" { return plain(message, credentials) }
+            if name == "PLAIN" {
+                guard let account = Self.plainAccount(message, credentials) else {
+                    return refuse("not-authorized")
+                }
+                return succeed(account, data: nil)
+            }
             guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuse("invalid-mechanism")
             }
@@ -211,13 +216,13 @@ package struct ServerNegotiation: Sendable {
     }
 
     /// RFC 4616: an authorization identity, the user name and the password, with NUL in between.
-    private mutating func plain(_ message: [UInt8], _ credentials: ServerCredentials) -> [Action] {
+    ///
+    /// - Returns: The account; nil if it does not have that password.
+    static func plainAccount(_ message: [UInt8], _ credentials: ServerCredentials) -> String? {
         let parts = message.split(separator: 0, omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
-        guard parts.count == 3 else { return refuse("malformed-request") }
-        guard credentials.isPassword(parts[2], of: parts[1]) else { return refuse("not-authorized") }
-        return succeed(parts[1], data: nil)
+        return parts.count == 3 && credentials.isPassword(parts[2], of: parts[1]) ? parts[1] : nil
     }
 
     private mutating func succeed(_ account: String, data: String?) -> [Action] {

@@ -39,6 +39,8 @@ package final class Connection {
     /// The TLS session, once TLS has started.
     package private(set) var tls: TLSSession?
     private var isHandshaking = false
+    /// Whether the output is divided into records without TLS.
+    private var hasRecords = false
 
     /// Elements of the stream that wait to be encrypted.
     private var output = RecordBuffer()
@@ -175,7 +177,7 @@ package final class Connection {
     /// its records then. A server so reads either all of an element or nothing when the process is killed.
     package func write(_ elements: UnsafeRawBufferPointer) {
         transcript?.sent(elements)
-        if tls == nil { wire.append(elements) } else { output.append(elements) }
+        if tls == nil && !hasRecords { wire.append(elements) } else { output.append(elements) }
     }
     /// Appends whole top-level elements to the output; ``flush()`` sends them.
     package func write(_ elements: some Collection<UInt8>) {
@@ -207,15 +209,18 @@ package final class Connection {
             try send(&wire)
             guard wire.isEmpty else { return false }
             // During the handshake the output waits: it belongs to the protected stream.
-            guard let tls, !output.isEmpty, !isHandshaking else { return output.isEmpty }
-            try encrypt(with: tls)
+            guard !output.isEmpty, !isHandshaking else { return output.isEmpty }
+            try writeRecords()
         }
     }
 
-    private func encrypt(with tls: TLSSession) throws(TransportError) {
+    private func writeRecords() throws(TransportError) {
         var count = 0
         while count < Connection.encryptionLimit, !output.isEmpty {
-            count += try output.takeRecord { plaintext throws(TransportError) in try tls.write(plaintext) }
+            count += try output.takeRecord { plaintext throws(TransportError) in
+                guard let tls else { return wire.append(record: plaintext) }
+                return try tls.write(plaintext)
+            }
         }
     }
 
@@ -237,6 +242,11 @@ package final class Connection {
     }
 
     // MARK: - TLS
+
+    /// Divides the output into records from here on, as TLS does, and encrypts nothing: for a simulated network.
+    ///
+    /// Each record is preceded by its length, 4 bytes with the lowest first. What arrives has no records.
+    package func beginRecords() { hasRecords = true }
 
     /// Protects the connection from here on, as the client.
     ///

@@ -14,6 +14,14 @@ package protocol Network: Sendable {
 
     /// The clock of deadlines, in nanoseconds.
     var clock: @Sendable () -> Int64 { get }
+
+    /// Whether its bytes never leave this process, so that nothing has to be encrypted: in a simulated world. What is written
+    /// is then divided into records as TLS divides it, see ``Connection/beginRecords()``.
+    var isSimulated: Bool { get }
+}
+
+extension Network {
+    package var isSimulated: Bool { false }
 }
 
 /// The network of the machine.

@@ -12,6 +12,13 @@ struct OutputBuffer: Sendable {
     mutating func append(_ more: UnsafeRawBufferPointer) { bytes.append(contentsOf: more) }
     mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
 
+    /// Appends bytes that are read as a whole or not at all, after their number: 4 bytes with the lowest first.
+    mutating func append(record: UnsafeRawBufferPointer) -> Int {
+        withUnsafeBytes(of: UInt32(record.count).littleEndian) { append($0) }
+        append(record)
+        return record.count
+    }
+
     /// Lends what waits to `body`, which returns how many of them it took; those are dropped.
     mutating func consume(
         upTo limit: Int = .max, _ body: (UnsafeRawBufferPointer) throws(TransportError) -> Int

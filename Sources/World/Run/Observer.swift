@@ -1,0 +1,137 @@
+import CSQLite
+
+/// Reads the database of a world as a process of its own, with SQLite alone.
+final class Observer {
+    private let disk: SimulatedDisk
+    private let files: SQLiteFileSystem
+    private let process: SimulatedDisk.Process
+    private var database: OpaquePointer?
+    private var statements: [String: OpaquePointer] = [:]
+    private var version: Int64 = -1
+
+    init(_ files: SQLiteFileSystem) {
+        self.files = files
+        disk = files.disk
+        process = disk.startProcess("observer")
+    }
+
+    deinit { close() }
+
+    func close() {
+        outside {
+            for statement in statements.values { sqlite3_finalize(statement) }
+            statements = [:]
+            if let database { sqlite3_close_v2(database) }
+            database = nil
+            version = -1
+        }
+    }
+
+    /// Runs as the observer, to whom nothing happens.
+    private func outside<R>(_ body: () -> R) -> R {
+        let (before, hook) = (disk.current, disk.onCall)
+        (disk.current, disk.onCall) = (process, nil)
+        defer { (disk.current, disk.onCall) = (before, hook) }
+        return body()
+    }
+
+    private func open() -> Bool {
+        if database != nil { return true }
+        guard disk.contains(SimulatedWorld.path) else { return false }
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
+        guard sqlite3_open_v2(SimulatedWorld.path, &database, flags, files.virtualFileSystem) == SQLITE_OK else {
+            sqlite3_close_v2(database)
+            database = nil
+            return false
+        }
+        // It must not move the log into the database: that is the work of the processes.
+        sqlite3_wal_autocheckpoint(database, 0)
+        var persists: Int32 = 1
+        sqlite3_file_control(database, "main", SQLITE_FCNTL_PERSIST_WAL, &persists)
+        return true
+    }
+
+    private func rows(_ sql: String, _ mark: Int = 0, _ body: (OpaquePointer) -> Void) -> Bool {
+        var statement = statements[sql]
+        if statement == nil {
+            guard sqlite3_prepare_v2(database, sql, -1, &statement, nil) == SQLITE_OK else { return false }
+            statements[sql] = statement
+        }
+        guard let statement else { return false }
+        defer { sqlite3_reset(statement) }
+        if sqlite3_bind_parameter_count(statement) > 0 { sqlite3_bind_int64(statement, 1, Int64(mark)) }
+        while true {
+            switch sqlite3_step(statement) {
+            case SQLITE_ROW: body(statement)
+            case SQLITE_DONE: return true
+            default: return false
+            }
+        }
+    }
+
+    private func text(_ row: OpaquePointer, _ column: Int32) -> String {
+        sqlite3_column_text(row, column).map { String(cString: $0) } ?? ""
+    }
+
+    /// Looks at what was committed since the last look.
+    ///
+    /// - Returns: Nil if nothing was, or the database cannot be read at the moment.
+    func look(after marks: (bound: Int, ended: Int, received: Int)) -> WorldModel.Look? {
+        outside {
+            guard open() else { return nil }
+            var current: Int64 = -2
+            guard rows("PRAGMA data_version", 0, { current = sqlite3_column_int64($0, 0) }), current != version
+            else { return nil }
+            var look = WorldModel.Look()
+            guard rows("BEGIN", 0, { _ in }) else { return nil }
+            defer { _ = rows("COMMIT", 0) { _ in } }
+            let isRead =
+                rows("SELECT n, kind, stanza FROM world_bound WHERE n > ?1 ORDER BY n", marks.bound) { row in
+                    let stanza = sqlite3_column_type(row, 2) == SQLITE_NULL ? nil : self.text(row, 2)
+                    look.bound.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza))
+                }
+                && rows(
+                    "SELECT row, n, outcome, process FROM world_ended WHERE row > ?1 ORDER BY row", marks.ended,
+                    { row in
+                        look.ended.append(
+                            (
+                                Int(sqlite3_column_int64(row, 0)), Int(sqlite3_column_int64(row, 1)), text(row, 2),
+                                text(row, 3)
+                            ))
+                    })
+                && rows(
+                    "SELECT row, stanza, process FROM world_received WHERE row > ?1 ORDER BY row",
+                    marks.received,
+                    { row in
+                        look.received.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), text(row, 2)))
+                    })
+                && rows(
+                    """
+                    SELECT count(*) FROM handler
+                    WHERE name IN ('world.answered', 'world.acknowledged', 'world.remind', 'world.work')
+                    """, 0, { look.waiting = Int(sqlite3_column_int64($0, 0)) })
+            guard isRead else { return nil }
+            version = current
+            return look
+        }
+    }
+
+    /// The sentences of `PRAGMA integrity_check`; nil while the database cannot be read.
+    func integrity() -> [String]? {
+        outside {
+            guard open() else { return nil }
+            var sentences: [String] = []
+            return rows("PRAGMA integrity_check", 0) { sentences.append(text($0, 0)) } ? sentences : nil
+        }
+    }
+
+    /// A number from the database.
+    func number(_ sql: String) -> Int? {
+        outside {
+            guard open() else { return nil }
+            var number: Int?
+            _ = rows(sql, 0) { number = Int(sqlite3_column_int64($0, 0)) }
+            return number
+        }
+    }
+}

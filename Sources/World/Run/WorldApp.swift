@@ -1,0 +1,169 @@
+import HandlerMacrosSupport
+import Handlers
+import XMPPAccount
+import XMPPCore
+
+/// The application of the world: what its processes do, noted in tables that the model reads.
+///
+/// The tables have no unique keys on purpose: a handler that ran twice leaves two rows.
+enum WorldApp {
+    static let namespace = "urn:durable-handlers:world:0"
+
+    static let schema = Schema(
+        module: "world",
+        migrations: [
+            """
+            CREATE TABLE world_bound(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, stanza TEXT);
+            CREATE TABLE world_ended(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, process TEXT NOT NULL);
+            CREATE TABLE world_received(row INTEGER PRIMARY KEY, stanza TEXT NOT NULL, process TEXT NOT NULL);
+            """
+        ])
+
+    /// The process whose code runs.
+    nonisolated(unsafe) static var process = ""
+
+    static var registry: HandlerRegistry {
+        HandlerRegistry([
+            Received.self, Answered.self, Abandoned.self, Acknowledged.self, Remind.self, Work.self, Dropped.self,
+        ])
+    }
+
+    static func next(in step: borrowing Step) throws(HandlerError) -> Int {
+        try step.first("SELECT coalesce(max(n), 0) + 1 FROM world_bound") { (row) throws(HandlerError) in
+            Int(row.integer(0))
+        } ?? 1
+    }
+
+    static func bound(_ n: Int, _ kind: String, _ stanza: String? = nil, in step: borrowing Step) throws {
+        try step.execute("INSERT INTO world_bound(n, kind, stanza) VALUES (?, ?, ?)", n, kind, stanza)
+    }
+
+    static func ended(_ n: Int, _ outcome: String, in step: borrowing Step) throws {
+        try step.execute(
+            "INSERT INTO world_ended(n, outcome, process) VALUES (?, ?, ?)", n, outcome, process)
+    }
+
+    // MARK: Work
+
+    /// Sends a message to the peer; a handler waits for the server's acknowledgement.
+    static func sendMessage(from account: Account, in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        let message = Message(to: WorldServer.peer, id: "m-\(n)-\(StanzaID.random())", body: String(n))
+        try account.send(message, acknowledged: Acknowledged(n: n).durable, in: step)
+        try bound(n, "message", "\(message.id ?? "")", in: step)
+        return n
+    }
+
+    /// Asks the peer, which answers at once, later, with an error, or never.
+    static func ask(from account: Account, in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        let want = ["result", "later", "error", "result", "silence"][n % 5]
+        let question = Element("question", namespace: namespace, attributes: ["n": String(n), "want": want])
+        let iq = IQ(type: .get, to: WorldServer.peer, id: "q-\(n)-\(StanzaID.random())", payload: question)
+        try account.send(
+            .iq(iq), then: Answered(n: n).durable, orElse: Abandoned(n: n).durable,
+            timeout: .milliseconds(want == "silence" ? 400 : 60_000), in: step)
+        try bound(n, "question", "\(iq.id)", in: step)
+        return n
+    }
+
+    static func remind(in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        try step.schedule(Remind(n: n).durable, after: .milliseconds(n % 3 == 0 ? 5000 : 20))
+        try bound(n, "timer", in: step)
+        return n
+    }
+
+    static func work(in step: borrowing Step) throws -> Int {
+        let n = try next(in: step)
+        try step.run(Work(n: n).durable, with: Job(n: n))
+        try bound(n, "work", in: step)
+        return n
+    }
+
+    // MARK: Handlers
+
+    /// A message has arrived; some lead to more.
+    struct Received: Handler {
+        static let id = "world.received"
+        func run(_ call: borrowing Call<MessageReceived>) throws {
+            let id = call.message.id.map { "\($0)" } ?? ""
+            try call.step.execute(
+                "INSERT INTO world_received(stanza, process) VALUES (?, ?)", id, WorldApp.process)
+            guard let number = call.message.body.flatMap({ Int("\($0)") }) else { return }
+            if number % 3 == 0 { _ = try WorldApp.remind(in: call.step) }
+            if number % 4 == 0 { _ = try WorldApp.ask(from: call.account, in: call.step) }
+            if number % 5 == 0 { _ = try WorldApp.work(in: call.step) }
+        }
+    }
+
+    struct Answered: Handler {
+        static let id = "world.answered"
+        var n: Int
+        func run(_ call: borrowing Call<IQReply>) throws {
+            let outcome =
+                switch call.outcome {
+                case .result: "result"
+                case .error: "error"
+                case .timeout: "timeout"
+                }
+            try WorldApp.ended(n, outcome, in: call.step)
+        }
+    }
+
+    struct Abandoned: Handler {
+        static let id = "world.abandoned"
+        var n: Int
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            try WorldApp.ended(n, "invalidated", in: call.step)
+        }
+    }
+
+    struct Acknowledged: Handler {
+        static let id = "world.acknowledged"
+        var n: Int
+        func run(_ call: borrowing Call<StanzaAcknowledged>) throws {
+            try WorldApp.ended(n, "acknowledged", in: call.step)
+        }
+    }
+
+    struct TooEarly: Error {}
+
+    /// A timer; every other one works at its second call.
+    struct Remind: Handler {
+        static let id = "world.remind"
+        static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
+        var n: Int
+        func run(_ call: borrowing Call<TimerFired>) throws {
+            try WorldApp.ended(n, "fired", in: call.step)
+            // Undone with everything else of this call.
+            if n % 2 == 0 && call.attempt == 1 { throw TooEarly() }
+        }
+    }
+
+    struct Job: RestorableContext, Codable { var n: Int }
+
+    /// An async handler: it may run again after the death of its process, and ends once.
+    struct Work: AsyncHandler {
+        static let id = "world.work"
+        static let retry = RetryPolicy(firstDelay: .milliseconds(5), factor: 1, deaths: .max)
+        var n: Int
+        func run(_ call: AsyncCall<Job>) async throws {
+            await WorldApp.pause()
+            try call.end { step in try WorldApp.ended(n, "worked", in: step) }
+        }
+    }
+
+    struct Dropped: Handler {
+        static let id = "world.dropped"
+        var n: Int
+        func run(_ call: borrowing Call<Invalidation>) throws {
+            try WorldApp.ended(n, "dropped", in: call.step)
+        }
+    }
+
+    /// Gives other tasks a turn.
+    private static func pause() async {
+        await withCheckedContinuation { continuation in Task { continuation.resume() } }
+    }
+}

@@ -1,0 +1,174 @@
+import Handlers
+import XMPPCore
+import XMPPTestKit
+
+/// The XMPP server of the world with the peer behind it, at the other end of the simulated network.
+final class WorldServer {
+    static let domain = "world.example"
+    static let account = try! JID("romeo@world.example")
+    static let peer = try! JID("juliet@world.example/balcony")
+    static let password = "secret"
+
+    private(set) var core: ServerDomain
+    private var parsers: [Int: StreamParser] = [:]
+    private let network: SimulatedNetwork
+    /// What the peer does later: when, in nanoseconds, and the answer.
+    private var answers: [(due: Int64, element: Element)] = []
+    private var lastID = 0
+    /// The number of messages that the peer has sent.
+    private(set) var lastMessage = 0
+    private var random: SeededGenerator
+    /// Told of every row of the server's log.
+    var onRow: (ServerLogRow) -> Void = { _ in }
+
+    init(seed: UInt64, network: SimulatedNetwork, behavior: ServerBehavior) {
+        self.network = network
+        random = SeededGenerator(seed: seed)
+        final class Ids: @unchecked Sendable {
+            var last = 0
+        }
+        let ids = Ids()
+        core = ServerDomain(
+            name: Self.domain, behavior: behavior,
+            credentials: ServerCredentials(passwords: ["romeo": Self.password, "juliet": "-"], iterations: 1),
+            makeID: {
+                ids.last += 1
+                return "id\(ids.last)"
+            })
+        core.addBot(Self.peer)
+        network.server = .init(
+            connected: { [unowned self] link in connected(link) },
+            received: { [unowned self] link, bytes in received(bytes, link) },
+            ended: { [unowned self] link in ended(link) })
+    }
+
+    // MARK: Connections
+
+    private func connected(_ link: Int) {
+        parsers[link] = try? StreamParser()
+        core.connected(link, isSecure: true)
+        perform()
+    }
+
+    private func received(_ bytes: [UInt8], _ link: Int) {
+        do throws(StreamParserError) {
+            for event in try parsers[link]?.parse(bytes) ?? [] { handle(event, link) }
+        } catch {
+            for event in error.events { handle(event, link) }
+            core.failed(link, error.streamError)
+        }
+        core.endTurn()
+        perform()
+    }
+
+    private func handle(_ event: StreamParser.Event, _ link: Int) {
+        switch event {
+        case .opened(let header): core.opened(header, on: link)
+        case .element(let element): core.receive(element, on: link)
+        case .refused: core.failed(link, StreamError(.notWellFormed))
+        case .closed: core.closed(link)
+        }
+        perform()
+    }
+
+    private func ended(_ link: Int) {
+        parsers[link] = nil
+        core.lost(link)
+        perform()
+        network.closeFromServer(link, reset: false)
+    }
+
+    private func perform() {
+        while true {
+            let actions = core.takeActions()
+            for row in core.takeLog().rows { onRow(row) }
+            if actions.isEmpty { return }
+            for action in actions { perform(action) }
+        }
+    }
+
+    private func perform(_ action: ServerDomain.Action) {
+        switch action {
+        case .header(let link, let to, let id):
+            network.send(Serializer.streamHeader(to: to, from: Self.domain, id: id), to: link)
+        case .send(let link, let element): network.send(Serializer().bytes(element), to: link)
+        case .startTLS: break
+        case .restart(let link): parsers[link] = try? StreamParser()
+        case .close(let link):
+            network.send(Serializer.streamEnd, to: link)
+            parsers[link] = nil
+            network.closeFromServer(link, reset: false)
+        case .drop(let link, let ending):
+            parsers[link] = nil
+            network.closeFromServer(link, reset: ending == .reset)
+        case .deliver(_, let element): answer(element)
+        }
+    }
+
+    // MARK: Time
+
+    /// When something is due, in nanoseconds.
+    var nextDue: Int64? {
+        [core.nextDue.map { $0 * 1_000_000 }, answers.map(\.due).min()].compactMap(\.self).min()
+    }
+
+    /// The time of the server, in nanoseconds; it is not the clock of the machine.
+    private var now: Int64 = 0
+
+    func advance(to now: Int64) {
+        self.now = now
+        core.advance(
+            to: ServerTime(
+                wall: Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000), monotonic: now / 1_000_000))
+        let due = answers.filter { $0.due <= now }
+        answers.removeAll { $0.due <= now }
+        for answer in due { core.send(answer.element, from: Self.peer) }
+        core.endTurn()
+        perform()
+    }
+
+    // MARK: The peer
+
+    /// The peer sends its next message.
+    func sendMessage() {
+        lastMessage += 1
+        let message = Message(to: Self.account, id: "p-\(lastMessage)", body: String(lastMessage))
+        core.send(message.element, from: Self.peer)
+        core.endTurn()
+        perform()
+    }
+
+    private func answer(_ element: Element) {
+        guard let iq = try? IQ(element: element), iq.type == .get, let question = iq.payload else { return }
+        switch question["want"] {
+        case "result", "later":
+            guard let reply = iq.result(payload: Element("answer", namespace: WorldApp.namespace)) else { return }
+            let wait: Int64 = question["want"] == "later" ? Int64.random(in: 1...20_000, using: &random) : 1
+            answers.append((now + wait * 1_000_000, reply.element))
+        case "error":
+            guard let reply = iq.errorReply(StanzaError(.itemNotFound)) else { return }
+            answers.append((now + 1_000_000, reply.element))
+        default: break
+        }
+    }
+
+    // MARK: Faults
+
+    /// Ends all sessions; what they had not handed over goes to the offline store.
+    func expireSessions() {
+        core.expire(.everyone)
+        perform()
+    }
+
+    /// Stops and starts again: every connection ends, every session is over, offline messages stay.
+    func restart() {
+        core.shutDown(StreamError(.systemShutdown))
+        perform()
+        for link in network.open { network.reset(link) }
+    }
+
+    func refuseResumption(withCount: Bool) { core.refuseResumption(of: nil, withCount: withCount) }
+
+    /// The messages that wait for the account's next presence.
+    var offlineCount: Int { core.offlineMessages(of: "romeo").count }
+}
