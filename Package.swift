@@ -165,7 +165,8 @@ let package = Package(
         .target(
             name: "World",
             dependencies: [
-                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "Platform", "XMPPAccount", "XMPPCore",
+                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "Platform", "XMPPAccount",
+                "XMPPCore",
                 "XMPPTestKit", "XMPPTransport",
             ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.

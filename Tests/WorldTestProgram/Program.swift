@@ -31,7 +31,9 @@ import World
             let world = SimulatedWorld(seed: seed, trace: wantsTrace)
             world.run(lives: Int(numbers[2]))
             for line in world.trace { print(line) }
-            print("seed \(seed): \(world.events) events, \(world.lives) lives, \(world.powerLosses) losses of power, \(world.leaks) leaks, \(world.summary), digest \(String(world.digest, radix: 16)) \(world.violation ?? "ok")")
+            print(
+                "seed \(seed): \(world.events) events, \(world.lives) lives, \(world.powerLosses) losses of power, \(world.leaks) leaks, \(world.summary), digest \(String(world.digest, radix: 16)) \(world.violation ?? "ok")"
+            )
         }
     }
 

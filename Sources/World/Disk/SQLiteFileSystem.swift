@@ -30,7 +30,8 @@ package final class SQLiteFileSystem: StoreFiles, @unchecked Sendable {
     ///   - clock: Milliseconds since 1970.
     ///   - wait: Lets so many microseconds pass, while SQLite waits for a lock.
     package init(
-        _ disk: SimulatedDisk, clock: @escaping () -> Int64 = { 0 }, wait: @escaping (UInt32) -> Void = { _ in }
+        _ disk: SimulatedDisk, clock: @escaping () -> Int64 = { 0 },
+        wait: @escaping (UInt32) -> Void = { _ in }
     ) {
         self.disk = disk
         self.clock = clock

@@ -44,6 +44,8 @@ package final class SimulatedDisk {
         package internal(set) var isDead = false
         /// Whether its code does not run at the moment.
         package var isFrozen = false
+        /// How far the clock of a dead process is ahead, in nanoseconds: nothing keeps it waiting.
+        var ghostTime: Int64 = 0
         init(_ name: String) { self.name = name }
     }
 

@@ -132,7 +132,8 @@ final class SimulatedStream: ByteStream {
     }
 
     private var broken: TransportError {
-        TransportError(.connectionReset, "The connection to \(peer) was broken off by the other side; reconnect.")
+        TransportError(
+            .connectionReset, "The connection to \(peer) was broken off by the other side; reconnect.")
     }
 
     func hasArrivedBytes() -> Bool { !link.arrived.isEmpty || link.hasEnded }

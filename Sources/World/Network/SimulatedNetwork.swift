@@ -226,7 +226,9 @@ extension SimulatedLink {
     }
 
     var nextDue: Int64? {
-        let arrivals = [toServer.nextDue, toClient.nextDue].compactMap(\.self).min().map { max($0, blockedUntil) }
+        let arrivals = [toServer.nextDue, toClient.nextDue].compactMap(\.self).min().map {
+            max($0, blockedUntil)
+        }
         return [arrivals, giveUpAt].compactMap(\.self).min()
     }
 }

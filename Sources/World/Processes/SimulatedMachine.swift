@@ -26,7 +26,9 @@ package final class SimulatedMachine: @unchecked Sendable {
     private var notifications: UInt32 = 0
     private var lastByte: Int64 = 0
     /// Calls a callback of a process, at once or when the world's schedule has it.
-    package var deliver: (_ process: SimulatedDisk.Process?, @escaping @Sendable () -> Void) -> Void = { $1() }
+    package var deliver: (_ process: SimulatedDisk.Process?, @escaping @Sendable () -> Void) -> Void = {
+        $1()
+    }
 
     package init() {}
 
@@ -86,7 +88,9 @@ package final class SimulatedMachine: @unchecked Sendable {
         slots[slot].deaths = [:]
         let byte = slots[slot].aliveByte
         for other in slots.indices {
-            if let ended = slots[other].deaths.removeValue(forKey: byte) { deliver(slots[other].process, ended) }
+            if let ended = slots[other].deaths.removeValue(forKey: byte) {
+                deliver(slots[other].process, ended)
+            }
         }
     }
 

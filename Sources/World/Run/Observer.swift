@@ -39,7 +39,8 @@ final class Observer {
         if database != nil { return true }
         guard disk.contains(SimulatedWorld.path) else { return false }
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX
-        guard sqlite3_open_v2(SimulatedWorld.path, &database, flags, files.virtualFileSystem) == SQLITE_OK else {
+        guard sqlite3_open_v2(SimulatedWorld.path, &database, flags, files.virtualFileSystem) == SQLITE_OK
+        else {
             sqlite3_close_v2(database)
             database = nil
             return false
@@ -80,7 +81,8 @@ final class Observer {
         outside {
             guard open() else { return nil }
             var current: Int64 = -2
-            guard rows("PRAGMA data_version", 0, { current = sqlite3_column_int64($0, 0) }), current != version
+            guard rows("PRAGMA data_version", 0, { current = sqlite3_column_int64($0, 0) }),
+                current != version
             else { return nil }
             var look = WorldModel.Look()
             guard rows("BEGIN", 0, { _ in }) else { return nil }
@@ -91,11 +93,13 @@ final class Observer {
                     look.bound.append((Int(sqlite3_column_int64(row, 0)), text(row, 1), stanza))
                 }
                 && rows(
-                    "SELECT row, n, outcome, process FROM world_ended WHERE row > ?1 ORDER BY row", marks.ended,
+                    "SELECT row, n, outcome, process FROM world_ended WHERE row > ?1 ORDER BY row",
+                    marks.ended,
                     { row in
                         look.ended.append(
                             (
-                                Int(sqlite3_column_int64(row, 0)), Int(sqlite3_column_int64(row, 1)), text(row, 2),
+                                Int(sqlite3_column_int64(row, 0)), Int(sqlite3_column_int64(row, 1)),
+                                text(row, 2),
                                 text(row, 3)
                             ))
                     })

@@ -17,8 +17,6 @@ final class SimulatedProcess {
     var depth = 0
     /// Whether it was killed in a call that was under way: it is put away when that has returned.
     var isDying = false
-    /// How far the clock of a dead process is ahead: nothing keeps it waiting.
-    var ghostTime: Int64 = 0
     /// The tasks that sleep, by their number, with the time at which they wake.
     var sleepers: [Int: (due: Int64, continuation: CheckedContinuation<Bool, Never>)] = [:]
     /// When it thaws; nil unless it is frozen between two calls.

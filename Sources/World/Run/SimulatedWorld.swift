@@ -120,7 +120,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         behavior.resumptionWindow = .seconds([5, 60, 600].randomElement(using: &random) ?? 60)
         behavior.reportsLostCount = Bool.random(using: &random)
         behavior.acknowledgements =
-            Bool.random(using: &random) ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
+            Bool.random(using: &random)
+            ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
         server = WorldServer(seed: random.next(), network: network, behavior: behavior)
         observer = Observer(files)
         self.random = random
@@ -134,10 +135,13 @@ package final class SimulatedWorld: @unchecked Sendable {
         network.note = { [unowned self] line in note(line()) }
         server.onRow = { [unowned self] row in
             note("server \(row.event.rawValue) \(row.session) \(row.name.map { "\($0)" } ?? "") \(row.h)")
+            // A process that is frozen in a call may have committed more since the last event.
+            if row.event == .received { look() }
             model.see(row)
         }
         machine.deliver = { [unowned self] process, body in
-            guard let process, !process.isDead, let owner = processes.first(where: { $0.disk === process }) else {
+            guard let process, !process.isDead, let owner = processes.first(where: { $0.disk === process })
+            else {
                 return
             }
             run(owner, body)
@@ -234,10 +238,12 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     private func start(_ role: SimulatedProcess.Role) {
         lives += 1
+        let disk = disk.startProcess("\(role)-\(lives)")
         let process = SimulatedProcess(
-            disk.startProcess("\(role)-\(lives)"), role,
+            disk, role,
             WorldDriver(
-                now: { [clock] in clock.now }, events: { [network] in network.events(at: $0) },
+                now: { [clock] in clock.now + disk.ghostTime },
+                events: { [network] in network.events(at: $0) },
                 wait: { [unowned self] loop in finish(loop) }))
         note("started \(process.name)")
         processes.append(process)
@@ -265,8 +271,8 @@ package final class SimulatedWorld: @unchecked Sendable {
     private func time(of process: SimulatedProcess) -> TimeSource {
         nonisolated(unsafe) let process = process
         return TimeSource(
-            monotonic: { [clock] in .nanoseconds(clock.now + process.ghostTime) },
-            wall: { [clock] in Timestamp(milliseconds: clock.wall + process.ghostTime / 1_000_000) })
+            monotonic: { [clock] in .nanoseconds(clock.now + process.disk.ghostTime) },
+            wall: { [clock] in Timestamp(milliseconds: clock.wall + process.disk.ghostTime / 1_000_000) })
     }
 
     /// What a program does.
@@ -282,7 +288,8 @@ package final class SimulatedWorld: @unchecked Sendable {
         configuration.role = store.role
         configuration.time = time(of: process)
         nonisolated(unsafe) let own = process
-        configuration.network = network.network(of: process.disk) { [clock] in clock.now + own.ghostTime }
+        configuration.network = network.network(of: process.disk) { [clock] in clock.now + own.disk.ghostTime
+        }
         configuration.ownerPlaces = places.places(of: process.disk)
         configuration.bindsInline = seed % 2 == 0
         let account = try Account(configuration, store: store)
@@ -299,9 +306,15 @@ package final class SimulatedWorld: @unchecked Sendable {
         try await account.connect(retrying: true)
         while true {
             try await sleep(.milliseconds(Int64.random(in: 1...200, using: &random)), in: process)
-            if isCalm { continue }
+            if isCalm {
+                // A worker may have taken the stream over.
+                try await account.connect(retrying: true)
+                try await sleep(.seconds(1), in: process)
+                continue
+            }
             switch Int.random(in: 0..<12, using: &random) {
-            case 0: try await account.suspend()
+            case 0:
+                try await account.suspend()
                 try await sleep(.milliseconds(Int64.random(in: 1...3000, using: &random)), in: process)
                 try await account.connect(retrying: true)
             case 1: return
@@ -312,7 +325,9 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     private func work(_ account: Account, _ process: SimulatedProcess) async throws {
-        let kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in Int.random(in: 0..<4, using: &random) }
+        let kinds = (0..<Int.random(in: 1...3, using: &random)).map { _ in
+            Int.random(in: 0..<4, using: &random)
+        }
         do {
             let numbers = try await account.perform { step in
                 try kinds.map { kind in
@@ -340,7 +355,7 @@ package final class SimulatedWorld: @unchecked Sendable {
     private func sleep(_ duration: Duration, in process: SimulatedProcess) async throws {
         lastSleeper += 1
         let number = lastSleeper
-        let due = clock.now + process.ghostTime + duration.milliseconds * 1_000_000
+        let due = clock.now + process.disk.ghostTime + duration.milliseconds * 1_000_000
         nonisolated(unsafe) let process = process
         let isOver = await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
@@ -382,18 +397,23 @@ package final class SimulatedWorld: @unchecked Sendable {
             rounds += 1
             if let job = tasks.job(of: process.disk) {
                 run(process) { tasks.run(job) }
-            } else if let loop = process.driver.runs.first(where: { $0.isReady(clock.now + process.ghostTime) }) {
-                run(process) { loop.turn(clock.now + process.ghostTime) }
+            } else if let loop = process.driver.runs.first(where: {
+                $0.isReady(clock.now + process.disk.ghostTime)
+            }) {
+                run(process) { loop.turn(clock.now + process.disk.ghostTime) }
             } else if let sleeper = process.sleepers.keys.min() {
                 let continuation = process.sleepers.removeValue(forKey: sleeper)?.continuation
                 run(process) { continuation?.resume(returning: false) }
             } else if let next = process.driver.nextDeadline {
-                process.ghostTime = max(process.ghostTime, next - clock.now)
+                process.disk.ghostTime = max(process.disk.ghostTime, next - clock.now)
             } else {
                 break
             }
         }
-        if process.driver.runs.contains(where: { !$0.isOver }) { leaks += 1 }
+        for loop in process.driver.runs where !loop.isOver {
+            leaks += 1
+            if wantsTrace { trace.append("leak of \(loop.name) of \(process.name)") }
+        }
     }
 
     /// Runs a loop to its end, while its process waits for that.
@@ -486,7 +506,9 @@ package final class SimulatedWorld: @unchecked Sendable {
             // The one whose call is under way waits on this stack.
             if process.depth > 0 { continue }
             for job in tasks.jobs(of: process.disk) { choices.append(.job(process, job)) }
-            for loop in process.driver.runs where loop.isReady(clock.now) { choices.append(.loop(process, loop)) }
+            for loop in process.driver.runs where loop.isReady(clock.now) {
+                choices.append(.loop(process, loop))
+            }
             for (number, sleeper) in process.sleepers.sorted(by: { $0.key < $1.key })
             where sleeper.due <= clock.now {
                 choices.append(.sleeper(process, number))
@@ -558,18 +580,25 @@ package final class SimulatedWorld: @unchecked Sendable {
     }
 
     private func disturbNetwork() {
-        if chance(climate.resets), let link = network.open.randomElement(using: &random) { network.reset(link) }
+        if chance(climate.resets), let link = network.open.randomElement(using: &random) {
+            network.reset(link)
+        }
         if chance(climate.blocks), let link = network.open.randomElement(using: &random) {
             if Bool.random(using: &random) {
                 network.forget(link)
             } else {
-                network.block(link, until: clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000)
+                network.block(
+                    link, until: clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000)
             }
         }
         if chance(climate.outages), outageUntil == nil {
             note("outage")
             outageUntil = clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000
-            if Bool.random(using: &random) { network.weather.refuses = true } else { network.weather.isSilent = true }
+            if Bool.random(using: &random) {
+                network.weather.refuses = true
+            } else {
+                network.weather.isSilent = true
+            }
         }
         if chance(climate.expiries) {
             note("sessions expire")
@@ -612,7 +641,9 @@ package final class SimulatedWorld: @unchecked Sendable {
             process.thawsAt = nil
             process.disk.isFrozen = false
         }
-        let (lastEvent, lastTime) = (events + Self.settleLimits.events, clock.now + Self.settleLimits.seconds * 1_000_000_000)
+        let (lastEvent, lastTime) = (
+            events + Self.settleLimits.events, clock.now + Self.settleLimits.seconds * 1_000_000_000
+        )
         while violation == nil, !isAtRest {
             guard events < lastEvent, clock.now < lastTime, step(until: .max) else {
                 model.checkEnd(messages: server.lastMessage)

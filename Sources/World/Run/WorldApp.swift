@@ -24,7 +24,8 @@ enum WorldApp {
 
     static var registry: HandlerRegistry {
         HandlerRegistry([
-            Received.self, Answered.self, Abandoned.self, Acknowledged.self, Remind.self, Work.self, Dropped.self,
+            Received.self, Answered.self, Abandoned.self, Acknowledged.self, Remind.self, Work.self,
+            Dropped.self,
         ])
     }
 

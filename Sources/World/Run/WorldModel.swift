@@ -60,13 +60,17 @@ final class WorldModel {
             lastEnded = max(lastEnded, row.row)
             if bound[row.n] == nil { fail("\(row.n) ended (\(row.outcome)) and was never bound") }
             if let before = ended.updateValue(row.outcome, forKey: row.n) {
-                fail("\(row.n) (\(bound[row.n] ?? "-")) ended twice: \(before), and \(row.outcome) in \(row.process)")
+                fail(
+                    "\(row.n) (\(bound[row.n] ?? "-")) ended twice: \(before), and \(row.outcome) in \(row.process)"
+                )
             }
         }
         for row in look.received {
             lastReceived = max(lastReceived, row.row)
             received.append(row.stanza)
-            if !receivedIDs.insert(row.stanza).inserted { fail("\(row.stanza) was stored twice, in \(row.process)") }
+            if !receivedIDs.insert(row.stanza).inserted {
+                fail("\(row.stanza) was stored twice, in \(row.process)")
+            }
         }
         if bound.count != ended.count + look.waiting {
             fail("\(bound.count) were bound, \(ended.count) ended, and \(look.waiting) wait")

@@ -30,7 +30,8 @@ final class WorldServer {
         let ids = Ids()
         core = ServerDomain(
             name: Self.domain, behavior: behavior,
-            credentials: ServerCredentials(passwords: ["romeo": Self.password, "juliet": "-"], iterations: 1),
+            credentials: ServerCredentials(
+                passwords: ["romeo": Self.password, "juliet": "-"], iterations: 1),
             makeID: {
                 ids.last += 1
                 return "id\(ids.last)"
@@ -119,7 +120,8 @@ final class WorldServer {
         self.now = now
         core.advance(
             to: ServerTime(
-                wall: Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000), monotonic: now / 1_000_000))
+                wall: Timestamp(milliseconds: 1_800_000_000_000 + now / 1_000_000), monotonic: now / 1_000_000
+            ))
         let due = answers.filter { $0.due <= now }
         answers.removeAll { $0.due <= now }
         for answer in due { core.send(answer.element, from: Self.peer) }
@@ -142,7 +144,9 @@ final class WorldServer {
         guard let iq = try? IQ(element: element), iq.type == .get, let question = iq.payload else { return }
         switch question["want"] {
         case "result", "later":
-            guard let reply = iq.result(payload: Element("answer", namespace: WorldApp.namespace)) else { return }
+            guard let reply = iq.result(payload: Element("answer", namespace: WorldApp.namespace)) else {
+                return
+            }
             let wait: Int64 = question["want"] == "later" ? Int64.random(in: 1...20_000, using: &random) : 1
             answers.append((now + wait * 1_000_000, reply.element))
         case "error":
