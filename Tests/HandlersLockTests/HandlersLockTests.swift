@@ -40,7 +40,9 @@ import XMPPModules
     @Test("H11 no handler of this package is left out of handlers.lock")
     func complete() throws {
         // An event is stored under a name of that form, too.
+        // The rows of a simulated world end with its program.
         let declared = try idsInSources().subtracting([HandlerFailure.id])
+            .filter { !$0.hasPrefix("world.") }
         let listed = Set(try HandlerRegistry(Self.handlers).signatures.map(\.id))
         #expect(declared == listed)
     }

@@ -47,11 +47,10 @@ extension ServerNegotiation {
                 return refuseExtensible("invalid-mechanism")
             }
             if name == "PLAIN" {
-                guard let account = Self.plainAccount(message, credentials) else {
-                    return refuseExtensible("not-authorized")
-                }
-                let token = token(for: account, element, behavior, &tokens)
-                return succeed(account, nil, element, token: token)
+                let login = Self.plain(message, credentials)
+                if let refusal = login.refusal { return refuseExtensible(refusal) }
+                let token = token(for: login.account, element, behavior, &tokens)
+                return succeed(login.account, nil, element, token: token)
             }
             guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuseExtensible("invalid-mechanism")

@@ -170,10 +170,8 @@ package struct ServerNegotiation: Sendable {
                 return refuse("invalid-mechanism")
             }
             if name == "PLAIN" {
-                guard let account = Self.plainAccount(message, credentials) else {
-                    return refuse("not-authorized")
-                }
-                return succeed(account, data: nil)
+                let login = Self.plain(message, credentials)
+                return login.refusal.map { refuse($0) } ?? succeed(login.account, data: nil)
             }
             guard let mechanism = SCRAMMechanism(name: name.string) else {
                 return refuse("invalid-mechanism")
@@ -217,12 +215,15 @@ package struct ServerNegotiation: Sendable {
 
     /// RFC 4616: an authorization identity, the user name and the password, with NUL in between.
     ///
-    /// - Returns: The account; nil if it does not have that password.
-    static func plainAccount(_ message: [UInt8], _ credentials: ServerCredentials) -> String? {
+    /// - Returns: The account, or the condition of the refusal.
+    static func plain(_ message: [UInt8], _ credentials: ServerCredentials) -> (
+        account: String, refusal: String?
+    ) {
         let parts = message.split(separator: 0, omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
-        return parts.count == 3 && credentials.isPassword(parts[2], of: parts[1]) ? parts[1] : nil
+        guard parts.count == 3 else { return ("", "malformed-request") }
+        return (parts[1], credentials.isPassword(parts[2], of: parts[1]) ? nil : "not-authorized")
     }
 
     private mutating func succeed(_ account: String, data: String?) -> [Action] {
