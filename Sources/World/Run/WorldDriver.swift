@@ -8,7 +8,8 @@ final class WorldDriver: LoopDriver, @unchecked Sendable {
     /// A loop between two turns.
     final class Run: RunningLoop, @unchecked Sendable {
         let name: String
-        private let make: @Sendable () -> any DrivenLoop
+        /// Makes the loop at its first turn; nil afterwards, as it keeps what keeps this driver.
+        private var make: (@Sendable () -> any DrivenLoop)?
         private var loop: (any DrivenLoop)?
         private var pause: Pause?
         /// When the pause is over, in nanoseconds; nil without limit.
@@ -55,7 +56,10 @@ final class WorldDriver: LoopDriver, @unchecked Sendable {
             var found = pause
             if found != nil { find(&found!) }
             isTurning = true
-            if loop == nil { loop = make() }
+            if let make {
+                loop = make()
+                self.make = nil
+            }
             pause = loop?.turn(found?.entries ?? [])
             isTurning = false
             deadline = pause?.milliseconds.map { driver.now() + max(0, $0) * 1_000_000 }
