@@ -28,9 +28,6 @@ package struct PollEntry: Sendable {
     /// Sets what a simulated wait found.
     package mutating func set(found: PollEvents) { entry.revents = found.rawValue & entry.events }
 
-    /// The events to poll for.
-    package var wanted: PollEvents { PollEvents(rawValue: entry.events) }
-
     /// Waits until one of `entries` is ready.
     ///
     /// - Parameter milliseconds: How long; negative for ever.

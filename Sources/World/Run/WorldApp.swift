@@ -25,7 +25,6 @@ enum WorldApp {
     static var registry: HandlerRegistry {
         HandlerRegistry([
             Received.self, Answered.self, Abandoned.self, Acknowledged.self, Remind.self, Work.self,
-            Dropped.self,
         ])
     }
 
@@ -152,14 +151,6 @@ enum WorldApp {
         func run(_ call: AsyncCall<Job>) async throws {
             await WorldApp.pause()
             try call.end { step in try WorldApp.ended(n, "worked", in: step) }
-        }
-    }
-
-    struct Dropped: Handler {
-        static let id = "world.dropped"
-        var n: Int
-        func run(_ call: borrowing Call<Invalidation>) throws {
-            try WorldApp.ended(n, "dropped", in: call.step)
         }
     }
 

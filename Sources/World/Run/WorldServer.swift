@@ -171,8 +171,6 @@ final class WorldServer {
         for link in network.open { network.reset(link) }
     }
 
-    func refuseResumption(withCount: Bool) { core.refuseResumption(of: nil, withCount: withCount) }
-
     /// The messages that wait for the account's next presence.
     var offlineCount: Int { core.offlineMessages(of: "romeo").count }
 }

@@ -1,0 +1,135 @@
+extension SimulatedWorld {
+    /// What happens to the processes and to their machine.
+    package struct Climate: Sendable {
+        /// How likely a fault is: of a call to the disk or the network, one in so many; 0 for never.
+        package var killsInCall = 0, freezesInCall = 0, diskErrors = 0
+        /// How likely a fault is between two events, one in so many.
+        package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
+        package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
+        /// How likely a message of the peer is between two events, one in so many.
+        package var messages = 60
+
+        /// A mixture from a seed: some runs are without some faults, so that each can show what it does alone.
+        package init(using random: inout some RandomNumberGenerator) {
+            func rate(_ often: ClosedRange<Int>) -> Int {
+                Bool.random(using: &random) ? Int.random(in: often, using: &random) : 0
+            }
+            killsInCall = Int.random(in: 300...1500, using: &random)
+            freezesInCall = rate(500...3000)
+            diskErrors = rate(400...3000)
+            kills = Int.random(in: 100...400, using: &random)
+            freezes = rate(150...800)
+            workers = rate(60...300)
+            powerLosses = rate(300...1500)
+            resets = rate(100...1000)
+            blocks = rate(200...1000)
+            outages = rate(300...1500)
+            expiries = rate(300...1500)
+            restarts = rate(500...2000)
+            clockJumps = rate(300...1500)
+        }
+
+        /// Nothing fails.
+        package init() {}
+    }
+
+    // MARK: Faults inside of calls
+
+    func called(_ call: SimulatedDisk.Call) -> SimulatedDisk.Fault? {
+        guard !isCalm, let process = running else { return nil }
+        if chance(climate.killsInCall) {
+            note("killed \(process.name) in \(call.kind.rawValue)")
+            kill(process)
+            return nil
+        }
+        if nesting < 2, chance(climate.freezesInCall) { freezeInside(process) }
+        guard call.kind != .lookup, chance(climate.diskErrors) else { return nil }
+        let fault = SimulatedDisk.Fault.allCases.randomElement(using: &random) ?? .ioError
+        note("\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
+        return fault
+    }
+
+    func sent(_ process: SimulatedDisk.Process) {
+        guard !isCalm, let owner = processes.first(where: { $0.disk === process }) else { return }
+        if chance(climate.killsInCall / 10) {
+            note("killed \(owner.name) after sending")
+            kill(owner)
+        } else if nesting < 2, chance(climate.freezesInCall / 10) {
+            freezeInside(owner)
+        }
+    }
+
+    var running: SimulatedProcess? {
+        guard let current = disk.current, !current.isDead else { return nil }
+        return processes.first { $0.disk === current }
+    }
+
+    /// The process stands still inside of a call, and the others go on.
+    func freezeInside(_ process: SimulatedProcess) {
+        let until = clock.now + Int64.random(in: 1...20_000, using: &random) * 1_000_000
+        note("frozen \(process.name) in a call")
+        let before = (disk.current, tasks.current, WorldApp.process)
+        process.disk.isFrozen = true
+        nesting += 1
+        while clock.now < until, !process.disk.isDead, violation == nil, step(until: until) {}
+        nesting -= 1
+        (disk.current, tasks.current, WorldApp.process) = before
+        process.disk.isFrozen = false
+        if !process.disk.isDead { note("thawed \(process.name)") }
+    }
+
+    // MARK: Faults between events
+
+    func disturb() {
+        if chance(climate.messages) { server.sendMessage() }
+        if chance(climate.powerLosses), nesting == 0 { return losePower() }
+        if chance(climate.kills), let process = processes.randomElement(using: &random) {
+            note("killed \(process.name)")
+            kill(process)
+        }
+        if chance(climate.freezes), let process = processes.randomElement(using: &random),
+            !process.disk.isFrozen, process.depth == 0
+        {
+            note("frozen \(process.name)")
+            process.disk.isFrozen = true
+            process.thawsAt = clock.now + Int64.random(in: 1...30_000, using: &random) * 1_000_000
+        }
+        if chance(climate.workers), processes.count(where: { $0.role == .worker }) < 2 { start(.worker) }
+        disturbNetwork()
+    }
+
+    func disturbNetwork() {
+        if chance(climate.resets), let link = network.open.randomElement(using: &random) {
+            network.reset(link)
+        }
+        if chance(climate.blocks), let link = network.open.randomElement(using: &random) {
+            if Bool.random(using: &random) {
+                network.forget(link)
+            } else {
+                network.block(
+                    link, until: clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000)
+            }
+        }
+        if chance(climate.outages), outageUntil == nil {
+            note("outage")
+            outageUntil = clock.now + Int64.random(in: 1...60_000, using: &random) * 1_000_000
+            if Bool.random(using: &random) {
+                network.weather.refuses = true
+            } else {
+                network.weather.isSilent = true
+            }
+        }
+        if chance(climate.expiries) {
+            note("sessions expire")
+            server.expireSessions()
+        }
+        if chance(climate.restarts) {
+            note("server restarts")
+            server.restart()
+        }
+        if chance(climate.clockJumps) {
+            clock.wallOffset = Int64.random(in: -100_000...100_000, using: &random) * 1_000_000
+            note("clock jumps")
+        }
+    }
+}
