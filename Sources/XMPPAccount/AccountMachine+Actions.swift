@@ -72,6 +72,14 @@ extension AccountMachine {
         case skipped(milliseconds: Int64)
         /// `readAt`: up to when everything that had arrived was read; nil if more may wait in the socket.
         case time(readAt: Int64?)
+
+        /// Whether the server answered an ack request or a ping.
+        var isAnswer: Bool {
+            switch self {
+            case .answered, .committed(_, isAnswer: true): true
+            default: false
+            }
+        }
     }
 
     enum Action {

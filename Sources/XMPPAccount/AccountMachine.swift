@@ -213,7 +213,9 @@ struct AccountMachine {
             return []
         case .open(var stream):
             stream.checkLink(now: now)
-            return requestProof(&stream, now)
+            let actions = stream.requestProof(now: now)
+            state = .open(stream)
+            return actions
         }
     }
 
@@ -230,7 +232,9 @@ struct AccountMachine {
 
     private mutating func requestAck(_ caller: Caller, _ now: Int64) -> [Action] {
         guard case .open(var stream) = state, stream.isManaged else { return managed(caller) ?? [] }
-        return requestAck(&stream, now) + [.finish([caller], nil)]
+        let actions = stream.requestAck(now: now)
+        state = .open(stream)
+        return actions + [.finish([caller], nil)]
     }
 
     private mutating func catchUp(_ caller: Caller, _ now: Int64) -> [Action] {
@@ -251,69 +255,17 @@ struct AccountMachine {
         }
         let isFirst = !stream.hasOpenRequest
         stream.add(caller)
-        state = .open(stream)
-        return isFirst ? requestAck(&stream, now) : []
-    }
-
-    private mutating func requestAck(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        stream.didRequest(now: now)
-        state = .open(stream)
-        return [.requestAck(isReported: true)]
-    }
-
-    /// Asks for what the server must answer: an ack, or a pong where it keeps no count (XEP-0198, XEP-0199). Listeners are not
-    /// notified: they would wake, too.
-    private mutating func requestProof(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        if stream.isManaged { stream.didRequest(now: now) } else { stream.keepAlive.didRequest(now: now) }
-        state = .open(stream)
-        return [stream.isManaged ? .requestAck(isReported: false) : .ping]
-    }
-
-    private mutating func handleStream(_ input: Input, _ now: Int64) -> [Action] {
-        guard case .open(var stream) = state else { return [] }
-        var actions: [Action] = []
-        switch input {
-        case .heard: stream.heard(now: now)
-        case .answered:
-            actions = answered(&stream, now)
-            if stream.needsRequest(now: now) { actions += requestAck(&stream, now) }
-        case .committed(let management, let isAnswer):
-            stream.management = management
-            // The next ack request goes out after the stanzas of this step, and asks about them too.
-            if isAnswer { actions = answered(&stream, now) }
-        case .wrote(let stanzas):
-            stream.management.didWrite(stanzas, now: now)
-            if stream.needsRequest(now: now) { actions = requestAck(&stream, now) }
-            if stream.isManaged, stream.management.isAcknowledgementDue(now: now) {
-                actions.append(.acknowledge(isFenced: true))
-            }
-        case .ackRequested:
-            stream.management.receiveRequest(now: now)
-            actions = dueAcks(&stream, now)
-        case .acknowledged: stream.management.didAcknowledge()
-        case .skipped(let milliseconds): stream.skip(milliseconds)
-        case .time(let readAt):
-            if let error = stream.death(readAt: readAt, now: now) { return [.breakStream(error)] }
-            if stream.keepAlive.isRequestDue(now: now) { actions = requestProof(&stream, now) }
-            actions += dueAcks(&stream, now)
-        default: break
-        }
+        let actions = isFirst ? stream.requestAck(now: now) : []
         state = .open(stream)
         return actions
     }
 
-    private mutating func answered(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        reconnection.heard()
-        let callers = stream.answered(now: now)
-        return callers.isEmpty ? [] : [.finish(callers, nil)]
-    }
-
-    /// Returns the acks and ack requests that are due by the policy, outside of a step.
-    private mutating func dueAcks(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        guard stream.isManaged else { return [] }
-        let request = stream.management.isRequestDue(now: now) ? requestAck(&stream, now) : []
-        let isDue = stream.management.isAcknowledgementDue(now: now)
-        return request + (isDue ? [.acknowledge(isFenced: false)] : [])
+    private mutating func handleStream(_ input: Input, _ now: Int64) -> [Action] {
+        guard case .open(var stream) = state else { return [] }
+        if input.isAnswer { reconnection.heard() }
+        let actions = stream.handle(input, now: now)
+        state = .open(stream)
+        return actions
     }
 
     // MARK: Ending
