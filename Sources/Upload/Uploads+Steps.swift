@@ -109,7 +109,7 @@ extension Uploads {
             return try fail(row, error, in: step)
         }
         try table.setAttempts(attempts, of: row.id, in: step)
-        let delay = Duration.milliseconds(module.retry.delay(after: attempts, seed: row.id.rawValue))
+        let delay = module.retry.delay(after: attempts, seed: row.id.rawValue)
         account.log(.warning, .upload, "upload \(row.id) is tried again in \(delay): \(error)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try wait(row.id, .waiting, delay, in: step)
