@@ -265,7 +265,10 @@ let package = Package(
             dependencies: ["HandlersTestKit", "ParserVerifier", "TestThreads", "XMPPCore"]),
         .testTarget(
             name: "XMPPTransportTests",
-            dependencies: ["TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+            dependencies: [
+                "HandlersTestKit", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "XMPPTransport",
+            ]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
