@@ -6,7 +6,7 @@ import XMPPModules
 // From one state of an upload to the next; each function is a part of a step.
 extension Uploads {
     /// The time for which a slot is used. XEP-0363 section 8 recommends to services that it be valid for 300 s.
-    static let slotLife: Int64 = 270_000
+    static let slotLife = Duration.seconds(270)
     /// The wait after the outbox refused a stanza.
     static let outboxDelay = Duration.seconds(10)
     /// The wait of a request that can never be answered.
