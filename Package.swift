@@ -112,7 +112,7 @@ let package = Package(
             name: "HandlerMacros", dependencies: ["HandlerExpander"] + pluginDependencies,
             swiftSettings: macroSwiftSettings, linkerSettings: macroLinkerSettings),
         .target(name: "HandlerMacrosSupport", dependencies: ["HandlerMacros", "Handlers"]),
-        // A store for one test, on a clock that the test turns.
+        // A store for one test, on a clock that the test turns; random numbers from a seed.
         .target(name: "HandlersTestKit", dependencies: ["Handlers"]),
         // Addresses, elements, stanzas. XML that cannot be read: StreamScanner. Limits of a stanza: ParserLimits, ForeignBounds.
         .target(name: "XMPPCore", dependencies: ["CXML2", "Platform", "Timestamps"]),
@@ -165,15 +165,15 @@ let package = Package(
         .target(
             name: "World",
             dependencies: [
-                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "Platform", "XMPPAccount",
-                "XMPPCore",
-                "XMPPTestKit", "XMPPTransport",
+                "CSQLite", "CWorld", "HandlerMacrosSupport", "Handlers", "HandlersTestKit", "Platform",
+                "XMPPAccount", "XMPPCore", "XMPPTestKit", "XMPPTransport",
             ]),
         // A run of main and worker with its kills, its verdict and its report; the storm; the app server of pushes.
         .target(
             name: "Simulation",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "Platform", "PubSub", "XMPPAccount", "XMPPCore",
+                "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "Platform", "PubSub", "XMPPAccount",
+                "XMPPCore",
                 "XMPPModules",
                 "TestServers", "XMPPTestKit", "XMPPTransport",
             ],
@@ -185,8 +185,8 @@ let package = Package(
         .target(
             name: "PushwakeCommands",
             dependencies: [
-                "Handlers", "HandlerMacrosSupport", "Platform", "PubSub", "Simulation", "XMPPAccount",
-                "XMPPCore",
+                "Handlers", "HandlerMacrosSupport", "HandlersTestKit", "Platform", "PubSub", "Simulation",
+                "XMPPAccount", "XMPPCore",
                 "XMPPModules", "TestServers", "XMPPTestKit", "XMPPTransport",
             ]),
         .executableTarget(
@@ -224,7 +224,9 @@ let package = Package(
             ],
             path: "Benchmarks/benchmarks"),
 
-        .target(name: "ParserVerifier", dependencies: ["XMPPCore"], path: "Tests/ParserVerifier"),
+        .target(
+            name: "ParserVerifier", dependencies: ["HandlersTestKit", "XMPPCore"],
+            path: "Tests/ParserVerifier"),
         .target(name: "TestThreads", path: "Tests/TestThreads"),
         // Real servers, accounts and independent clients on them, for the targets below that are tested there.
         .target(
@@ -262,10 +264,15 @@ let package = Package(
         .testTarget(
             name: "HandlerMacrosTests", dependencies: ["HandlerExpander"], swiftSettings: macroSwiftSettings,
             linkerSettings: macroLinkerSettings),
-        .testTarget(name: "XMPPCoreTests", dependencies: ["ParserVerifier", "TestThreads", "XMPPCore"]),
+        .testTarget(
+            name: "XMPPCoreTests",
+            dependencies: ["HandlersTestKit", "ParserVerifier", "TestThreads", "XMPPCore"]),
         .testTarget(
             name: "XMPPTransportTests",
-            dependencies: ["TestServers", "TestSupport", "TestThreads", "XMPPTestKit", "XMPPTransport"]),
+            dependencies: [
+                "HandlersTestKit", "TestServers", "TestSupport", "TestThreads", "XMPPTestKit",
+                "XMPPTransport",
+            ]),
         .testTarget(name: "IQTrackerTests", dependencies: ["IQTracker"]),
         .testTarget(
             name: "XMPPAccountTests",
@@ -339,12 +346,14 @@ let package = Package(
         .testTarget(
             name: "PushwakeTests",
             dependencies: [
-                "PushwakeCommands", "Simulation", "TestServers", "TestSupport", "TestThreads", "XMPPModules",
+                "HandlersTestKit", "PushwakeCommands", "Simulation", "TestServers", "TestSupport",
+                "TestThreads", "XMPPModules",
                 "XMPPTestKit", "XMPPTransport", "pushwake", "pushwake-omemo",
             ]),
         // A program whose tasks a seed runs: the hooks of the runtime are those of a whole process.
         .executableTarget(
-            name: "WorldTestProgram", dependencies: ["World"], path: "Tests/WorldTestProgram"),
+            name: "WorldTestProgram", dependencies: ["HandlersTestKit", "World"],
+            path: "Tests/WorldTestProgram"),
         .testTarget(
             name: "WorldTests",
             dependencies: [

@@ -105,7 +105,7 @@ struct HostileStanzas {
                 let state = try account.sessions.load(in: step)
                 var inbound = InboundStep(
                     account: account, own: try JID(Self.own + "/x"), session: state.number, isManaged: true,
-                    flushMark: .max, now: 0, management: state.management(account.acknowledgements))
+                    flushMark: .max, now: .zero, management: state.management(account.acknowledgements))
                 let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)
                 try inbound.process(.element(element), in: step)
                 throw Undo()

@@ -18,7 +18,8 @@ struct SetUp {
             guard let device = OmemoDeviceID(rawValue: number) else { return nil }
             let own = try SignalKeys.makeIdentity(device: device)
             let signed = try SignalKeys.published(
-                signedPreKey: SignalKeys.makeSignedPreKey(id: 1, own: own, now: 0), .omemo2)
+                signedPreKey: SignalKeys.makeSignedPreKey(id: 1, own: own, now: Timestamp(milliseconds: 0)),
+                .omemo2)
             let preKeys = try (UInt32(1)...100).map { id in
                 OmemoBundle.PreKey(
                     id: id,

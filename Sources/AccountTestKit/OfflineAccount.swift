@@ -76,7 +76,7 @@ public final class OfflineAccount: Sendable {
     @discardableResult
     public func receive(_ stanza: Element, in step: borrowing Step) throws -> [AccountEvent] {
         var inbound = InboundStep(
-            account: account, own: jid, session: 1, isManaged: true, flushMark: 0, now: 0,
+            account: account, own: jid, session: 1, isManaged: true, flushMark: 0, now: .zero,
             management: StreamManagement())
         _ = try inbound.process(.element(stanza), in: step)
         return inbound.events

@@ -6,7 +6,7 @@ import SwiftSyntax
 struct HandlerAttribute {
     /// The string literal.
     var id: ExprSyntax
-    /// What the literal says.
+    /// The value of the literal.
     var idText: String
     var version: ExprSyntax?
     var aliases: ExprSyntax?
@@ -136,7 +136,7 @@ struct HandlerAttribute {
 }
 
 extension ExprSyntax {
-    /// What a string literal on one line and without interpolation says.
+    /// Returns the value of a string literal on one line and without interpolation.
     fileprivate var plainString: String? {
         guard let literal = self.as(StringLiteralExprSyntax.self),
             literal.openingQuote.tokenKind != .multilineStringQuote
@@ -144,7 +144,7 @@ extension ExprSyntax {
         return literal.representedLiteralValue
     }
 
-    /// What an integer literal says, with or without a minus sign before it.
+    /// Returns the value of an integer literal, with or without a minus sign before it.
     fileprivate var integer: Int? {
         if let minus = self.as(PrefixOperatorExprSyntax.self), minus.operator.text == "-" {
             return minus.expression.integer.map { -$0 }

@@ -2,7 +2,7 @@ import SwiftDiagnostics
 import SwiftSyntax
 import SwiftSyntaxMacros
 
-/// A function that `@Handler` stands on, read and found to be a handler. It says nothing about how the expansion
+/// A function with `@Handler` that was found to be a valid handler. It does not decide how the expansion
 /// is written.
 struct HandlerDeclaration {
     var attribute: HandlerAttribute
@@ -11,17 +11,17 @@ struct HandlerDeclaration {
     var owner: HandlerOwner
     var isStatic: Bool
     var canThrow: Bool
-    /// Whether it may wait, and so runs outside the transaction.
+    /// Whether it is async, so that it runs outside the transaction.
     var isAsync: Bool { parameters.form == .leased }
     /// As written on the function.
     var access: AccessLevel?
-    /// `@available(…)`, which what the expansion adds must repeat.
+    /// `@available(…)`, which the expansion must repeat.
     var availability: [String]
     var parameters: HandlerParameters
-    /// Where the attribute stands: `Module/File.swift` and the line.
+    /// The place of the attribute: `Module/File.swift` and the line.
     var location: AbstractSourceLocation?
 
-    /// Reads a declaration and reports what is wrong with it; nil where there is too little to go on.
+    /// Reads a declaration and reports its errors; nil if too much is missing.
     init?(
         attribute node: AttributeSyntax, declaration: DeclSyntax, lexicalContext: [Syntax],
         location: AbstractSourceLocation?, report: inout HandlerReport
@@ -65,7 +65,7 @@ struct HandlerDeclaration {
     }
 }
 
-// MARK: - What a handler's function may not be
+// MARK: - Forbidden forms of a handler's function
 
 extension HandlerDeclaration {
     private static func checkGenerics(of function: FunctionDeclSyntax, report: inout HandlerReport) {
@@ -82,7 +82,7 @@ extension HandlerDeclaration {
         }
     }
 
-    /// A function that may wait takes an `AsyncCall`, and one that runs inside the transaction a `Call`.
+    /// An async function takes an `AsyncCall`, and a function that runs inside the transaction a `Call`.
     private static func checkForm(
         of function: FunctionDeclSyntax, _ parameters: HandlerParameters, report: inout HandlerReport
     ) {

@@ -81,7 +81,7 @@ extension HandlerExpansion {
             """
     }
 
-    /// What the lock file lists: said here, because reflection does not see labels and defaults.
+    /// The entry for the lock file; written in the expansion, because reflection does not see labels and defaults.
     private var signature: String {
         if arguments.isEmpty { return "" }
         let listed = arguments.map { argument in
@@ -95,7 +95,7 @@ extension HandlerExpansion {
             """
     }
 
-    /// `__BoundArgument` is where the compiler says that an argument is not Codable.
+    /// The compiler reports at `__BoundArgument` that an argument is not Codable.
     private var properties: String {
         if arguments.isEmpty { return "" }
         let properties = arguments.map { "var \($0.property.quotedName): __BoundArgument<\($0.type)>" }
@@ -171,7 +171,7 @@ extension HandlerExpansion {
     }
 }
 
-// MARK: - What binds it, and what registers it
+// MARK: - Binding and registration
 
 extension HandlerExpansion {
     private var overload: String {

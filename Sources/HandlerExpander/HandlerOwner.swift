@@ -40,7 +40,7 @@ struct HandlerOwner {
     }
 }
 
-/// The access level of a function, and so of what stands beside it in the expansion.
+/// The access level of a function, and of the declarations beside it in the expansion.
 enum AccessLevel: String {
     case `public`, package, `internal`, `fileprivate`, `private`
 
@@ -56,7 +56,7 @@ enum AccessLevel: String {
         return nil
     }
 
-    /// What to write before a member that implements a requirement of the public protocol `Handler`.
+    /// The access modifier of a member that implements a requirement of the public protocol `Handler`.
     var ofRequirement: String {
         switch self {
         case .public, .package: rawValue + " "

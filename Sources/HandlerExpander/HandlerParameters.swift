@@ -19,7 +19,7 @@ struct HandlerParameters {
     var writtenContext: String
     /// The first parameter's type without `borrowing`: `Call<PubSubFetch>`.
     var call: String
-    /// What that call supplies: `PubSubFetch`.
+    /// The context of that call: `PubSubFetch`.
     var context: String
     var arguments: [HandlerArgument] = []
 
@@ -53,7 +53,7 @@ struct HandlerParameters {
         context = call.context.replacingSelf(with: owner).trimmedDescription
     }
 
-    /// What the first parameter says.
+    /// The type of the first parameter.
     private struct CallParameter {
         var form: Form
         /// With specifiers.
@@ -112,7 +112,7 @@ struct HandlerParameters {
 struct HandlerArgument {
     /// As stored, without backticks.
     var label: String
-    /// The property that holds it in the expansion: the label, where a property may be called so.
+    /// The property that holds it in the expansion: the label, if it can name a property.
     var property: String
     /// Without specifiers, and with `Self` spelled out.
     var type: String
@@ -224,7 +224,7 @@ extension TypeSyntax {
         return nil
     }
 
-    /// Why a type of this shape is never Codable; nil where it may be.
+    /// The reason why a type of this shape is never Codable; nil if it may be Codable.
     fileprivate func uncodable(_ label: String) -> HandlerMessage? {
         if let optional = self.as(OptionalTypeSyntax.self) { return optional.wrappedType.uncodable(label) }
         if let attributed = self.as(AttributedTypeSyntax.self) { return attributed.baseType.uncodable(label) }

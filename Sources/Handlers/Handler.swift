@@ -212,18 +212,18 @@ public struct RetryPolicy: Hashable, Sendable {
     /// The first error sends the handler to quarantine.
     public static let never = RetryPolicy(attempts: 1)
 
-    /// More than any wait, in milliseconds.
-    var longestSpreadDelay: Int64 {
-        let longest = longestDelay.milliseconds
-        return TimeSource.sum(longest, longest / 4 + 1000)
+    /// More than any wait.
+    var longestSpreadDelay: Duration {
+        let longest = Duration.milliseconds(longestDelay.milliseconds)
+        return longest + longest / 4 + .seconds(1)
     }
 
-    /// Returns the wait after a failure in milliseconds.
+    /// Returns the wait after a failure, in whole milliseconds.
     ///
     /// - Parameters:
     ///   - attempts: How often the handler threw, from 1.
     ///   - seed: What the spread is drawn from, so that a row always waits equally long.
-    package func delay(after attempts: Int, seed: Int64) -> Int64 {
+    package func delay(after attempts: Int, seed: Int64) -> Duration {
         let longest = Double(longestDelay.milliseconds)
         var delay = min(Double(firstDelay.milliseconds), longest)
         var step = 1
@@ -234,6 +234,6 @@ public struct RetryPolicy: Hashable, Sendable {
         // Fibonacci hashing: neighboring rows get waits far apart.
         let hash = UInt64(bitPattern: seed &* 31 &+ Int64(attempts)) &* 0x9e37_79b9_7f4a_7c15
         let spread = delay * (1 + 0.2 * Double(hash >> 11) / Double(1 << 53))
-        return Int64(exactly: spread.rounded(.down)) ?? .max
+        return .milliseconds(Int64(exactly: spread.rounded(.down)) ?? .max)
     }
 }

@@ -79,10 +79,10 @@ public final class HandlerRegistry: Sendable {
         definitions.withLock { definitions in definitions.filter { $0.key == $0.value.id }.map(\.value) }
     }
 
-    /// The longest that any handler waits between two attempts, in milliseconds.
-    var longestRetryDelay: Int64 {
+    /// The longest that any handler waits between two attempts.
+    var longestRetryDelay: Duration {
         let policies = definitions.withLock { $0.values.map(\.retry) } + [.standard]
-        return policies.map(\.longestSpreadDelay).max() ?? 0
+        return policies.map(\.longestSpreadDelay).max() ?? .zero
     }
 
     func definition(named name: String) -> Definition? { definitions.withLock { $0[name] } }

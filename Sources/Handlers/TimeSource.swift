@@ -33,10 +33,10 @@ public struct TimeSource: Sendable {
     /// The machine's clocks.
     public static let system = TimeSource()
 
-    /// Returns the time `duration` after `time`; the latest time instead of an overflow.
-    package static func sum(_ time: Int64, _ duration: Int64) -> Int64 {
-        let (sum, isOverflow) = time.addingReportingOverflow(max(0, duration))
-        return isOverflow ? .max : sum
+    /// Returns the time `duration` after `time`, in whole milliseconds. A duration below 0 counts as 0, and one above the longest
+    /// stored duration counts as that, so that no duration of a program makes the sum overflow.
+    package static func sum(_ time: Duration, _ duration: Duration) -> Duration {
+        time + .milliseconds(duration.milliseconds)
     }
 
     /// Returns the machine's monotonic time.
@@ -51,8 +51,9 @@ public struct TimeSource: Sendable {
         Timestamp(milliseconds: SystemTime.wallNanoseconds() / 1_000_000)
     }
 
-    /// The monotonic clock in milliseconds.
-    package func monotonicMilliseconds() -> Int64 { monotonic().milliseconds }
+    /// Returns the monotonic time in whole milliseconds: the unit of stored times and of poll(2), so that a wait that was planned
+    /// with it does not end a part of a millisecond early.
+    package func wholeMonotonic() -> Duration { .milliseconds(monotonic().milliseconds) }
 }
 
 extension Duration {
@@ -61,6 +62,8 @@ extension Duration {
         let (seconds, attoseconds) = components
         guard seconds >= 0 else { return 0 }
         let (whole, isOverflow) = seconds.multipliedReportingOverflow(by: 1000)
-        return isOverflow ? .max : TimeSource.sum(whole, attoseconds / 1_000_000_000_000_000)
+        if isOverflow { return .max }
+        let (sum, isSumOverflow) = whole.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
+        return isSumOverflow ? .max : sum
     }
 }

@@ -7,10 +7,10 @@ package import XMPPCore
 package struct InboundRequestTable: Sendable {
     /// The account's row in the store.
     package let account: Int64
-    /// The time that a handler may take, in milliseconds of connected time.
-    package let timeout: Int64
+    /// The connected time that a handler may take.
+    package let timeout: Duration
 
-    package init(account: Int64, timeout: Int64) { (self.account, self.timeout) = (account, timeout) }
+    package init(account: Int64, timeout: Duration) { (self.account, self.timeout) = (account, timeout) }
 
     /// The maximum number of open requests.
     package static let maximum = 1000
@@ -35,13 +35,14 @@ package struct InboundRequestTable: Sendable {
     }
 
     /// - Returns: False when a request of that sender and id is open already.
-    package func open(_ iq: IQ, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) -> Bool {
+    package func open(_ iq: IQ, connectedTime: Duration, in step: borrowing Step) throws(HandlerError) -> Bool
+    {
         try step.execute(
             """
             INSERT INTO inbound_request(account, peer, stanza_id, deadline) VALUES (?, ?, ?, ?)
             ON CONFLICT DO NOTHING
             """,
-            account, Self.peer(iq), iq.id, TimeSource.sum(connectedTime, timeout)) == 1
+            account, Self.peer(iq), iq.id, TimeSource.sum(connectedTime, timeout).milliseconds) == 1
     }
 
     /// Takes note of the place of a request that is to be handled later among all that arrived in the session.
@@ -96,20 +97,21 @@ package struct InboundRequestTable: Sendable {
             """, account, Self.peer(iq), iq.id, read: Closed.read)
     }
 
-    /// Removes the requests whose time is over.
-    package func claimExpired(connectedTime: Int64, limit: Int, in step: borrowing Step) throws -> [Closed] {
+    /// Removes the requests whose deadline has passed.
+    package func claimExpired(connectedTime: Duration, limit: Int, in step: borrowing Step) throws -> [Closed]
+    {
         try step.all(
             """
             DELETE FROM inbound_request WHERE (account, peer, stanza_id) IN (
                 SELECT account, peer, stanza_id FROM inbound_request WHERE account = ? AND deadline <= ? LIMIT ?)
             RETURNING peer, stanza_id, number
-            """, account, connectedTime, limit, read: Closed.read)
+            """, account, connectedTime.milliseconds, limit, read: Closed.read)
     }
 
-    /// Returns the earliest deadline, or nil when nothing is open.
-    package func nextDeadline(in step: borrowing Step) throws(HandlerError) -> Int64? {
+    /// Returns the earliest deadline in connected time, or nil when nothing is open.
+    package func nextConnectedDeadline(in step: borrowing Step) throws(HandlerError) -> Duration? {
         try step.first("SELECT min(deadline) FROM inbound_request WHERE account = ?", account) {
-            (row) throws(HandlerError) in row.optionalQuantity(0)
+            (row) throws(HandlerError) in row.optionalDuration(0)
         } ?? nil
     }
 

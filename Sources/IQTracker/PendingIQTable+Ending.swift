@@ -14,14 +14,14 @@ extension PendingIQTable {
     /// Ends requests whose deadline has passed, oldest deadline first.
     ///
     /// - Parameters:
-    ///   - connectedTime: The account's connected time in milliseconds.
+    ///   - connectedTime: The account's connected time.
     ///   - limit: The most to end, so that a step stays short.
     ///   - environment: The environment of the handlers.
     ///   - step: The step.
     ///   - reply: The context of a handler that is called.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func expire<Reply: Sendable>(
-        connectedTime: Int64, limit: Int, environment: any HandlerEnvironment, in step: borrowing Step,
+        connectedTime: Duration, limit: Int, environment: any HandlerEnvironment, in step: borrowing Step,
         reply: (Request) -> Reply
     ) throws {
         for request in try claimExpired(connectedTime: connectedTime, limit: limit, in: step)

@@ -10,7 +10,7 @@ package import XMPPCore
 ///
 /// ```swift
 /// let requests = PendingIQTable(account: 1)
-/// let deadline = try store.read { try requests.nextDeadline(in: $0) }
+/// let deadline = try store.read { try requests.nextConnectedDeadline(in: $0) }
 /// ```
 package struct PendingIQTable: Sendable {
     /// Schema of the table.
@@ -84,19 +84,21 @@ package struct PendingIQTable: Sendable {
     ///   - peer: Whom it asks; nil for the own account.
     ///   - session: The session that may carry it; nil while there is none, so that it cannot have been sent.
     ///   - handler: The handler that its answer calls.
-    ///   - deadline: When it times out, in milliseconds of the account's connected time.
+    ///   - connectedDeadline: When it times out, in the account's connected time.
     ///   - timeoutPolicy: What becomes of the handler then.
     ///   - step: The step.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails or a request of that id waits already.
     package func insert<Context>(
-        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>, deadline: Int64,
+        stanzaID: ForeignText, peer: JID?, session: Int64?, handler: HandlerID<Context>,
+        connectedDeadline: Duration,
         timeoutPolicy: RequestTimeoutPolicy = .call, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
             """
             INSERT INTO request(account, stanza_id, peer, session, handler, deadline, on_timeout)
             VALUES (?, ?, ?, ?, ?, ?, ?)
-            """, account, stanzaID, peer?.description, session, handler, deadline, timeoutPolicy.rawValue)
+            """, account, stanzaID, peer?.description, session, handler,
+            connectedDeadline.milliseconds, timeoutPolicy.rawValue)
     }
 
     /// Claims the request that an IQ of type `result` or `error` answers.
@@ -196,20 +198,21 @@ package struct PendingIQTable: Sendable {
     /// Removes and returns requests whose deadline has passed, oldest deadline first.
     ///
     /// - Parameters:
-    ///   - connectedTime: The account's connected time in milliseconds.
+    ///   - connectedTime: The account's connected time.
     ///   - limit: The most to return, so that a step stays short.
     ///   - step: The step.
     /// - Returns: The requests; their handlers are the caller's to end.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     /// - Complexity: In the number returned, not in the number that waits.
-    package func claimExpired(connectedTime: Int64, limit: Int, in step: borrowing Step) throws(HandlerError)
+    package func claimExpired(connectedTime: Duration, limit: Int, in step: borrowing Step)
+        throws(HandlerError)
         -> [Request]
     {
         let expired = try step.all(
             """
             SELECT stanza_id, peer, handler, on_timeout, number FROM request WHERE account = ? AND deadline <= ?
             ORDER BY deadline, stanza_id LIMIT ?
-            """, account, connectedTime, limit, read: Self.read)
+            """, account, connectedTime.milliseconds, limit, read: Self.read)
         for request in expired { try remove(request.stanzaID, in: step) }
         return expired
     }
@@ -268,16 +271,16 @@ package struct PendingIQTable: Sendable {
             "UPDATE request SET session = ? WHERE account = ? AND session IS NULL", session, account)
     }
 
-    /// Returns the earliest deadline in milliseconds of connected time, or nil when nothing waits.
+    /// Returns the earliest deadline in connected time, or nil when nothing waits.
     ///
     /// - Parameter source: The step or snapshot to read in.
     /// - Returns: The deadline, to be compared with the account's connected time.
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
-    package func nextDeadline(in source: borrowing some Readable) throws(HandlerError) -> Int64? {
+    package func nextConnectedDeadline(in source: borrowing some Readable) throws(HandlerError) -> Duration? {
         try source.first("SELECT min(deadline) FROM request WHERE account = ?", account) {
             (row) throws(HandlerError) in
-            row.optionalQuantity(0)
-        }.flatMap { $0 == .max ? nil : $0 }
+            row.integer(0) == .max ? nil : row.optionalDuration(0)
+        } ?? nil
     }
 
     // MARK: Rows

@@ -8,7 +8,7 @@ package struct Arguments {
     private(set) var words: [String] = []
 
     /// - Parameters:
-    ///   - words: The words after the command's name; behind a lone `--` stand no options.
+    ///   - words: The words after the command's name; after a lone `--` no word is an option.
     ///   - options: Names that take a value.
     ///   - flags: Names that take none.
     ///   - wordCount: How many words may stand by themselves.
@@ -49,8 +49,8 @@ package struct Arguments {
     }
 
     /// - Parameters:
-    ///   - written: What stands behind `=`; nil for no such thing.
-    ///   - rest: The words behind the option. One that looks like an option is not its value: that was forgotten.
+    ///   - written: The text after `=`; nil if there is no `=`.
+    ///   - rest: The words after the option. A word that looks like an option is not its value: the value is missing.
     private static func value(
         _ name: String, _ written: String?, _ rest: inout ArraySlice<String>
     ) throws(UsageError) -> String {

@@ -38,7 +38,7 @@ package enum Pushwake {
     /// - Returns: The exit status.
     static func run(_ words: [String]) async throws -> Int32 {
         let rest = Array(words.dropFirst())
-        // Behind -- stand the words of another program.
+        // The words after -- belong to another program.
         if rest.prefix(while: { $0 != "--" }).contains(where: { $0 == "--help" || $0 == "-h" }) {
             return try help(words.first)
         }

@@ -40,7 +40,7 @@ package enum Terminal {
         return true
     }
 
-    /// Whether a result could not be written: the disk is full, or whoever read it has gone.
+    /// Whether a result could not be written: the disk is full, or its reader has exited.
     static var hasLostOutput: Bool { lostOutput.load(ordering: .relaxed) }
     private static let lostOutput = Atomic(false)
 

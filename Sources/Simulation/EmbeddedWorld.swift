@@ -145,7 +145,7 @@ private final class Notebook: Sendable {
 
     func stopSending() { state.withLock { $0.isSending = false } }
 
-    /// The number of the next message, written down as sent; nil when there shall be no more.
+    /// Returns the number of the next message and records it as sent; nil if no more are sent.
     func nextNumber(for sender: Int) -> Int? {
         state.withLock { state in
             guard state.isSending, state.sender == sender else { return nil }

@@ -1,9 +1,9 @@
 /// The audit of the items of a node that keeps one: a rule without store.
 ///
-/// A server sends an item to who is there; it keeps the last one alone, and shows that when a session begins (XEP-0163
-/// section 4.3.4). So what was published while there was no session is replaced, and nobody's fault. Inside of a session
-/// every item must come, but for those behind its first one: that may be the one which is shown, and the server goes on
-/// once it has learned what the account wants.
+/// A server sends an item to the sessions that are open. It stores the last item only, and sends it when a session starts (XEP-0163
+/// section 4.3.4). So items that were published without a session are replaced, which is no error. Within a session every item must
+/// arrive, except those right after the first one: the first may be the stored item, and the server sends further items only after
+/// it has learned the account's interests.
 package struct EventAudit {
     /// An item that was stored, in the order in which they were.
     package struct Row {
@@ -43,7 +43,7 @@ package struct EventAudit {
         return counts
     }
 
-    /// The items that are missing between two of one session, or behind the last one of the session at the end.
+    /// The items that are missing between two of one session, or after the last one of the session at the end.
     private func lost(_ stored: Set<Int>) -> Int {
         var firsts: [Int64: Int] = [:]
         var sessions: [Int: Int64] = [:]

@@ -89,7 +89,7 @@ package final class MemoryGroup: Sendable {
 
     // MARK: Where
 
-    /// Where this process may make such groups; nil where it may not: only root may, or to whom a part was delegated.
+    /// The folder in which this process may make such groups; nil without permission: it needs root, or a delegated subtree.
     package static let place: Place? = find(
         groups: KernelFile.text("/proc/self/cgroup"), mounts: KernelFile.text("/proc/self/mounts")
     ).first { (try? MemoryGroup(in: $0, mebibytes: 1024)) != nil }

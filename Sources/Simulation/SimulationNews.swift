@@ -4,8 +4,8 @@ package import PubSub
 import XMPPAccount
 import XMPPCore
 
-// What the peer publishes on a node of its own, one item that it replaces again and again: main leaves a standing handler for
-// it, and whoever has the stream then runs it.
+// The peer publishes one item on a node of its own and replaces it repeatedly. Main binds a standing handler for it, and the owner
+// of the stream runs the handler.
 extension SimulationApp {
     /// The node's items: numbered, as JSON in a container (XEP-0335), so that the peer need not know this program.
     package struct News: PubSubPayload, Codable {

@@ -25,8 +25,8 @@ extension SimulationRun {
         flow.isOpen = false
     }
 
-    /// Compares the peer's log with the store. Main must be alive: whoever opens the store looks after what dead processes
-    /// left in it, and that is for main and worker to do.
+    /// Compares the peer's log with the store. Main must be alive: the process that opens the store recovers what dead
+    /// processes left in it, and only main and worker may do that.
     func regulateByStore() throws {
         let store = try HandlerStore(path: storePath, registry: HandlerRegistry())
         // Before the log: what is stored meanwhile makes the backlog look larger than it is, never smaller.

@@ -124,7 +124,7 @@ extension SimulationRun {
         let calls = try systemCallsOfWorker().enumerated().filter { $0.offset % parts == part }.map(\.element)
         let killed = try calls.filter { call in
             try (1...3).contains { attempt in
-                // A worker for whom less waits makes fewer calls.
+                // A worker makes fewer calls when fewer stanzas wait for it.
                 try leaveWaiting(Self.waiting * attempt)
                 return try killWorker(before: call)
             }

@@ -2,6 +2,7 @@ import FoundationEssentials
 import Glibc
 import Handlers
 import HandlerMacrosSupport
+import HandlersTestKit
 import XMPPAccount
 package import XMPPCore
 package import TestServers
@@ -275,20 +276,5 @@ package final class SimulationRun {
         let sorted = wakes.sorted()
         guard !sorted.isEmpty else { return 0 }
         return (sorted[min(sorted.count - 1, sorted.count * percent / 100)] * 10).rounded() / 10
-    }
-}
-
-/// Random numbers that a seed repeats (SplitMix64).
-package struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    package init(seed: UInt64) { state = seed }
-
-    package mutating func next() -> UInt64 {
-        state &+= 0x9e37_79b9_7f4a_7c15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xbf58_476d_1ce4_e5b9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94d0_49bb_1331_11eb
-        return mixed ^ (mixed >> 31)
     }
 }

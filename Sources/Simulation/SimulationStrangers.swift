@@ -17,8 +17,8 @@ extension SimulationApp {
         func run(_ call: borrowing Call<Invalidation>) throws {}
     }
 
-    /// The timeout of a stranger, in milliseconds of connected time: ten years.
-    private static let patience: Int64 = 10 * 365 * 86_400_000
+    /// The timeout of a stranger, in connected time: ten years.
+    private static let timeout = Duration.seconds(10 * 365 * 86_400)
     /// The number of rows in a transaction.
     private static let chunk = 20_000
 
@@ -55,7 +55,7 @@ extension SimulationApp {
             SELECT account, 'stranger-' || handler.id, 'stranger@example.org/' || handler.id, number, handler.id,
                 connected_time + ?
             FROM handler, session WHERE handler.id > ?
-            """, patience, newest)
+            """, timeout.milliseconds, newest)
     }
 
     /// Returns the number of them that wait.

@@ -1,9 +1,9 @@
 import Glibc
 import Platform
 
-/// Who is inside a transaction of a store, as the kernel's list of locks tells: nobody is asked, and nothing is opened.
+/// The process inside a transaction of a store, from the kernel's list of locks. No file is opened.
 enum StoreLock {
-    /// The byte of SQLite's shared memory file that whoever writes to the log has locked (WAL_WRITE_LOCK).
+    /// The byte of SQLite's shared memory file that a writer of the log locks (WAL_WRITE_LOCK).
     private static let writeByte = "120"
 
     static func isHeldForWriting(_ path: String, by processID: Int32) -> Bool {

@@ -4,8 +4,8 @@ package import Handlers
 /// Writes down in the store which process commits in the time of which owner, so that the simulation can tell a commit of a
 /// process that was passed over.
 ///
-/// A trigger that only this process's connection has, in the transaction that takes in what arrived or what the server
-/// acknowledged: the epoch that stands there is that of the owner, whoever commits.
+/// A trigger that only this process's connection has, in the transaction that stores what arrived or what the server
+/// acknowledged. The stored epoch is the owner's, regardless of the process that commits.
 package enum Witness {
     /// Asks main and worker to do that.
     static let variable = "PUSHWAKE_WITNESS"

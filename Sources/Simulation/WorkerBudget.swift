@@ -72,7 +72,7 @@ package final class WorkerBudget: Sendable {
         var last: ProcessorWait?
         while process.isRunning {
             if let excess = excess(since: begin, &last) {
-                // First: whoever sees the process dead asks why.
+                // First: a reader that sees the process dead reads the reason.
                 found.withLock { $0 = excess }
                 process.signal(SIGKILL)
                 return

@@ -56,13 +56,12 @@ public struct UploadError: CodedError, Hashable, Codable {
         return error
     }
 
-    init(_ failure: AESGCM.Failure) {
-        switch failure {
-        case .wrongSize(let key, let iv):
-            self.init(.malformed, "the key has \(key) bytes and the IV \(iv), which AES-GCM cannot use")
+    init(_ error: AESGCMError) {
+        switch error.code {
+        case .wrongSize: self.init(.malformed, error.message)
         case .forged:
             self.init(.undecryptable, "the file is not what was encrypted; do not use it")
-        case .unavailable: self.init(.cryptoFailed, "OpenSSL could not encrypt with AES-GCM")
+        default: self.init(.cryptoFailed, error.message)
         }
     }
 

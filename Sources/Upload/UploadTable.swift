@@ -76,7 +76,7 @@ struct UploadTable {
         var attempts: Int
         /// Nil where there is none, or where it cannot be read any more.
         var slot: UploadSlot?
-        var slotAt: Int64
+        var slotAt: Timestamp
         var link: String?
 
         /// The size of the upload in bytes.
@@ -173,6 +173,6 @@ struct UploadTable {
             slot: row.optionalText(13).flatMap {
                 try? JSONDecoder().decode(UploadSlot.self, from: Data($0.utf8))
             },
-            slotAt: row.integer(14), link: row.optionalText(15))
+            slotAt: row.timestamp(14), link: row.optionalText(15))
     }
 }

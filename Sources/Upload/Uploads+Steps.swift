@@ -6,7 +6,7 @@ import XMPPModules
 // From one state of an upload to the next; each function is a part of a step.
 extension Uploads {
     /// The time for which a slot is used. XEP-0363 section 8 recommends to services that it be valid for 300 s.
-    static let slotLife: Int64 = 270_000
+    static let slotLife = Duration.seconds(270)
     /// The wait after the outbox refused a stanza.
     static let outboxDelay = Duration.seconds(10)
     /// The wait of a request that can never be answered.
@@ -109,7 +109,7 @@ extension Uploads {
             return try fail(row, error, in: step)
         }
         try table.setAttempts(attempts, of: row.id, in: step)
-        let delay = Duration.milliseconds(module.retry.delay(after: attempts, seed: row.id.rawValue))
+        let delay = module.retry.delay(after: attempts, seed: row.id.rawValue)
         account.log(.warning, .upload, "upload \(row.id) is tried again in \(delay): \(error)", after: step)
         try table.set(row.id, slot: nil, in: step)
         try wait(row.id, .waiting, delay, in: step)

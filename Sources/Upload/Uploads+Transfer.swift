@@ -18,10 +18,10 @@ extension Uploads {
         try table.row(id, in: source).flatMap { $0.job == job ? $0 : nil }
     }
 
-    /// Returns the age of a slot in milliseconds; nil if unknown because the clock was set back.
-    func age(of row: UploadTable.Row) throws -> Int64? {
-        let now = account.store.time.wall().milliseconds
-        return now >= row.slotAt ? now &- row.slotAt : nil
+    /// Returns the age of a slot; nil if unknown because the wall clock was set back.
+    func age(of row: UploadTable.Row) throws -> Duration? {
+        let now = account.store.time.wall()
+        return now >= row.slotAt ? now - row.slotAt : nil
     }
 
     /// Puts the file.

@@ -84,8 +84,7 @@ extension Account {
         let connectedTime = try currentConnectedTime(in: step)
         try requests.insert(
             stanzaID: iq.id, peer: iq.to, session: session, handler: handler,
-            deadline: TimeSource.sum(
-                connectedTime, (terms.timeout ?? configuration.requestTimeout).milliseconds),
+            connectedDeadline: TimeSource.sum(connectedTime, terms.timeout ?? configuration.requestTimeout),
             timeoutPolicy: terms.policy, in: step)
         try outbox.append(.request, id: iq.id, xml: xml, session: session, in: step)
         try Failpoint.afterBind.hit()
@@ -282,9 +281,9 @@ extension Account {
         }
     }
 
-    /// Returns the connected time of the account, in milliseconds.
-    func currentConnectedTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
-        if let milliseconds = connectedClock.milliseconds { return milliseconds }
+    /// Returns the connected time of the account.
+    func currentConnectedTime(in step: borrowing Step) throws(HandlerError) -> Duration {
+        if let running = connectedClock.connectedTime { return running }
         return try sessions.connectedTime(in: step)
     }
 

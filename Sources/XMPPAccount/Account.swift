@@ -106,7 +106,7 @@ public final class Account: Sendable {
         ownerships = OwnershipTable(account: id)
         listeners = ListenerTable(account: id)
         ownPresence = OwnPresenceTable(account: id)
-        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout.milliseconds)
+        inboundRequests = InboundRequestTable(account: id, timeout: configuration.requestTimeout)
         policy = Mutex(configuration.acknowledgements)
         logins = LoginTable(account: id)
         connectedClock = ConnectedClock(time: configuration.time)

@@ -61,7 +61,7 @@ extension AccountLoop {
                     try await Ownership.acquire(
                         account.ownerships, store: account.store, places: configuration.ownerPlaces,
                         role: configuration.role, owner: configuration.role.rawValue,
-                        silence: configuration.ownerSilence.milliseconds, on: events,
+                        silence: configuration.ownerSilence, on: events,
                         handOver: { _ = mailbox.post(.handOver) }))
             } catch {
                 result = .failure(error)
@@ -90,8 +90,8 @@ extension AccountLoop {
     private func release(_ caller: AccountMachine.Caller?) {
         guard let ownership else { return }
         self.ownership = nil
-        let connectedTime = unstoredTime
-        unstoredTime = nil
+        let connectedTime = unstoredConnectedTime
+        unstoredConnectedTime = nil
         var error = failure {
             guard let connectedTime else { return try ownership.release() }
             try ownership.release { [account] step in
@@ -110,7 +110,7 @@ extension AccountLoop {
     private func abandon() {
         ownership?.abandon()
         ownership = nil
-        unstoredTime = nil
+        unstoredConnectedTime = nil
         // What was committed here since, in the belief that it would be sent from here.
         account.store.notifyOthers()
     }
@@ -246,16 +246,16 @@ extension AccountLoop {
     }
 
     /// - Returns: The session's connected time, to be committed.
-    private func stopClocks() -> Int64 {
-        let connectedTime = account.connectedClock.milliseconds ?? 0
+    private func stopClocks() -> Duration {
+        let connectedTime = account.connectedClock.connectedTime ?? .zero
         account.connectedClock.stop()
         try? account.runner.stopConnectedTime(of: account.scope)
         return connectedTime
     }
 
-    private func store(_ closing: AccountMachine.Closing, _ stream: OpenStream, connectedTime: Int64) {
+    private func store(_ closing: AccountMachine.Closing, _ stream: OpenStream, connectedTime: Duration) {
         switch closing {
-        case .suspended: unstoredTime = connectedTime
+        case .suspended: unstoredConnectedTime = connectedTime
         case .lost: break
         case .loggedOut: storeClosed { _ in }
         case .broken(let fault, let isFresh):

@@ -14,8 +14,8 @@ extension AccountLoop {
         case forgetting
     }
 
-    /// Delay before a failed step is tried again, in milliseconds.
-    private static let stepRetryDelay: Int64 = 500
+    /// Delay before a failed step is tried again.
+    private static let stepRetryDelay = Duration.milliseconds(500)
 
     /// Reacts to an error.
     ///

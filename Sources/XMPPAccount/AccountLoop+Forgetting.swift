@@ -5,17 +5,18 @@ extension AccountLoop {
     /// The progress of forgetting marks of received messages.
     enum Forgetting {
         /// The next look comes at that time of the monotonic clock.
-        case waiting(until: Int64)
+        case waiting(until: Duration)
         /// Marks of an older form are being moved.
         case moving
         case walking(SeenTable.Walk)
     }
 
-    /// After how long it is tried again when it could not be done, in milliseconds.
-    static let forgettingDelay: Int64 = 600_000
+    /// Delay before forgetting is tried again when it could not be done.
+    static let forgettingDelay = Duration.seconds(600)
 
-    /// When marks are to be looked at; nil while that must not be: what came again since the connection would be new.
-    var forgettingDue: Int64? {
+    /// When marks are looked at, by the monotonic clock; nil before the stream has caught up: a duplicate of a message whose mark is
+    /// gone would count as new.
+    var forgettingDue: Duration? {
         guard account.configuration.role == .main, machine.stream?.hasCaughtUp == true else { return nil }
         return if case .waiting(let until) = forgetting { until } else { now }
     }
@@ -35,7 +36,7 @@ extension AccountLoop {
         case .waiting, .moving:
             if try account.seen.move(in: step) { return .moving }
             let rest = try account.seen.timeUntilForgetting(in: step)
-            if rest > 0 { return .waiting(until: now + rest) }
+            if rest > .zero { return .waiting(until: now + rest) }
             let needed = try account.neededMarks(in: step)
             if needed.areAllNeeded { return .waiting(until: now + Self.forgettingDelay) }
             return .walking(

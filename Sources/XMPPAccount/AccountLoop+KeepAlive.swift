@@ -3,12 +3,12 @@ import XMPPCore
 
 // Whether the server still hears an open stream; the rules are those of KeepAlive.
 extension AccountLoop {
-    /// After how much time without a proof the server is asked for one, in milliseconds; nil for never.
-    var keepAliveInterval: Int64? {
+    /// The time without a proof after which the server is asked for one, in whole milliseconds; nil for never.
+    var keepAliveInterval: Duration? {
         let configuration = account.configuration
         guard let interval = configuration.keepAlive else { return nil }
-        guard account.clientState == .inactive else { return interval.milliseconds }
-        return max(interval, configuration.inactiveKeepAlive).milliseconds
+        guard account.clientState == .inactive else { return .milliseconds(interval.milliseconds) }
+        return .milliseconds(max(interval, configuration.inactiveKeepAlive).milliseconds)
     }
 
     /// Takes the answers out that change nothing in the store, and so need no step.
@@ -41,17 +41,15 @@ extension AccountLoop {
         return true
     }
 
-    /// The maximum rest of other loops, in milliseconds: they work when the process wakes for the keep-alive.
-    var longestRest: Int64? {
+    /// The maximum rest of other loops: they work when the process wakes for the keep-alive.
+    var longestRest: Duration? {
         guard stream != nil else { return nil }
-        return keepAliveInterval.map {
-            TimeSource.sum($0, account.configuration.acknowledgementTimeout.milliseconds)
-        }
+        return keepAliveInterval.map { TimeSource.sum($0, account.configuration.acknowledgementTimeout) }
     }
 
-    /// Returns the time for which the connected time may stay unstored, in milliseconds: where no deadline is near, until
-    /// the process wakes for the keep-alive.
-    func longestUnstored(until deadline: Int64, _ connected: Int64) -> Int64 {
+    /// Returns the time for which the connected time may stay unstored: where no deadline is near, until the process wakes for the
+    /// keep-alive.
+    func longestUnstored(until deadline: Duration, _ connected: Duration) -> Duration {
         guard let longestRest, (deadline - connected) / 2 > longestRest else {
             return ConnectedClock.storedEvery
         }

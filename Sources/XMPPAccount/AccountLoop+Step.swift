@@ -22,18 +22,17 @@ extension AccountLoop {
         var taken = 0
         var results: [Result<Void, any Error>] = []
         var stanzas: [Outbox.Stanza] = []
-        var nextDeadline: Int64?
+        var nextConnectedDeadline: Duration?
         var hasOpenRequests = false
-        var storedConnectedTime: Int64?
+        var storedConnectedTime: Duration?
 
         mutating func note(_ progress: InboundStep.Progress) {
             if case .end(let fault) = progress { self.fault = fault }
         }
     }
 
-    /// The time for which a step processes input before it commits, in milliseconds: what one slow handler took must not wait
-    /// for the next one.
-    private static let longStep: Int64 = 20
+    /// The time for which a step processes input before it commits: what one slow handler took must not wait for the next one.
+    private static let longStep = Duration.milliseconds(20)
 
     /// Takes in what arrived and was asked, in one step, or in several when handlers are slow.
     ///
@@ -102,11 +101,11 @@ extension AccountLoop {
             for event in uncounted where aftermath.fault == nil {
                 aftermath.note(try inbound.process(event, isCounted: false, in: step))
             }
-            let begin = now
+            let start = account.configuration.time.monotonic()
             for event in events where aftermath.fault == nil {
                 aftermath.note(try inbound.process(event, in: step))
                 aftermath.taken += 1
-                if now - begin >= Self.longStep { break }
+                if account.configuration.time.monotonic() - start >= Self.longStep { break }
             }
             let isAtEnd = aftermath.taken == events.count
             if aftermath.fault == nil, isAtEnd, let error = stream.parserError {
@@ -139,10 +138,10 @@ extension AccountLoop {
 
     /// Timeouts, the count, and what goes to the socket next: the end of every step of an open stream.
     private func finish(_ aftermath: inout Aftermath, _ stream: OpenStream, in step: borrowing Step) throws {
-        let connectedTime = account.connectedClock.milliseconds ?? 0
+        let connectedTime = account.connectedClock.connectedTime ?? .zero
         // 6. Expire.
         try expire(connectedTime: connectedTime, in: step)
-        var openDeadline: Int64?
+        var openDeadline: Duration?
         if stream.hasOpenRequests || aftermath.inbound?.opensRequests == true {
             openDeadline = try refuseUnanswered(connectedTime: connectedTime, in: step)
             aftermath.hasOpenRequests = openDeadline != nil
@@ -159,24 +158,26 @@ extension AccountLoop {
             aftermath.stanzas = try account.outbox.next(
                 session: stream.session, after: stream.flushMark, limit: Self.batchLimit, in: step)
         }
-        aftermath.nextDeadline = [try account.requests.nextDeadline(in: step), openDeadline]
-            .compactMap(\.self).min()
+        aftermath.nextConnectedDeadline = [
+            try account.requests.nextConnectedDeadline(in: step), openDeadline,
+        ]
+        .compactMap(\.self).min()
     }
 
     /// Answers requests of others whose handler did not answer in time.
     ///
     /// - Returns: When the next one is due; nil when none is open.
-    private func refuseUnanswered(connectedTime: Int64, in step: borrowing Step) throws -> Int64? {
+    private func refuseUnanswered(connectedTime: Duration, in step: borrowing Step) throws -> Duration? {
         for request in try account.inboundRequests.claimExpired(
             connectedTime: connectedTime, limit: Self.batchLimit, in: step)
         {
             try account.acknowledge(request, in: step)
             try account.reply(InboundRequestTable.refusal(to: request).element, in: step)
         }
-        return try account.inboundRequests.nextDeadline(in: step)
+        return try account.inboundRequests.nextConnectedDeadline(in: step)
     }
 
-    private func expire(connectedTime: Int64, in step: borrowing Step) throws {
+    private func expire(connectedTime: Duration, in step: borrowing Step) throws {
         try account.requests.expire(
             connectedTime: connectedTime, limit: Self.batchLimit, environment: account, in: step
         ) { IQReply.timeout(of: $0, account: account) }
@@ -190,7 +191,7 @@ extension AccountLoop {
             account.configuration.onMilestone?(.handled)
         }
         do {
-            stream.nextDeadline = aftermath.nextDeadline
+            stream.nextConnectedDeadline = aftermath.nextConnectedDeadline
             stream.hasOpenRequests = aftermath.hasOpenRequests
             stream.storedConnectedTime = aftermath.storedConnectedTime ?? stream.storedConnectedTime
             feed(.committed(inbound.management, isAnswer: inbound.acknowledgementsReceived > 0))
@@ -244,7 +245,7 @@ extension AccountLoop {
         let count = rules.management.received + stanzas
         try account.store.step { step in
             try account.sessions.advance(
-                received: count, connectedTime: account.connectedClock.milliseconds ?? 0, in: step)
+                received: count, connectedTime: account.connectedClock.connectedTime ?? .zero, in: step)
         }
     }
 }

@@ -79,7 +79,7 @@ extension AccountLoop {
         try? account.runner.startConnectedTime(of: account.scope)
         stream = OpenStream(opened, state: state, own: own, hasClientState: started.hasClientState)
         let rules = rules(of: opened, state)
-        opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout)
+        opened.connection.limitUnacknowledged(toMilliseconds: rules.keepAlive.timeout.milliseconds)
         account.configuration.onMilestone?(rules.isResumed ? .resumed : .bound)
         announce(opened.outcome, own)
         for answer in opened.answers { account.hub.send(.streamManagementAnswered(answer)) }
@@ -96,7 +96,7 @@ extension AccountLoop {
             management: state.management(account.acknowledgements),
             keepAlive: KeepAlive(
                 interval: keepAliveInterval,
-                timeout: account.configuration.acknowledgementTimeout.milliseconds,
+                timeout: account.configuration.acknowledgementTimeout,
                 openedAt: now),
             now: now)
     }
@@ -120,7 +120,7 @@ extension AccountLoop {
         case .bound(let session, _):
             account.hub.send(.bound(own))
             guard session.isManaged else { return account.hub.send(.notEnabled(session.refusal)) }
-            let window = session.window.map { Duration.seconds($0) }
+            let window = session.window
             account.hub.send(.enabled(window: session.resumptionID == nil ? .zero : window))
         }
     }

@@ -27,24 +27,24 @@ final class AccountLoop: DrivenLoop {
     /// Events of the commit that started the stream, to be sent after those that announce it.
     var arrivals: [AccountEvent] = []
     /// The connected time of a stream that was suspended, until its end is committed.
-    var unstoredTime: Int64?
-    /// When the last pause ended.
-    private var awakeAt: Int64 = 0
-    /// The last pause: when it started, and its planned length in milliseconds; nil before the first turn and after a turn without
-    /// a pause.
-    private var pause: (startedAt: Int64, planned: Int64)?
+    var unstoredConnectedTime: Duration?
+    /// When the last pause ended, by the monotonic clock.
+    private var awakeAt = Duration.zero
+    /// The last pause: when it started, by the monotonic clock, and its planned length; nil before the first turn and after a turn
+    /// without a pause.
+    private var pause: (startedAt: Duration, planned: Duration)?
     /// The number of descriptors of the last pause that belong to the loop itself.
     private var ownEntries = 0
     /// Whether a task takes the account over. Until it ends commands wait, and nothing is due.
     var isTakingOver = false
     /// Commands that wait for that.
     private var postponed: [Command] = []
-    /// When the account was taken over.
-    var ownedAt: Int64 = 0
-    /// When a step that could not be committed is tried again; until then no step is due.
-    var stepRetry: Int64?
+    /// When the account was taken over, by the monotonic clock.
+    var ownedAt = Duration.zero
+    /// When a step that could not be committed is tried again, by the monotonic clock; until then no step is due.
+    var stepRetry: Duration?
     /// The progress of forgetting marks of received messages.
-    var forgetting = Forgetting.waiting(until: 0)
+    var forgetting = Forgetting.waiting(until: .zero)
 
     init(_ account: Account) {
         self.account = account
@@ -53,7 +53,8 @@ final class AccountLoop: DrivenLoop {
         }
     }
 
-    var now: Int64 { account.configuration.time.monotonicMilliseconds() }
+    /// The time of the monotonic clock.
+    var now: Duration { account.configuration.time.wholeMonotonic() }
 
     /// Whether the account was closed.
     private var isClosed: Bool { if case .closed = machine.state { true } else { false } }
@@ -167,13 +168,15 @@ final class AccountLoop: DrivenLoop {
     private func startPause() -> Pause {
         (pause, ownEntries) = (nil, 0)
         if let stream, stream.connection.hasBufferedInput { return .none }
-        var next = Pause([PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: timeout)
+        let rest = timeUntilDue
+        var next = Pause(
+            [PollEntry(account.mailbox.signal.fileDescriptor)], milliseconds: rest?.milliseconds)
         if let stream {
             next.entries.append(
                 PollEntry(stream.connection.fileDescriptor, for: stream.connection.pollEvents))
         }
         ownEntries = next.entries.count
-        let planned = next.milliseconds ?? 0
+        let planned = rest ?? .zero
         pause = (now, planned)
         account.connectedClock.plan(planned)
         events.extend(&next)
@@ -182,7 +185,7 @@ final class AccountLoop: DrivenLoop {
 
     private func endPause(_ found: [PollEntry]) {
         if let pause {
-            account.connectedClock.plan(0)
+            account.connectedClock.plan(.zero)
             // A clock turned by hand is not frozen, however far it is turned.
             if account.configuration.time.onTurn == nil {
                 skipFrozenTime(
@@ -194,36 +197,37 @@ final class AccountLoop: DrivenLoop {
         awakeAt = now
     }
 
-    /// Milliseconds until something is due; nil when nothing is.
-    private var timeout: Int64? {
+    /// The time until something is due, 0 or more; nil when nothing is.
+    private var timeUntilDue: Duration? {
         if isTakingOver { return nil }
-        if isStepDue { return 0 }
-        var due: [Int64] = []
+        if isStepDue { return .zero }
+        var due: [Duration] = []
         // The lock tells others that this owner is alive: do not stay without it for long. The end of a process that keeps it
         // longer than that wakes this one.
-        if let ownership, !ownership.holdsLock, now - ownedAt < Self.lockPatience { due.append(1000) }
+        if let ownership, !ownership.holdsLock, now - ownedAt < Self.lockPatience { due.append(.seconds(1)) }
         if let next = machine.nextDue { due.append(next - now) }
         if let stream {
             if let forgettingDue { due.append(forgettingDue - now) }
             if let stepRetry {
                 due.append(stepRetry - now)
-            } else if let deadline = stream.nextDeadline, let connected = account.connectedClock.milliseconds
+            } else if let deadline = stream.nextConnectedDeadline,
+                let connected = account.connectedClock.connectedTime
             {
                 let longest = longestUnstored(until: deadline, connected)
                 due.append(min(deadline, stream.storedConnectedTime + longest) - connected)
             }
         }
-        return due.min().map { max(0, $0) }
+        return due.min().map { max(.zero, $0) }
     }
 
-    /// The time for which the lock of a fenced process is checked every second, in milliseconds.
-    private static let lockPatience: Int64 = 10_000
+    /// The time for which the lock of a fenced process is checked every second.
+    private static let lockPatience = Duration.seconds(10)
 
     /// Neither a long turn nor a wait that took longer than planned counts against the server: the process was busy or frozen.
-    private func skipFrozenTime(busy: Int64, waited: Int64, planned: Int64) {
-        let wait = waited - planned >= ConnectedClock.frozenAfter ? waited : 0
-        let skipped = (busy >= ConnectedClock.frozenAfter ? busy : 0) + wait
-        if skipped > 0 { feed(.skipped(milliseconds: skipped)) }
+    private func skipFrozenTime(busy: Duration, waited: Duration, planned: Duration) {
+        let wait = waited - planned >= ConnectedClock.frozenAfter ? waited : .zero
+        let skipped = (busy >= ConnectedClock.frozenAfter ? busy : .zero) + wait
+        if skipped > .zero { feed(.skipped(skipped)) }
     }
 
     private var isStepDue: Bool {
@@ -231,9 +235,9 @@ final class AccountLoop: DrivenLoop {
         if let stepRetry { return stepRetry <= now }
         if stream.parserError != nil { return true }
         if stream.hasMore && stream.connection.canTakeMore { return true }
-        guard let deadline = stream.nextDeadline, let connected = account.connectedClock.milliseconds else {
-            return false
-        }
+        guard let deadline = stream.nextConnectedDeadline,
+            let connected = account.connectedClock.connectedTime
+        else { return false }
         return deadline <= connected || stream.storedConnectedTime + ConnectedClock.storedEvery <= connected
     }
 

@@ -12,7 +12,7 @@ extension AccountMachine {
         case opening(attempt: Int, isHinted: Bool)
         case open(StreamRules)
         /// The next attempt starts at that time.
-        case waiting(until: Int64)
+        case waiting(until: Duration)
         /// Another process took the account over, and the program has not connected again.
         case fenced
         case closed
@@ -69,9 +69,18 @@ extension AccountMachine {
         case ownershipLost(AccountError)
 
         // Of the clock.
-        case skipped(milliseconds: Int64)
+        /// The process did not run for so long.
+        case skipped(Duration)
         /// `readAt`: up to when everything that had arrived was read; nil if more may wait in the socket.
-        case time(readAt: Int64?)
+        case time(readAt: Duration?)
+
+        /// Whether the server answered an ack request or a ping.
+        var isAnswer: Bool {
+            switch self {
+            case .answered, .committed(_, isAnswer: true): true
+            default: false
+            }
+        }
     }
 
     enum Action {

@@ -1,3 +1,4 @@
+import Handlers
 import Platform
 import XMPPCore
 
@@ -14,7 +15,7 @@ import XMPPCore
 ///
 /// A value without socket, store, clock and thread. ``handle(_:now:)`` takes one input and returns actions. ``AccountLoop``
 /// performs them in order and reports the results of some of them as further inputs; such an action is the last one of its list,
-/// or its result changes nothing in the rest. Times are milliseconds of a monotonic clock.
+/// or its result changes nothing in the rest. Times are those of the monotonic clock, in whole milliseconds.
 struct AccountMachine {
     private(set) var state = State.idle
     /// Whether this process owns the account.
@@ -38,7 +39,7 @@ struct AccountMachine {
     /// Takes one input.
     ///
     /// - Returns: What is to be done, in order.
-    mutating func handle(_ input: Input, now: Int64) -> [Action] {
+    mutating func handle(_ input: Input, now: Duration) -> [Action] {
         if case .closed = state { return handleClosed(input) }
         switch input {
         case .connect(let caller, let retries): return connect(caller, retries: retries, now)
@@ -81,7 +82,7 @@ struct AccountMachine {
     var isFenced: Bool { if case .fenced = state { true } else { false } }
 
     /// When the machine wants ``Input/time(readAt:)`` if nothing happens before.
-    var nextDue: Int64? {
+    var nextDue: Duration? {
         switch state {
         case .idle, .opening, .fenced, .closed: nil
         case .waiting(let until): until
@@ -90,7 +91,7 @@ struct AccountMachine {
     }
 
     /// Takes over what the program may change at any time.
-    mutating func configure(acknowledgements: AcknowledgementPolicy, keepAlive interval: Int64?) {
+    mutating func configure(acknowledgements: AcknowledgementPolicy, keepAlive interval: Duration?) {
         guard case .open(var stream) = state else { return }
         stream.management.policy = acknowledgements
         stream.keepAlive.interval = interval
@@ -99,7 +100,7 @@ struct AccountMachine {
 
     // MARK: Opening
 
-    private mutating func connect(_ caller: Caller, retries: Bool, _ now: Int64) -> [Action] {
+    private mutating func connect(_ caller: Caller, retries: Bool, _ now: Duration) -> [Action] {
         if case .open = state { return [.finish([caller], nil)] }
         let preparation: [Action] = isPrepared ? [] : [.prepareTLS]
         isPrepared = true
@@ -122,7 +123,7 @@ struct AccountMachine {
         return [.open(attempt: lastAttempt)]
     }
 
-    private mutating func tookOver(_ purpose: Purpose, _ error: (any Error)?, _ now: Int64) -> [Action] {
+    private mutating func tookOver(_ purpose: Purpose, _ error: (any Error)?, _ now: Duration) -> [Action] {
         guard let error else {
             isOwner = true
             return tookOver(purpose, now)
@@ -138,7 +139,7 @@ struct AccountMachine {
         }
     }
 
-    private mutating func tookOver(_ purpose: Purpose, _ now: Int64) -> [Action] {
+    private mutating func tookOver(_ purpose: Purpose, _ now: Duration) -> [Action] {
         switch purpose {
         case .connect(let caller):
             connecting.append(caller)
@@ -154,7 +155,7 @@ struct AccountMachine {
         if case .opening(attempt, _) = state { true } else { false }
     }
 
-    private mutating func started(_ stream: StreamRules, _ now: Int64) -> [Action] {
+    private mutating func started(_ stream: StreamRules, _ now: Duration) -> [Action] {
         state = .open(stream)
         isEstablished = true
         reconnection.trusted()
@@ -163,7 +164,7 @@ struct AccountMachine {
         return [.finish(opened, nil)] + behind.flatMap { catchUp($0, now) }
     }
 
-    private mutating func failed(_ error: any Error, _ now: Int64) -> [Action] {
+    private mutating func failed(_ error: any Error, _ now: Duration) -> [Action] {
         guard case .opening(_, let isHinted) = state else { return [] }
         state = .idle
         if let error = AccountError.ownershipLost(in: error) { return loseOwnership(error, now) }
@@ -180,29 +181,29 @@ struct AccountMachine {
     // MARK: Waiting
 
     /// Waits longer after each failure, or stops with a reason.
-    private mutating func retry(after error: any Error, isFresh: Bool = false, _ now: Int64) -> [Action] {
+    private mutating func retry(after error: any Error, isFresh: Bool = false, _ now: Duration) -> [Action] {
         guard isOwner || !retrying.isEmpty else { return [] }
         // No failure: the program wants to wait.
         if let asked = (error as? AccountError)?.cause as? SessionWait {
-            return wait(asked.milliseconds, error, now)
+            return wait(asked.duration, error, now)
         }
         switch reconnection.failed(error, isFresh: isFresh, using: &generator) {
-        case .retry(let milliseconds): return wait(milliseconds, error, now)
+        case .retry(let wait): return self.wait(wait, error, now)
         case .stop(let reason): return release(nil) + failCallers(reason) + [.send(.stopped(reason))]
         }
     }
 
-    private mutating func wait(_ milliseconds: Int64, _ reason: any Error, _ now: Int64) -> [Action] {
-        state = .waiting(until: now + milliseconds)
-        return [.send(.retrying(after: .milliseconds(milliseconds), reason: reason))]
+    private mutating func wait(_ wait: Duration, _ reason: any Error, _ now: Duration) -> [Action] {
+        state = .waiting(until: TimeSource.sum(now, wait))
+        return [.send(.retrying(after: wait, reason: reason))]
     }
 
-    private func isWaitOver(_ now: Int64) -> Bool {
+    private func isWaitOver(_ now: Duration) -> Bool {
         if case .waiting(let until) = state { until <= now } else { false }
     }
 
     /// The network is not what it was: a wait is over, and an open connection must prove that it works.
-    private mutating func networkChanged(_ now: Int64) -> [Action] {
+    private mutating func networkChanged(_ now: Duration) -> [Action] {
         switch state {
         case .idle, .fenced, .closed: return []
         case .waiting:
@@ -213,7 +214,9 @@ struct AccountMachine {
             return []
         case .open(var stream):
             stream.checkLink(now: now)
-            return requestProof(&stream, now)
+            let actions = stream.requestProof(now: now)
+            state = .open(stream)
+            return actions
         }
     }
 
@@ -228,12 +231,14 @@ struct AccountMachine {
         return [.finish([caller], error)]
     }
 
-    private mutating func requestAck(_ caller: Caller, _ now: Int64) -> [Action] {
+    private mutating func requestAck(_ caller: Caller, _ now: Duration) -> [Action] {
         guard case .open(var stream) = state, stream.isManaged else { return managed(caller) ?? [] }
-        return requestAck(&stream, now) + [.finish([caller], nil)]
+        let actions = stream.requestAck(now: now)
+        state = .open(stream)
+        return actions + [.finish([caller], nil)]
     }
 
-    private mutating func catchUp(_ caller: Caller, _ now: Int64) -> [Action] {
+    private mutating func catchUp(_ caller: Caller, _ now: Duration) -> [Action] {
         guard case .open(var stream) = state else {
             // A stream that broke is being opened again.
             if isOwner || !retrying.isEmpty {
@@ -251,69 +256,17 @@ struct AccountMachine {
         }
         let isFirst = !stream.hasOpenRequest
         stream.add(caller)
-        state = .open(stream)
-        return isFirst ? requestAck(&stream, now) : []
-    }
-
-    private mutating func requestAck(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        stream.didRequest(now: now)
-        state = .open(stream)
-        return [.requestAck(isReported: true)]
-    }
-
-    /// Asks for what the server must answer: an ack, or a pong where it keeps no count (XEP-0198, XEP-0199). Listeners are not
-    /// notified: they would wake, too.
-    private mutating func requestProof(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        if stream.isManaged { stream.didRequest(now: now) } else { stream.keepAlive.didRequest(now: now) }
-        state = .open(stream)
-        return [stream.isManaged ? .requestAck(isReported: false) : .ping]
-    }
-
-    private mutating func handleStream(_ input: Input, _ now: Int64) -> [Action] {
-        guard case .open(var stream) = state else { return [] }
-        var actions: [Action] = []
-        switch input {
-        case .heard: stream.heard(now: now)
-        case .answered:
-            actions = answered(&stream, now)
-            if stream.needsRequest(now: now) { actions += requestAck(&stream, now) }
-        case .committed(let management, let isAnswer):
-            stream.management = management
-            // The next ack request goes out after the stanzas of this step, and asks about them too.
-            if isAnswer { actions = answered(&stream, now) }
-        case .wrote(let stanzas):
-            stream.management.didWrite(stanzas, now: now)
-            if stream.needsRequest(now: now) { actions = requestAck(&stream, now) }
-            if stream.isManaged, stream.management.isAcknowledgementDue(now: now) {
-                actions.append(.acknowledge(isFenced: true))
-            }
-        case .ackRequested:
-            stream.management.receiveRequest(now: now)
-            actions = dueAcks(&stream, now)
-        case .acknowledged: stream.management.didAcknowledge()
-        case .skipped(let milliseconds): stream.skip(milliseconds)
-        case .time(let readAt):
-            if let error = stream.death(readAt: readAt, now: now) { return [.breakStream(error)] }
-            if stream.keepAlive.isRequestDue(now: now) { actions = requestProof(&stream, now) }
-            actions += dueAcks(&stream, now)
-        default: break
-        }
+        let actions = isFirst ? stream.requestAck(now: now) : []
         state = .open(stream)
         return actions
     }
 
-    private mutating func answered(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        reconnection.heard()
-        let callers = stream.answered(now: now)
-        return callers.isEmpty ? [] : [.finish(callers, nil)]
-    }
-
-    /// Returns the acks and ack requests that are due by the policy, outside of a step.
-    private mutating func dueAcks(_ stream: inout StreamRules, _ now: Int64) -> [Action] {
-        guard stream.isManaged else { return [] }
-        let request = stream.management.isRequestDue(now: now) ? requestAck(&stream, now) : []
-        let isDue = stream.management.isAcknowledgementDue(now: now)
-        return request + (isDue ? [.acknowledge(isFenced: false)] : [])
+    private mutating func handleStream(_ input: Input, _ now: Duration) -> [Action] {
+        guard case .open(var stream) = state else { return [] }
+        if input.isAnswer { reconnection.heard() }
+        let actions = stream.handle(input, now: now)
+        state = .open(stream)
+        return actions
     }
 
     // MARK: Ending
@@ -327,7 +280,7 @@ struct AccountMachine {
     }
 
     /// Ends the open stream, if one is open. Callers that wait to have caught up wait for the next one.
-    private mutating func end(_ reason: Reason, _ now: Int64) -> [Action] {
+    private mutating func end(_ reason: Reason, _ now: Duration) -> [Action] {
         guard case .open(let stream) = state else { return [] }
         catchingUp += stream.callers
         state = .idle
@@ -349,23 +302,23 @@ struct AccountMachine {
     }
 
     /// Ends the open stream, or the attempt to open one.
-    private mutating func leave(_ reason: Reason, _ now: Int64) -> [Action] {
+    private mutating func leave(_ reason: Reason, _ now: Duration) -> [Action] {
         let opening: [Action] = if case .opening = state { [.cancelOpening] } else { [] }
         let ending = end(reason, now)
         state = isFenced ? .fenced : .idle
         return opening + ending
     }
 
-    private mutating func broke(_ fault: StreamFault, isDelivered: Bool, _ now: Int64) -> [Action] {
+    private mutating func broke(_ fault: StreamFault, isDelivered: Bool, _ now: Duration) -> [Action] {
         end(.broke(fault, isDelivered: isDelivered), now)
     }
 
-    private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Int64) -> [Action] {
+    private mutating func streamClosed(_ error: AccountError, isFresh: Bool, _ now: Duration) -> [Action] {
         guard case .idle = state else { return [] }
         return [.send(.suspended(error))] + retry(after: error, isFresh: isFresh, now)
     }
 
-    private mutating func suspend(_ caller: Caller?, _ now: Int64) -> [Action] {
+    private mutating func suspend(_ caller: Caller?, _ now: Duration) -> [Action] {
         let ending = leave(.suspended, now)
         return ending + failCallers(AccountError(.closed, "the account was suspended")) + release(caller)
     }
@@ -376,13 +329,13 @@ struct AccountMachine {
         return [.takeOver(.logOut(caller))]
     }
 
-    private mutating func loggedOut(_ caller: Caller, _ error: (any Error)?, _ now: Int64) -> [Action] {
+    private mutating func loggedOut(_ caller: Caller, _ error: (any Error)?, _ now: Duration) -> [Action] {
         guard let error else { return suspend(caller, now) }
         let lost = AccountError.ownershipLost(in: error).map { loseOwnership($0, now) } ?? []
         return lost + [.finish([caller], error)]
     }
 
-    private mutating func close(_ caller: Caller, _ now: Int64) -> [Action] {
+    private mutating func close(_ caller: Caller, _ now: Duration) -> [Action] {
         let actions = suspend(nil, now)
         state = .closed
         return actions + [.shutDown, .finish([caller], nil)]
@@ -404,7 +357,7 @@ struct AccountMachine {
 
     /// Another process owns the account: nothing more may leave this one, not even the end of the stream, which would end the
     /// session for the new owner too.
-    private mutating func loseOwnership(_ error: AccountError, _ now: Int64) -> [Action] {
+    private mutating func loseOwnership(_ error: AccountError, _ now: Duration) -> [Action] {
         let ending = leave(.ownershipLost, now)
         (state, isOwner) = (.fenced, false)
         return ending + [.abandon] + failCallers(error) + [.send(.stopped(error))]

@@ -6,21 +6,22 @@ import Synchronization
 /// It stands still while there is no stream, so a process that was frozen for an hour does not find everything
 /// expired when it thaws.
 final class ConnectedClock: Sendable {
-    /// The interval of storing the connected time while something waits for it, in milliseconds: a kill loses at most this.
-    static let storedEvery: Int64 = 10_000
+    /// The interval of storing the connected time while something waits for it: a kill loses at most this.
+    static let storedEvery = Duration.seconds(10)
 
-    /// The delay after which the process counts as frozen, in milliseconds.
-    static let frozenAfter: Int64 = 1000
+    /// The delay after which the process counts as frozen.
+    static let frozenAfter = Duration.seconds(1)
 
     private struct State {
-        var base: Int64 = 0
-        /// The time up to which `base` counts; nil while the clock is stopped.
-        var since: Int64?
-        /// The most that counts of what passes from then on, in milliseconds.
-        var limit: Int64 = 0
+        /// The connected time that was counted.
+        var base = Duration.zero
+        /// The time of the monotonic clock up to which `base` counts; nil while the clock is stopped.
+        var since: Duration?
+        /// The most that counts of what passes from then on.
+        var limit = Duration.zero
 
-        func milliseconds(at now: Int64) -> Int64? {
-            since.map { base + min(max(0, now - $0), limit) }
+        func connectedTime(at now: Duration) -> Duration? {
+            since.map { base + min(max(.zero, now - $0), limit) }
         }
     }
 
@@ -29,36 +30,36 @@ final class ConnectedClock: Sendable {
 
     init(time: TimeSource) { self.time = time }
 
-    /// Begins to run from the stored value.
-    func start(at base: Int64) {
-        let now = time.monotonicMilliseconds()
-        state.withLock { $0 = State(base: base, since: now, limit: limit(planned: 0)) }
+    /// Starts at the stored connected time.
+    func start(at base: Duration) {
+        let now = time.wholeMonotonic()
+        state.withLock { $0 = State(base: base, since: now, limit: limit(planned: .zero)) }
     }
 
-    /// Counts what passed, as far as it was planned, and says how long is planned from now on, in milliseconds. What takes
-    /// longer was no time in which anything ran: the process was frozen, asleep in a wait or in the middle of a step.
-    func plan(_ planned: Int64) {
-        let now = time.monotonicMilliseconds()
+    /// Counts the time that passed, as far as it was planned, and records the time that is planned from now on. The process did
+    /// not run for the rest of the time: it was frozen, in a wait or in the middle of a step.
+    func plan(_ planned: Duration) {
+        let now = time.wholeMonotonic()
         state.withLock { state in
-            guard let counted = state.milliseconds(at: now) else { return }
+            guard let counted = state.connectedTime(at: now) else { return }
             state = State(base: counted, since: now, limit: limit(planned: planned))
         }
     }
 
     /// A clock turned by hand is not frozen, however far it is turned.
-    private func limit(planned: Int64) -> Int64 {
-        time.onTurn == nil ? TimeSource.sum(planned, Self.frozenAfter) : .max
+    private func limit(planned: Duration) -> Duration {
+        time.onTurn == nil ? TimeSource.sum(planned, Self.frozenAfter) : .milliseconds(Int64.max)
     }
 
     /// Stands still.
     func stop() {
-        let value = milliseconds
+        let value = connectedTime
         state.withLock { if let value { $0 = State(base: value) } }
     }
 
     /// The connected time; nil while the clock is stopped and the stored value is valid.
-    var milliseconds: Int64? {
-        let now = time.monotonicMilliseconds()
-        return state.withLock { $0.milliseconds(at: now) }
+    var connectedTime: Duration? {
+        let now = time.wholeMonotonic()
+        return state.withLock { $0.connectedTime(at: now) }
     }
 }

@@ -27,11 +27,11 @@ final class OpenStream {
     /// The error after which the stream cannot be read; it ends with the next step.
     var parserError: StreamParserError?
     /// The connected time that was stored last.
-    var storedConnectedTime: Int64
+    var storedConnectedTime: Duration
     /// Whether requests of others may wait for an answer of ours.
     var hasOpenRequests = true
-    /// The earliest deadline of a request, in milliseconds of connected time.
-    var nextDeadline: Int64?
+    /// The earliest deadline of a request, in connected time.
+    var nextConnectedDeadline: Duration?
 
     init(_ opened: OpenedStream, state: SessionTable.State, own: JID, hasClientState: Bool) {
         self.hasClientState = hasClientState

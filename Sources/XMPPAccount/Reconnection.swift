@@ -5,16 +5,16 @@ import XMPPTransport
 struct Reconnection {
     /// The decision after a failure.
     enum Decision {
-        /// Try again after this many milliseconds.
-        case retry(after: Int64)
+        /// Try again after this time.
+        case retry(after: Duration)
         /// Trying again cannot help until someone changes something.
         case stop(AccountError)
     }
 
-    /// The first wait is at most this long, in milliseconds; each further one twice as long as the one before.
-    static let firstWait: Int64 = 250
-    /// No wait is longer than this, in milliseconds.
-    static let longestWait: Int64 = 60_000
+    /// The first wait is at most this long; each further one twice as long as the one before.
+    static let firstWait = Duration.milliseconds(250)
+    /// No wait is longer than this.
+    static let longestWait = Duration.seconds(60)
     /// The number of consecutive refusals for a reason that will most likely stay: a certificate, or what it
     /// offers to log in with. Not at once, because a network that wants a login of its own looks the same for a while.
     static let refusalLimit = 3
@@ -71,12 +71,12 @@ struct Reconnection {
         return .retry(after: nextWait(using: &generator))
     }
 
-    /// The wait after another failure, in milliseconds.
-    mutating func nextWait(using generator: inout some RandomNumberGenerator) -> Int64 {
+    /// The wait after another failure, in whole milliseconds.
+    mutating func nextWait(using generator: inout some RandomNumberGenerator) -> Duration {
         failures += 1
         // Half of it at random, so that the clients of a server that restarts do not come at the same moment.
-        let ceiling = min(Self.longestWait, Self.firstWait << Int64(min(failures - 1, 16)))
-        return Int64.random(in: ceiling / 2...ceiling, using: &generator)
+        let ceiling = min(Self.longestWait, Self.firstWait * (1 << min(failures - 1, 16))).milliseconds
+        return .milliseconds(Int64.random(in: ceiling / 2...ceiling, using: &generator))
     }
 
     // MARK: Reasons

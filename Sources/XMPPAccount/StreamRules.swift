@@ -3,7 +3,7 @@ import XMPPCore
 
 /// Rules of one open stream: counts, proofs that the server still hears it, and callers that wait for its counts.
 ///
-/// A value without socket and store; times are milliseconds of a monotonic clock.
+/// A value without socket and store; times are those of the monotonic clock.
 struct StreamRules: Sendable {
     /// The server's host and port, for messages.
     let peer: String
@@ -11,16 +11,16 @@ struct StreamRules: Sendable {
     let isManaged: Bool
     /// Whether the stream continues a session that another stream began.
     let isResumed: Bool
-    let openedAt: Int64
+    let openedAt: Duration
 
     /// Counts, and when acks and ack requests are due. The counts are committed.
     var management: StreamManagement
     /// When the server must prove that it hears this side.
     var keepAlive: KeepAlive
     /// When bytes arrived last.
-    private(set) var heardAt: Int64
+    private(set) var heardAt: Duration
     /// When the connection counts as dead unless something arrives before; set after a change of the network.
-    private(set) var linkCheck: Int64?
+    private(set) var linkCheck: Duration?
     /// Whether the server has sent everything that it kept for the session. Without stream management it keeps nothing.
     private(set) var hasCaughtUp: Bool
     /// Callers of `caughtUp` that wait for the answer to the last ack request.
@@ -29,13 +29,13 @@ struct StreamRules: Sendable {
     private var waitingForNext: [AccountMachine.Caller] = []
 
     /// The duration of a stream after which the waits between attempts start at the shortest again.
-    private static let stableTime: Int64 = 10_000
+    private static let stableTime = Duration.seconds(10)
     /// The time for which a connection may stay silent after the network changed.
-    static let linkCheckTime: Int64 = 10_000
+    static let linkCheckTime = Duration.seconds(10)
 
     init(
         peer: String, isManaged: Bool, isResumed: Bool, management: StreamManagement, keepAlive: KeepAlive,
-        now: Int64
+        now: Duration
     ) {
         self.peer = peer
         self.isManaged = isManaged
@@ -48,26 +48,26 @@ struct StreamRules: Sendable {
     }
 
     /// Returns whether the stream lasted long enough for a failure to be no sign of a server that refuses the next one too.
-    func isStable(now: Int64) -> Bool { now - openedAt >= Self.stableTime }
+    func isStable(now: Duration) -> Bool { now - openedAt >= Self.stableTime }
 
     // MARK: Silence
 
     /// Bytes arrived.
-    mutating func heard(now: Int64) { (heardAt, linkCheck) = (now, nil) }
+    mutating func heard(now: Duration) { (heardAt, linkCheck) = (now, nil) }
 
     /// The network changed: the connection must show that it still works.
-    mutating func checkLink(now: Int64) { linkCheck = linkCheck ?? now + Self.linkCheckTime }
+    mutating func checkLink(now: Duration) { linkCheck = linkCheck ?? now + Self.linkCheckTime }
 
     /// The process did not run for so long, which does not count against the server.
-    mutating func skip(_ milliseconds: Int64) {
-        keepAlive.skip(milliseconds)
-        linkCheck = linkCheck.map { TimeSource.sum($0, milliseconds) }
+    mutating func skip(_ duration: Duration) {
+        keepAlive.skip(duration)
+        linkCheck = linkCheck.map { TimeSource.sum($0, duration) }
     }
 
     /// Returns the reason why the connection counts as dead, or nil.
     ///
     /// - Parameter readAt: Up to when everything that had arrived was read; nil if more may wait in the socket.
-    func death(readAt: Int64?, now: Int64) -> AccountError? {
+    func death(readAt: Duration?, now: Duration) -> AccountError? {
         if let linkCheck, linkCheck <= now {
             return AccountError(
                 .timedOut,
@@ -76,14 +76,15 @@ struct StreamRules: Sendable {
         guard let readAt, keepAlive.isDead(readAt: readAt) else { return nil }
         return AccountError(
             .timedOut,
-            "\(peer) has not answered for \(keepAlive.timeout / 1000) s; the connection counts as dead")
+            "\(peer) has not answered for \(keepAlive.timeout.components.seconds) s; the connection counts as dead"
+        )
     }
 
     /// Returns whether the server resumed the session and then understood nothing: its parser may continue with an element
     /// that a killed process left unfinished (docs/reference/servers.md).
     ///
     /// - Parameter isDelivered: Whether the server's machine acknowledged everything that was written.
-    func isUnheard(_ error: AccountError, isDelivered: Bool, now: Int64) -> Bool {
+    func isUnheard(_ error: AccountError, isDelivered: Bool, now: Duration) -> Bool {
         guard isResumed, !hasCaughtUp else { return false }
         // Silence counts where the bytes arrived at a server that said nothing for a while.
         return error.code == .timedOut
@@ -97,7 +98,7 @@ struct StreamRules: Sendable {
     var hasOpenRequest: Bool { management.requestedAt != nil }
 
     /// An ack request was written.
-    mutating func didRequest(now: Int64) {
+    mutating func didRequest(now: Duration) {
         management.didRequest(now: now)
         keepAlive.didRequest(now: now)
     }
@@ -108,14 +109,14 @@ struct StreamRules: Sendable {
     }
 
     /// Returns whether an ack request is to be written: stanzas were, or callers came, after the last one.
-    func needsRequest(now: Int64) -> Bool {
+    func needsRequest(now: Duration) -> Bool {
         isManaged && !hasOpenRequest && (!waiting.isEmpty || management.isRequestDue(now: now))
     }
 
     /// The server answered the last ack request, or ping.
     ///
     /// - Returns: The callers that waited for it.
-    mutating func answered(now: Int64) -> [AccountMachine.Caller] {
+    mutating func answered(now: Duration) -> [AccountMachine.Caller] {
         keepAlive.didReceiveAnswer(now: now)
         guard isManaged else { return [] }
         management.didReceiveAnswer()
@@ -133,7 +134,7 @@ struct StreamRules: Sendable {
     // MARK: Time
 
     /// When something is due if nothing happens before.
-    var nextDue: Int64? {
+    var nextDue: Duration? {
         [keepAlive.nextDue, isManaged ? management.nextDue : nil, linkCheck].compactMap(\.self).min()
     }
 }

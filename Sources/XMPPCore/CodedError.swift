@@ -26,6 +26,11 @@ extension CodedError {
 
     /// The message, on one line and without characters that steer a terminal (``VisibleText``).
     public var description: String { VisibleText(message).description }
+
+    /// The message, and the cause in parentheses, in the form of ``description``.
+    package var messageWithCause: String {
+        VisibleText(cause.map { "\(message) (\($0))" } ?? message).description
+    }
 }
 
 /// Kind of an error, by a name that stays the same in all versions.

@@ -67,7 +67,7 @@ struct DeviceReport {
 }
 
 extension String {
-    /// With spaces behind it, up to a width.
+    /// Returns the text with spaces after it, up to a width.
     fileprivate func padded(to width: Int) -> String {
         self + String(repeating: " ", count: max(0, width - count))
     }

@@ -34,7 +34,8 @@ import XMPPCore
         try store.step { step in
             let handler = try step.bind(Note().durable)
             try table.insert(
-                stanzaID: id, peer: peer, session: session, handler: handler, deadline: deadline, in: step)
+                stanzaID: id, peer: peer, session: session, handler: handler,
+                connectedDeadline: .milliseconds(deadline), in: step)
             return AnyHandlerID(handler)
         }
     }
@@ -108,7 +109,8 @@ import XMPPCore
         try insert("middle", deadline: 200)
         let expired = try store.step { step in
             try [99, 200, 1000].map { time in
-                try table.claimExpired(connectedTime: Int64(time), limit: 10, in: step).map(\.stanzaID)
+                try table.claimExpired(connectedTime: .milliseconds(time), limit: 10, in: step).map(
+                    \.stanzaID)
             }
         }
         #expect(expired == [[], ["early", "middle"], ["late"]])
@@ -117,10 +119,10 @@ import XMPPCore
     @Test("H16 the next deadline is the earliest and none when nothing waits")
     func nextDeadline() throws {
         defer { clean() }
-        #expect(try store.step { step in try table.nextDeadline(in: step) } == nil)
+        #expect(try store.step { step in try table.nextConnectedDeadline(in: step) } == nil)
         try insert("a", deadline: 300)
         try insert("b", deadline: 100)
-        #expect(try store.step { step in try table.nextDeadline(in: step) } == 100)
+        #expect(try store.step { step in try table.nextConnectedDeadline(in: step) } == .milliseconds(100))
     }
 
     @Test("Q3 a lost session takes its own requests and leaves those that were never sent")
@@ -148,7 +150,8 @@ import XMPPCore
         try store.step { step in
             let handler = try step.bind(Note().durable)
             try other.insert(
-                stanzaID: "theirs", peer: peer, session: 1, handler: handler, deadline: 1, in: step)
+                stanzaID: "theirs", peer: peer, session: 1, handler: handler,
+                connectedDeadline: .milliseconds(1), in: step)
         }
         var taken: [ForeignText] = []
         var last = AnyHandlerID(rawValue: 0)

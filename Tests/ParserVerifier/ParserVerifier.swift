@@ -1,3 +1,4 @@
+import HandlersTestKit
 package import Testing
 package import XMPPCore
 

@@ -1,4 +1,5 @@
 import Foundation
+import HandlersTestKit
 import Simulation
 import Testing
 

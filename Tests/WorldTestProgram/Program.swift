@@ -1,3 +1,4 @@
+import HandlersTestKit
 import World
 
 /// A program with the tasks of three processes, in the order of a seed: `WorldTestProgram SEED`. The last process is killed

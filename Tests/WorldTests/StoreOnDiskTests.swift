@@ -207,8 +207,10 @@ import World
         #expect(notes == confirmed + [1000])
     }
 
-    @Test("Z2 Z4 a process that was killed changes nothing any more, while another one goes on")
-    func noEffectAfterDeath() throws {
+    @Test(
+        "Z2 Z4 a process that was killed changes nothing any more, while another one goes on",
+        arguments: [SimulatedDisk.Call.Kind.write, .sync])
+    func noEffectAfterDeath(at kind: SimulatedDisk.Call.Kind) throws {
         let machine = Machine(seed: 4)
         let first = machine.start()
         let store = try machine.open()
@@ -218,7 +220,7 @@ import World
         machine.disk.current = first
         // Killed in the middle of its commit; what SQLite does on the way out reaches nobody.
         machine.disk.onCall = { call in
-            if call.kind == .write { machine.disk.kill(first) }
+            if call.kind == kind { machine.disk.kill(first) }
             return nil
         }
         #expect(throws: HandlerError.self) { try Self.add(1, to: store) }

@@ -14,7 +14,7 @@ import XMPPCore
 
         init(_ start: Table.Start) throws { machine = try Table.machine(in: start) }
 
-        mutating func feed(_ input: AccountMachine.Input, now: Int64 = 1) -> String {
+        mutating func feed(_ input: AccountMachine.Input, now: Duration = .milliseconds(1)) -> String {
             Table.names(machine.handle(input, now: now))
         }
     }
@@ -35,11 +35,13 @@ import XMPPCore
         var life = try Life(.idle)
         _ = life.feed(.connect(Self.caller, retries: true))
         #expect(life.feed(.tookOver(.reopen, nil)) == "open(1)")
-        #expect(life.feed(.openingFailed(attempt: 1, Table.broken), now: 0) == "send(retrying 125)")
-        #expect(life.feed(.time(readAt: nil), now: 124) == "")
-        #expect(life.feed(.time(readAt: nil), now: 125) == "open(2)")
-        #expect(life.feed(.openingFailed(attempt: 2, Table.broken), now: 125) == "send(retrying 250)")
-        #expect(life.feed(.time(readAt: nil), now: 375) == "open(3)")
+        #expect(life.feed(.openingFailed(attempt: 1, Table.broken), now: .zero) == "send(retrying 125)")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(124)) == "")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(125)) == "open(2)")
+        #expect(
+            life.feed(.openingFailed(attempt: 2, Table.broken), now: .milliseconds(125))
+                == "send(retrying 250)")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(375)) == "open(3)")
         #expect(life.feed(.opened(attempt: 3)) == "start(3)")
         #expect(life.feed(.started(Table.rules())) == "finish")
     }
@@ -49,9 +51,9 @@ import XMPPCore
         var life = try Life(.idle)
         _ = life.feed(.connect(Self.caller, retries: true))
         let held = AccountError(.ownershipHeld, "held")
-        #expect(life.feed(.tookOver(.reopen, held), now: 0) == "send(retrying 125)")
+        #expect(life.feed(.tookOver(.reopen, held), now: .zero) == "send(retrying 125)")
         #expect(!life.machine.isOwner)
-        #expect(life.feed(.time(readAt: nil), now: 125) == "takeOver(reopen)")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(125)) == "takeOver(reopen)")
     }
 
     @Test("X8 an error that stays stops the attempts, gives the account back and tells everyone") func stops()
@@ -71,7 +73,7 @@ import XMPPCore
     func toldButGoesOn() throws {
         var life = try Life(.reopening)
         _ = life.feed(.connect(Self.caller, retries: false))
-        let actions = life.feed(.openingFailed(attempt: 2, Table.broken), now: 0)
+        let actions = life.feed(.openingFailed(attempt: 2, Table.broken), now: .zero)
         #expect(actions.hasPrefix("finish(connection-failed), send(retrying"))
         #expect(life.machine.isOwner)
     }
@@ -91,7 +93,7 @@ import XMPPCore
         for (attempt, expected) in [(2, "closeStream(broken)"), (3, "closeStream(broken session)")] {
             #expect(life.feed(.opened(attempt: attempt)) == "start(\(attempt))")
             _ = life.feed(.started(Table.rules(isResumed: true)))
-            #expect(life.feed(.broke(fault, isDelivered: true), now: 1) == expected)
+            #expect(life.feed(.broke(fault, isDelivered: true), now: .milliseconds(1)) == expected)
             _ = life.feed(.streamClosed(fault.error, isFresh: false))
             _ = life.feed(.networkChanged)
         }
@@ -106,7 +108,8 @@ import XMPPCore
             _ = life.feed(.opened(attempt: attempt))
             _ = life.feed(.started(Table.rules(isResumed: true)))
             _ = life.feed(.committed(StreamManagement(), isAnswer: true))
-            #expect(life.feed(.broke(fault, isDelivered: true), now: 1) == "closeStream(broken)")
+            #expect(
+                life.feed(.broke(fault, isDelivered: true), now: .milliseconds(1)) == "closeStream(broken)")
             _ = life.feed(.streamClosed(fault.error, isFresh: false))
             _ = life.feed(.networkChanged)
         }
@@ -149,7 +152,7 @@ import XMPPCore
     func acks() throws {
         var life = try Life(.open)
         var management = try #require(life.machine.stream).management
-        management.receiveRequest(now: 1)
+        management.receiveRequest(now: .milliseconds(1))
         _ = life.feed(.committed(management, isAnswer: false))
         #expect(life.feed(.wrote(stanzas: 0)) == "acknowledge")
         #expect(life.feed(.acknowledged) == "")
@@ -161,30 +164,34 @@ import XMPPCore
         throws
     {
         var life = try Life(.open)
-        #expect(life.feed(.time(readAt: 59_999), now: 59_999) == "")
-        #expect(life.feed(.time(readAt: 60_000), now: 60_000) == "requestAck")
-        #expect(life.feed(.time(readAt: nil), now: 90_000) == "")
-        #expect(life.feed(.time(readAt: 90_000), now: 90_000) == "breakStream(timed-out)")
+        #expect(life.feed(.time(readAt: .milliseconds(59_999)), now: .milliseconds(59_999)) == "")
+        #expect(life.feed(.time(readAt: .milliseconds(60_000)), now: .milliseconds(60_000)) == "requestAck")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(90_000)) == "")
+        #expect(
+            life.feed(.time(readAt: .milliseconds(90_000)), now: .milliseconds(90_000))
+                == "breakStream(timed-out)")
     }
 
     @Test("X21 time in which the process was frozen does not count against the server") func frozen() throws {
         var life = try Life(.open)
-        _ = life.feed(.time(readAt: 60_000), now: 60_000)
-        _ = life.feed(.skipped(milliseconds: 5000), now: 95_000)
-        #expect(life.feed(.time(readAt: 94_999), now: 94_999) == "")
-        #expect(life.feed(.time(readAt: 95_000), now: 95_000) == "breakStream(timed-out)")
+        _ = life.feed(.time(readAt: .milliseconds(60_000)), now: .milliseconds(60_000))
+        _ = life.feed(.skipped(.seconds(5)), now: .milliseconds(95_000))
+        #expect(life.feed(.time(readAt: .milliseconds(94_999)), now: .milliseconds(94_999)) == "")
+        #expect(
+            life.feed(.time(readAt: .milliseconds(95_000)), now: .milliseconds(95_000))
+                == "breakStream(timed-out)")
     }
 
     @Test("X8 after a change of the network a connection has ten seconds to show that it works") func link()
         throws
     {
         var life = try Life(.open)
-        #expect(life.feed(.networkChanged, now: 0) == "requestAck")
-        #expect(life.machine.nextDue == 10_000)
-        #expect(life.feed(.time(readAt: 9999), now: 9999) == "")
-        #expect(life.feed(.time(readAt: nil), now: 10_000) == "breakStream(timed-out)")
-        _ = life.feed(.heard, now: 10_000)
-        #expect(life.feed(.time(readAt: 10_000), now: 10_000) == "")
+        #expect(life.feed(.networkChanged, now: .zero) == "requestAck")
+        #expect(life.machine.nextDue == .milliseconds(10_000))
+        #expect(life.feed(.time(readAt: .milliseconds(9999)), now: .milliseconds(9999)) == "")
+        #expect(life.feed(.time(readAt: nil), now: .milliseconds(10_000)) == "breakStream(timed-out)")
+        _ = life.feed(.heard, now: .milliseconds(10_000))
+        #expect(life.feed(.time(readAt: .milliseconds(10_000)), now: .milliseconds(10_000)) == "")
     }
 
     @Test("W4 logging out ends the stream only after the epoch was checked") func logOut() throws {

@@ -31,7 +31,7 @@ import Testing
         ("late failure", .openingFailed(attempt: 99, broken)),
         ("broke", .broke(StreamFault(broken), isDelivered: true)),
         ("answered", .answered),
-        ("time", .time(readAt: 1)),
+        ("time", .time(readAt: .milliseconds(1))),
     ]
 
     /// What each input does in each state. What is not listed does nothing.
@@ -141,7 +141,7 @@ import Testing
         var machine = try Self.machine(in: start)
         let input = try #require(Self.inputs.first { $0.name == name }).input
         let before = Self.name(machine.state)
-        let actions = machine.handle(input, now: 1)
+        let actions = machine.handle(input, now: .milliseconds(1))
         let expected = Self.table[start]?[name] ?? " -> \(before)"
         #expect("\(Self.names(actions)) -> \(Self.name(machine.state))" == expected)
     }
@@ -181,14 +181,14 @@ import Testing
             inputs = [.ownershipLost(lost)]
         case .closed: inputs = [.close(first)]
         }
-        for input in inputs { _ = machine.handle(input, now: 0) }
+        for input in inputs { _ = machine.handle(input, now: .zero) }
         return machine
     }
 
-    static func rules(isManaged: Bool = true, isResumed: Bool = false, now: Int64 = 0) -> StreamRules {
+    static func rules(isManaged: Bool = true, isResumed: Bool = false, now: Duration = .zero) -> StreamRules {
         StreamRules(
             peer: "example.org", isManaged: isManaged, isResumed: isResumed, management: StreamManagement(),
-            keepAlive: KeepAlive(interval: 60_000, timeout: 30_000, openedAt: now), now: now)
+            keepAlive: KeepAlive(interval: .seconds(60), timeout: .seconds(30), openedAt: now), now: now)
     }
 
     // MARK: Names
@@ -202,7 +202,7 @@ import Testing
         case .idle: "idle"
         case .opening(_, let isHinted): isHinted ? "opening hinted" : "opening"
         case .open: "open"
-        case .waiting(let until): "waiting \(until)"
+        case .waiting(let until): "waiting \(until.milliseconds)"
         case .fenced: "fenced"
         case .closed: "closed"
         }

@@ -49,7 +49,8 @@ import XMPPTransport
             func take() throws -> Ownership {
                 try EventLoop.run { loop in
                     try await Ownership.acquire(
-                        table, store: account.store, role: .main, owner: "test", silence: 60_000, on: loop
+                        table, store: account.store, role: .main, owner: "test", silence: .seconds(60),
+                        on: loop
                     ) {}
                 }
             }
@@ -241,11 +242,11 @@ import XMPPTransport
 
     @Test("W4 of the time within which a frozen owner is passed over, a part is left for the taking over")
     func patience() {
-        #expect(Ownership.patience(500) == 475)
-        #expect(Ownership.patience(100) == 95)
-        #expect(Ownership.patience(60_000) == 59_975)
-        #expect(Ownership.patience(1) == 1)
-        #expect(Ownership.patience(.max) == .max - 25)
+        #expect(Ownership.patience(.milliseconds(500)) == .milliseconds(475))
+        #expect(Ownership.patience(.milliseconds(100)) == .milliseconds(95))
+        #expect(Ownership.patience(.milliseconds(60_000)) == .milliseconds(59_975))
+        #expect(Ownership.patience(.milliseconds(1)) == .microseconds(950))
+        #expect(Ownership.patience(.seconds(Int64.max)) == .seconds(Int64.max) - .milliseconds(25))
     }
 
     @Test(

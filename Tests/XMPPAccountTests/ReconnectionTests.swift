@@ -1,3 +1,4 @@
+import HandlersTestKit
 import TestSupport
 import Testing
 import XMPPCore
@@ -11,7 +12,7 @@ import XMPPCore
     private let expired = TransportError(.certificateExpired, "the certificate has expired")
 
     private func wait(_ decision: Reconnection.Decision) -> Int64? {
-        if case .retry(let wait) = decision { wait } else { nil }
+        if case .retry(let wait) = decision { wait.milliseconds } else { nil }
     }
 
     private func reason(_ decision: Reconnection.Decision) -> AccountError.Code? {
@@ -22,7 +23,7 @@ import XMPPCore
         "X8 each wait is twice as long as the one before, half of it at random, and none is longer than a minute"
     )
     func exponential() {
-        var generator = SeededNumbers(seed: 1)
+        var generator = SeededGenerator(seed: 1)
         var waits: [[Int64]] = Array(repeating: [], count: 14)
         for _ in 0..<200 {
             var reconnection = Reconnection()
@@ -69,7 +70,7 @@ import XMPPCore
 
     @Test("X8 a session that held, or a hint, lets the waits start again")
     func reset() {
-        var generator = SeededNumbers(seed: 2)
+        var generator = SeededGenerator(seed: 2)
         var reconnection = Reconnection()
         for _ in 0..<10 { _ = reconnection.failed(broken, using: &generator) }
         #expect(wait(reconnection.failed(broken, using: &generator)) ?? 0 > 20_000)
@@ -90,7 +91,7 @@ import XMPPCore
             (AccountError(.ownershipHeld, "held"), .ownershipHeld),
         ]
         for (error, code) in cases {
-            var generator = SeededNumbers(seed: 3)
+            var generator = SeededGenerator(seed: 3)
             var reconnection = Reconnection()
             #expect(reason(reconnection.failed(error, using: &generator)) == code, "\(error)")
         }
@@ -99,7 +100,7 @@ import XMPPCore
     @Test("X8 a conflict right after a resumption is tried once more, any other is not")
     func freshConflict() {
         let conflict = AccountError(.streamError, "replaced", cause: StreamError(.conflict))
-        var generator = SeededNumbers(seed: 5)
+        var generator = SeededGenerator(seed: 5)
         var reconnection = Reconnection()
         #expect(wait(reconnection.failed(conflict, isFresh: true, using: &generator)) != nil)
         #expect(reason(reconnection.failed(conflict, isFresh: true, using: &generator)) == .conflict)
@@ -119,7 +120,7 @@ import XMPPCore
             TransportError(.certificateChanged, "other key"),
         ]
         for error in errors {
-            var generator = SeededNumbers(seed: 4)
+            var generator = SeededGenerator(seed: 4)
             var reconnection = Reconnection()
             #expect(wait(reconnection.failed(error, using: &generator)) != nil)
             // A network that is away in between changes nothing.
@@ -136,7 +137,7 @@ import XMPPCore
 
     @Test("X8 a server that was believed in between begins the count again")
     func trustedInBetween() {
-        var generator = SeededNumbers(seed: 5)
+        var generator = SeededGenerator(seed: 5)
         var reconnection = Reconnection()
         for _ in 0..<2 { _ = reconnection.failed(expired, using: &generator) }
         reconnection.trusted()
@@ -146,7 +147,7 @@ import XMPPCore
 
     @Test("X8 a network that is away is tried for ever")
     func forEver() {
-        var generator = SeededNumbers(seed: 6)
+        var generator = SeededGenerator(seed: 6)
         var reconnection = Reconnection()
         for code in [TransportError.Code.refused, .unreachable, .timedOut, .nameNotFound, .connectionReset] {
             for _ in 0..<100 {

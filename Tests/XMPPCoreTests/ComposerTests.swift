@@ -1,3 +1,4 @@
+import HandlersTestKit
 import ParserVerifier
 import TestThreads
 import Testing

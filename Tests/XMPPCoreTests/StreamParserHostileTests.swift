@@ -1,4 +1,5 @@
 import Testing
+import HandlersTestKit
 import ParserVerifier
 import XMPPCore
 

@@ -116,10 +116,10 @@ final class FuzzAccount: @unchecked Sendable {
         let state = try account.sessions.load(in: step)
         return InboundStep(
             account: account, own: try JID(Self.full), session: state.number, isManaged: true,
-            flushMark: .max, now: 0, management: state.management(account.acknowledgements))
+            flushMark: .max, now: .zero, management: state.management(account.acknowledgements))
     }
 
     func end(_ inbound: InboundStep, in step: borrowing Step) throws {
-        try account.sessions.advance(received: inbound.management.received, connectedTime: 0, in: step)
+        try account.sessions.advance(received: inbound.management.received, connectedTime: .zero, in: step)
     }
 }

@@ -76,7 +76,7 @@ private struct OmemoPair: Sendable {
         self.version = version
         self.own = own
         preKey = try SignalKeys.makePreKey(id: 1, context: KeyContext())
-        signedPreKey = try SignalKeys.makeSignedPreKey(id: 1, own: own, now: 1000)
+        signedPreKey = try SignalKeys.makeSignedPreKey(id: 1, own: own, now: Timestamp(milliseconds: 1000))
         let his = SignalMemory(own: romeo)
         try SignalSession(version, his).start(with: Self.bundle(version, own, preKey, signedPreKey))
         let first = try SignalSession(version, his).encrypt(Self.text)

@@ -1,14 +1,14 @@
 /// One look at everything that may be due.
 extension HandlerRunner {
-    /// The time for which one step takes rows, in milliseconds of the machine's clock: other steps wait for it.
-    private static let stepTime: Int64 = 10
-    /// The smallest connected time that a pass counts, in milliseconds.
-    private static let smallTick: Int64 = 1000
+    /// The time for which one step takes rows, by the monotonic clock: other steps wait for it.
+    private static let stepTime = Duration.milliseconds(10)
+    /// The smallest connected time that a pass counts.
+    private static let smallTick = Duration.seconds(1)
 
     /// Calls some of what is due in every scope that is served here.
     ///
-    /// - Returns: The milliseconds until it should be done again, 0 when more is due; nil when nothing is.
-    func pass() throws -> Int64? {
+    /// - Returns: The time until the next pass, 0 when more is due; nil when nothing is.
+    func pass() throws -> Duration? {
         try passing.withLock { passing in
             try settle()
             if state.withLock({ $0.isFinishing }) { return nil }
@@ -25,12 +25,12 @@ extension HandlerRunner {
     }
 
     /// One step with as many rows as belong into one.
-    private func pass(_ scope: HandlerScope?, _ environment: (any HandlerEnvironment)?) throws -> Int64? {
+    private func pass(_ scope: HandlerScope?, _ environment: (any HandlerEnvironment)?) throws -> Duration? {
         if state.withLock({ $0.isClosed || $0.isFinishing }) { return nil }
         var leases: [Lease] = []
         let rest = try store.step { step in
             let transaction = step.transaction
-            let end = store.time.monotonicMilliseconds() + Self.stepTime
+            let end = store.time.monotonic() + Self.stepTime
             for due in try everythingDue(in: scope, transaction) {
                 do {
                     let lease = try transaction.deliver(due, for: store, environment: environment)
@@ -38,7 +38,7 @@ extension HandlerRunner {
                 } catch let error as HandlerError where error.code == .noSuchHandler {
                     // It has ended itself.
                 }
-                if store.time.monotonicMilliseconds() >= end { break }
+                if store.time.monotonic() >= end { break }
             }
             return try self.rest(of: scope, leasing: leasesLeft > leases.count, transaction)
         }
@@ -83,29 +83,29 @@ extension HandlerRunner {
 
     private func rest(
         of scope: HandlerScope?, leasing: Bool, _ transaction: Transaction
-    ) throws -> Int64? {
-        var rest: Int64?
+    ) throws -> Duration? {
+        var rest: Duration?
         for lane in Lane.open(to: store.role, leasing: leasing) {
             rest = least(
-                rest, try transaction.nextDue(in: scope, lane: lane).map { max(0, $0 - transaction.now) })
+                rest, try transaction.nextDue(in: scope, lane: lane).map { max(.zero, $0 - transaction.now) })
         }
         if state.withLock({ $0.living.contains(scope) }),
             let next = try transaction.nextConnectedDue(in: scope)
         {
             let connected = try transaction.connectedTime(of: scope)
-            rest = least(rest, min(max(0, next - connected), connectedTimeTick(left: next - connected)))
+            rest = least(rest, min(max(.zero, next - connected), connectedTimeTick(left: next - connected)))
         }
         return rest
     }
 
     /// Returns the interval for counting connected time: longer while the next deadline is far, so that an idle process can
     /// rest.
-    private func connectedTimeTick(left: Int64) -> Int64 {
+    private func connectedTimeTick(left: Duration) -> Duration {
         let longest = state.withLock { $0.longestRest }
         return left / 2 > longest ? longest : Transaction.connectedTimeTick
     }
 
-    private func least(_ a: Int64?, _ b: Int64?) -> Int64? {
+    private func least(_ a: Duration?, _ b: Duration?) -> Duration? {
         guard let a, let b else { return a ?? b }
         return min(a, b)
     }
@@ -114,7 +114,7 @@ extension HandlerRunner {
 
     /// Calls now what was put off while the wall clock was ahead; timers go by that clock, and wait.
     private func hasten(_ passing: inout Passing) throws {
-        let now = store.time.monotonicMilliseconds()
+        let now = store.time.monotonic()
         // A worker has no time for what may be a long list.
         guard store.role == .main, passing.hastenedAt.map({ now - $0 >= Self.longestWait }) ?? true else {
             return
@@ -128,11 +128,11 @@ extension HandlerRunner {
 
     /// Forgets old endings, a few in each pass.
     private func prune(_ passing: inout Passing) throws {
-        let now = store.time.monotonicMilliseconds()
+        let now = store.time.monotonic()
         if passing.pruned == nil, let last = passing.prunedAt, now - last < Self.longestWait { return }
         passing.prunedAt = now
         let start = passing.pruned ?? AnyHandlerID(rawValue: 0)
-        let before = store.time.wall().milliseconds - keepEndings
+        let before = store.time.wall() - keepEndings
         passing.pruned = try store.step {
             try $0.transaction.pruneEndings(before: before, after: start, limit: Self.pruneLimit)
         }

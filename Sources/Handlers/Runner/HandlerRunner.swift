@@ -22,12 +22,12 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     static let batchLimit = 64
     /// The number of endings that one step checks when it removes old ones.
     static let pruneLimit = 500
-    /// The wait after a failure of the store, in milliseconds.
-    static let failurePause: Int64 = 1000
-    /// The interval for checks of old endings and of the wall clock, which may have been set, in milliseconds.
-    static let longestWait: Int64 = 60_000
-    /// The interval for checks of old endings while nothing waits for the clock, in milliseconds.
-    static let housekeepingWait: Int64 = 3_600_000
+    /// The wait after a failure of the store.
+    static let failurePause = Duration.seconds(1)
+    /// The interval for checks of old endings and of the wall clock, which may have been set.
+    static let longestWait = Duration.seconds(60)
+    /// The interval for checks of old endings while nothing waits for the clock.
+    static let housekeepingWait = Duration.seconds(3600)
 
     struct State {
         var environments: [HandlerScope: any HandlerEnvironment] = [:]
@@ -49,7 +49,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         var isIdle = false
         /// The error of the last pass.
         var failure: (any Error)?
-        /// The maximum rest while handlers wait for the clock, in milliseconds.
+        /// The maximum rest while handlers wait for the clock.
         var longestRest = longestWait
         /// Whether something does.
         var isWaitingForClock = false
@@ -66,16 +66,17 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// Tells of passes that are over.
     let passes = News()
     private let leaseLimit: Int
-    let keepEndings: Int64
+    let keepEndings: Duration
     private let onFailure: @Sendable (any Error) -> Void
 
     /// The state that passes keep from one to the next.
     struct Passing {
         /// After which ending the search for old ones goes on; nil before it begins.
         var pruned: AnyHandlerID?
-        var prunedAt: Int64?
-        /// When it was looked for calls that a wrong clock has put off.
-        var hastenedAt: Int64?
+        /// When old endings were last removed, by the monotonic clock.
+        var prunedAt: Duration?
+        /// When calls that a wrong wall clock had put off were last looked for, by the monotonic clock.
+        var hastenedAt: Duration?
     }
 
     /// Makes a runner, which does nothing until it is started or drained.
@@ -87,7 +88,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     public init(_ store: HandlerStore, _ configuration: Configuration = .init()) throws(HandlerError) {
         self.store = store
         leaseLimit = max(1, configuration.leases)
-        keepEndings = configuration.keepEndings.milliseconds
+        keepEndings = max(.zero, configuration.keepEndings)
         onFailure = configuration.onFailure
         signal = try WakeSignal()
         // Weakly: a clock keeps what it calls for as long as it lives.
@@ -175,9 +176,9 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     @discardableResult
     public func runDue() throws -> Duration? {
         try launch()
-        var rest: Int64?
-        repeat { rest = try pass() } while rest == 0 && !isClosed
-        return rest.map { .milliseconds($0) }
+        var rest: Duration?
+        repeat { rest = try pass() } while rest == .zero && !isClosed
+        return rest
     }
 
     /// Works until nothing is due and no async handler runs any more, or until the time is over.
@@ -278,7 +279,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         if isClosed { return nil }
         let (asked, ended) = state.withLock { ($0.asked, $0.leasesEnded) }
         let result = Result { try pass() }
-        let rest: Int64?
+        let rest: Duration?
         switch result {
         case .success(let value): rest = value
         case .failure(let error):
@@ -288,7 +289,7 @@ public final class HandlerRunner: Sendable, DrivenLoop {
         state.withLock { state in
             state.answered = asked
             // One that ended during the pass may have left something due, such as a retry, that the pass did not see.
-            state.isIdle = rest != 0 && state.leases.isEmpty && state.leasesEnded == ended
+            state.isIdle = rest != .zero && state.leases.isEmpty && state.leasesEnded == ended
             state.failure = if case .failure(let error) = result { error } else { nil }
         }
         passes.announce()
@@ -298,11 +299,11 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// Limits the rest while handlers wait for the clock: a process that wakes regularly anyway calls
     /// ``look()`` then, so that it need not wake for this as well.
     ///
-    /// - Parameter milliseconds: At least ``longestWait``; nil for that.
-    package func rest(atMost milliseconds: Int64?) {
+    /// - Parameter longest: At least ``longestWait``; nil for that.
+    package func rest(atMost longest: Duration?) {
         let isTooLong = state.withLock { state in
             let before = state.longestRest
-            state.longestRest = max(Self.longestWait, milliseconds ?? 0)
+            state.longestRest = max(Self.longestWait, longest ?? .zero)
             return state.longestRest < before && state.isWaitingForClock
         }
         if isTooLong { signal.raise() }
@@ -311,15 +312,15 @@ public final class HandlerRunner: Sendable, DrivenLoop {
     /// Looks at the wall clock, if something waits for that.
     package func look() { if state.withLock({ $0.isWaitingForClock }) { signal.raise() } }
 
-    private func pause(atMost rest: Int64?, isFailed: Bool) -> Pause {
+    private func pause(atMost rest: Duration?, isFailed: Bool) -> Pause {
         let longest = state.withLock { state in
             state.isWaitingForClock = rest != nil
             return rest == nil ? Self.housekeepingWait : state.longestRest
         }
         let rest = min(rest ?? longest, longest)
         // A clock that is turned by hand says when it was; its time does not pass while this waits.
-        let isTurned = store.time.onTurn != nil && rest > 0 && !isFailed
-        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : max(0, rest))
+        let isTurned = store.time.onTurn != nil && rest > .zero && !isFailed
+        return Pause([PollEntry(signal.fileDescriptor)], milliseconds: isTurned ? nil : rest.milliseconds)
     }
 
     var isClosed: Bool { state.withLock { $0.isClosed } }

@@ -122,7 +122,7 @@ public final class HandlerStore: Sendable {
         readers = ReaderPool(
             path: filePath, busyTimeout: Int32(clamping: busyTimeout), files: system.files)
         slot = try system.presence(filePath) { (slot, runningCall) throws(HandlerError) in
-            try connection.recover(slot: slot, runningCall, now: time.wall().milliseconds)
+            try connection.recover(slot: slot, runningCall, now: time.wall())
         }
         narrowedFiles = [connection.wasNarrowed ? filePath : nil, slot.narrowedFile].compactMap(\.self)
         neighbors = NeighborWatch(slot)
@@ -137,12 +137,12 @@ public final class HandlerStore: Sendable {
         readers.close()
         // A runner that was not closed may have left something. A slot that keeps anything is not clean: the next who
         // looks at it recovers that.
-        if (try? connection.leave(slot: slot.number, now: time.wall().milliseconds)) != nil { slot.leave() }
+        if (try? connection.leave(slot: slot.number, now: time.wall())) != nil { slot.leave() }
     }
 
     /// Frees what processes that died had leased, and counts their deaths against the handlers that they ran.
     func recoverDead() throws(HandlerError) {
-        let now = time.wall().milliseconds
+        let now = time.wall()
         var isAnythingFree = false
         try slot.recoverDead { (slot, runningCall) throws(HandlerError) in
             try lock.withLock { (_) throws(HandlerError) in
@@ -327,7 +327,7 @@ public final class HandlerStore: Sendable {
         // Begun before the clock is read: the wait for other processes is over.
         let transaction = Transaction(
             connection: connection, registry: registry, role: role, slot: slot, log: log,
-            now: time.wall().milliseconds, monotonic: time.monotonicMilliseconds())
+            now: time.wall(), monotonic: time.wholeMonotonic())
         do {
             let result = try body(Step(transaction))
             if let failure = transaction.nestedFailure { throw failure }

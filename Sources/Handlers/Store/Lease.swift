@@ -187,7 +187,7 @@ extension Connection {
     ///
     /// - Returns: Whether there was anything.
     @discardableResult
-    func recover(slot: Int, _ runningCall: RunningCall?, now: Int64) throws(HandlerError) -> Bool {
+    func recover(slot: Int, _ runningCall: RunningCall?, now: Timestamp) throws(HandlerError) -> Bool {
         let isHeld = try isHeld(slot: slot)
         guard isHeld || runningCall != nil else { return false }
         try freeing(slot) { () throws(HandlerError) in
@@ -203,7 +203,7 @@ extension Connection {
     }
 
     /// Gives back what this process still holds when its store goes without anybody's death.
-    func leave(slot: Int, now: Int64) throws(HandlerError) {
+    func leave(slot: Int, now: Timestamp) throws(HandlerError) {
         guard try isHeld(slot: slot) else { return }
         try freeing(slot) { () throws(HandlerError) in
             try execute(

@@ -163,6 +163,12 @@ public struct Row: ~Copyable {
     /// Returns the same, or nil for NULL.
     package func optionalQuantity(_ column: Int) -> Int64? { isNull(column) ? nil : quantity(column) }
 
+    /// Returns a stored duration, or a point in connected time.
+    package func duration(_ column: Int) -> Duration { .milliseconds(quantity(column)) }
+
+    /// Returns the same, or nil for NULL.
+    package func optionalDuration(_ column: Int) -> Duration? { isNull(column) ? nil : duration(column) }
+
     private static var largestQuantity: Int64 { 1 << 52 }
 
     /// A column as a point in time, stored as milliseconds since 1970, UTC.

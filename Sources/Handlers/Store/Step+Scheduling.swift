@@ -23,12 +23,12 @@ extension Step {
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<Context> {
         let connected = try timeout.map { (timeout) throws(HandlerError) in
-            TimeSource.sum(try transaction.connectedTime(of: scope), timeout.milliseconds)
+            TimeSource.sum(try transaction.connectedTime(of: scope), timeout)
         }
         return HandlerID(
             of: try transaction.bind(
                 handler, kind: .once,
-                timing: .init(due: deadline?.milliseconds, connectedDue: connected, scope: scope)))
+                timing: .init(due: deadline, connectedDue: connected, scope: scope)))
     }
 
     /// Stores a timer: a handler that a ``HandlerRunner`` calls after a time.
@@ -55,8 +55,8 @@ extension Step {
         in scope: HandlerScope? = nil
     ) throws(HandlerError) -> HandlerID<TimerFired> {
         let timing = Transaction.Timing(
-            due: TimeSource.sum(transaction.now, delay.milliseconds),
-            period: period.map { max(1, $0.milliseconds) },
+            due: transaction.now + max(.zero, delay),
+            period: period.map { max(.milliseconds(1), $0) },
             scope: scope, isTimer: true)
         return HandlerID(
             of: try transaction.bind(handler, kind: period == nil ? .once : .standing, timing: timing))
@@ -68,6 +68,6 @@ extension Step {
     /// - Returns: The time for which the scope was connected so far; it stands still while the scope is connected in no process.
     /// - Throws: ``HandlerError`` with the codes of the store.
     public func connectedTime(of scope: HandlerScope? = nil) throws(HandlerError) -> Duration {
-        .milliseconds(try transaction.connectedTime(of: scope))
+        try transaction.connectedTime(of: scope)
     }
 }

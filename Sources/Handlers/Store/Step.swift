@@ -63,7 +63,7 @@ public struct Step: Readable {
     public var lastInsertedRow: Int64 { transaction.connection.lastInsertedRow }
 
     /// The wall clock of this step, the same for the whole step.
-    public var now: Timestamp { Timestamp(milliseconds: transaction.now) }
+    public var now: Timestamp { transaction.now }
 
     /// Runs `action` once the step has committed; never when it is given up.
     ///

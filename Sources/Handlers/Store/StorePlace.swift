@@ -45,7 +45,7 @@ extension HandlerStore {
                 """
             ) { (row) throws(HandlerError) in Int(row.integer(0)) }
         }
-        let now = time.wall().milliseconds
+        let now = time.wall()
         for slot in slots {
             try self.slot.whileVacant(slot) { () throws(HandlerError) in
                 try connectionState { (connection) throws(HandlerError) in

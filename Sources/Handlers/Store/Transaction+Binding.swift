@@ -2,9 +2,10 @@
 extension Transaction {
     /// The times at which a row is called or expires by itself.
     struct Timing {
-        var due: Int64?
-        var connectedDue: Int64?
-        var period: Int64?
+        /// Of the wall clock.
+        var due: Timestamp?
+        var connectedDue: Duration?
+        var period: Duration?
         var scope: HandlerScope?
         var isTimer = false
     }
@@ -33,7 +34,8 @@ extension Transaction {
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, kind.rawValue, now,
                 running?.root, timing.scope?.rawValue, timing.isTimer ? lane.rawValue : 0, timing.due,
-                timing.connectedDue, timing.period, timing.isTimer ? try StoredCall(.result).bytes() : nil,
+                timing.connectedDue?.milliseconds, timing.period?.milliseconds,
+                timing.isTimer ? try StoredCall(.result).bytes() : nil,
             ])
         hasNewDue = true
         return AnyHandlerID(rawValue: connection.lastInsertedRow)

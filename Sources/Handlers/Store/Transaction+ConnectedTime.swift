@@ -7,48 +7,49 @@
 /// at most ``connectedTimeLimit`` after a kill, and early only by as much after a freeze. While the next deadline is far, the
 /// runner counts less often and more at once, never so much that a freeze could reach the deadline.
 extension Transaction {
-    /// The interval of counting while a deadline is near, in milliseconds.
-    static let connectedTimeTick: Int64 = 10_000
-    /// The delay of a count after which the process counts as frozen, in milliseconds.
-    static let connectedTimeSlack: Int64 = 5000
-    /// The most that is counted at once while a deadline is near, in milliseconds.
+    /// The interval of counting while a deadline is near.
+    static let connectedTimeTick = Duration.seconds(10)
+    /// The delay of a count after which the process counts as frozen.
+    static let connectedTimeSlack = Duration.seconds(5)
+    /// The most that is counted at once while a deadline is near.
     static let connectedTimeLimit = connectedTimeTick + connectedTimeSlack
 
     private struct ConnectedClock {
-        var connected: Int64 = 0
-        var credited: Int64
+        var connected = Duration.zero
+        /// The time of the monotonic clock of the last count.
+        var credited: Duration
         var isRunning = false
 
-        func connected(at monotonic: Int64, limit: Int64) -> Int64 {
+        func connected(at monotonic: Duration, limit: Duration) -> Duration {
             // The monotonic clock starts again with the machine.
-            isRunning ? connected + min(max(0, monotonic - credited), limit) : connected
+            isRunning ? connected + min(max(.zero, monotonic - credited), limit) : connected
         }
     }
 
-    /// The connected time of a scope in milliseconds.
+    /// The connected time of a scope.
     func connectedTime(
-        of scope: HandlerScope?, atMost limit: Int64 = Transaction.connectedTimeLimit
-    ) throws(HandlerError) -> Int64 {
+        of scope: HandlerScope?, atMost limit: Duration = Transaction.connectedTimeLimit
+    ) throws(HandlerError) -> Duration {
         try clock(of: scope).connected(at: monotonic, limit: limit)
     }
 
     /// Returns the connected time since the last count.
-    func uncountedConnectedTime(of scope: HandlerScope?) throws(HandlerError) -> Int64 {
+    func uncountedConnectedTime(of scope: HandlerScope?) throws(HandlerError) -> Duration {
         try monotonic - clock(of: scope).credited
     }
 
     /// Counts what has passed, but no more than `limit`, and returns the connected time.
     @discardableResult
     func countConnectedTime(
-        of scope: HandlerScope?, atMost limit: Int64 = Transaction.connectedTimeLimit
-    ) throws(HandlerError) -> Int64 {
+        of scope: HandlerScope?, atMost limit: Duration = Transaction.connectedTimeLimit
+    ) throws(HandlerError) -> Duration {
         let connected = try connectedTime(of: scope, atMost: limit)
         try connection.execute(
             """
             INSERT INTO connected_clock(scope, connected, credited) VALUES (?, ?, ?)
             ON CONFLICT(scope) DO UPDATE SET connected = excluded.connected, credited = excluded.credited
             """,
-            [scope?.rawValue ?? "", connected, monotonic])
+            [scope?.rawValue ?? "", connected.milliseconds, monotonic.milliseconds])
         return connected
     }
 
@@ -75,7 +76,7 @@ extension Transaction {
             """, [scope?.rawValue ?? ""]
         ) { (row) throws(HandlerError) in
             ConnectedClock(
-                connected: row.quantity(0), credited: row.quantity(1), isRunning: row.quantity(2) != 0)
+                connected: row.duration(0), credited: row.duration(1), isRunning: row.quantity(2) != 0)
         } ?? ConnectedClock(credited: monotonic)
     }
 }

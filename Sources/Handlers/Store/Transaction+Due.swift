@@ -2,19 +2,22 @@
 extension Transaction {
     /// A row whose time has come, as it was found.
     struct Due {
-        enum Clock { case wall, connected }
+        enum Time: Comparable {
+            case wall(Timestamp)
+            case connected(Duration)
+        }
         let id: AnyHandlerID
-        let time: Int64
-        let clock: Clock
+        let time: Time
     }
 
     /// A row whose time has come, as it is when its turn comes.
     struct DueRow {
         let id: AnyHandlerID
         let name: String
-        let due: Int64?
+        /// Its time of the wall clock.
+        let due: Timestamp?
         let lane: Int64
-        let period: Int64?
+        let period: Duration?
         let call: [UInt8]?
         let input: [UInt8]?
     }
@@ -29,56 +32,60 @@ extension Transaction {
             ORDER BY due, id LIMIT ?
             """, [scope?.rawValue, lane.rawValue, now, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .wall)
+            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: .wall(row.timestamp(1)))
         }
     }
 
     /// The rows of a scope whose connected time has run out, longest first.
-    func dueByConnectedTime(in scope: HandlerScope?, _ connected: Int64, limit: Int) throws(HandlerError)
+    func dueByConnectedTime(in scope: HandlerScope?, _ connected: Duration, limit: Int) throws(HandlerError)
         -> [Due]
     {
         try connection.all(
             """
             SELECT id, connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due <= ?
             ORDER BY connected_due, id LIMIT ?
-            """, [scope?.rawValue, connected, limit]
+            """, [scope?.rawValue, connected.milliseconds, limit]
         ) { (row) throws(HandlerError) in
-            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: row.quantity(1), clock: .connected)
+            Due(id: AnyHandlerID(rawValue: row.integer(0)), time: .connected(row.duration(1)))
         }
     }
 
     /// Reads a row again: one before it in this step may have ended it, called it or set another time.
     private func row(of due: Due) throws(HandlerError) -> DueRow? {
-        let isStillDue = due.clock == .wall ? "due <= ?" : "connected_due <= ?"
+        let (isStillDue, time): (String, Int64) =
+            switch due.time {
+            case .wall: ("due <= ?", now.milliseconds)
+            case .connected(let time): ("connected_due <= ?", time.milliseconds)
+            }
         return try connection.first(
             "SELECT name, due, lane, period, call, input FROM handler WHERE id = ? AND \(isStillDue)",
-            [due.id, due.clock == .wall ? now : due.time]
+            [due.id, time]
         ) { (row) throws(HandlerError) in
             DueRow(
-                id: due.id, name: row.text(0), due: row.optionalQuantity(1), lane: row.integer(2),
-                period: row.optionalQuantity(3), call: row.isNull(4) ? nil : row.blob(4),
+                id: due.id, name: row.text(0), due: row.optionalTimestamp(1), lane: row.integer(2),
+                period: row.optionalDuration(3), call: row.isNull(4) ? nil : row.blob(4),
                 input: row.isNull(5) ? nil : row.blob(5))
         }
     }
 
     /// When the next row of a scope is due, in wall time.
-    func nextDue(in scope: HandlerScope?, lane: Lane) throws(HandlerError) -> Int64? {
+    func nextDue(in scope: HandlerScope?, lane: Lane) throws(HandlerError) -> Timestamp? {
         try connection.first(
             """
             SELECT due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND lane = ? AND due IS NOT NULL
             ORDER BY due LIMIT 1
             """, [scope?.rawValue, lane.rawValue]
-        ) { (row) throws(HandlerError) in row.quantity(0) }
+        ) { (row) throws(HandlerError) in row.timestamp(0) }
     }
 
     /// When the next row of a scope is due, in its connected time.
-    func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Int64? {
+    func nextConnectedDue(in scope: HandlerScope?) throws(HandlerError) -> Duration? {
         try connection.first(
             """
             SELECT connected_due FROM handler WHERE scope IS NOT DISTINCT FROM ? AND connected_due IS NOT NULL
             ORDER BY connected_due LIMIT 1
             """, [scope?.rawValue]
-        ) { (row) throws(HandlerError) in row.quantity(0) }
+        ) { (row) throws(HandlerError) in row.duration(0) }
     }
 
     /// Calls a due row, or ends a row that was not called in time.
@@ -137,25 +144,25 @@ extension Transaction {
 
     /// Calls a periodic timer once for all its times that have passed, and sets the next.
     private func fire(
-        _ row: DueRow, every period: Int64, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
+        _ row: DueRow, every period: Duration, _ call: StoredCall, _ environment: (any HandlerEnvironment)?
     ) throws {
         let due = row.due ?? now
-        let period = max(1, period)
-        let missed = max(0, now - due) / period
+        let period = max(.milliseconds(1), period)
+        let missed = (now - due).milliseconds / period.milliseconds
         _ = try callStanding(
             row.id, overrides: call.overrides ?? Record(),
             context: .given(
-                TimerFired(due: Timestamp(milliseconds: due), missed: missed, environment: environment)))
+                TimerFired(due: due, missed: missed, environment: environment)))
         try connection.execute(
-            "UPDATE handler SET due = ? WHERE id = ?", [TimeSource.sum(due, period * (missed + 1)), row.id])
+            "UPDATE handler SET due = ? WHERE id = ?", [due + period * (missed + 1), row.id])
     }
 
     /// Makes calls due now that wait for nothing but another attempt, or for a runner, and yet would wait for longer than
     /// anything does: the clock was ahead when they were put off, and was set back since.
-    func hasten(beyond longest: Int64, limit: Int) throws(HandlerError) {
+    func hasten(beyond longest: Duration, limit: Int) throws(HandlerError) {
         let count = try connection.execute(
             "UPDATE handler SET due = ?3 WHERE id IN (\(Self.putOff))",
-            [TimeSource.sum(now, longest), limit, now])
+            [now + longest, limit, now])
         hasNewDue = hasNewDue || count > 0
     }
 
@@ -172,7 +179,7 @@ extension Transaction {
         of row: DueRow, _ definition: Definition, _ environment: (any HandlerEnvironment)?
     ) throws -> any Sendable {
         guard let input = row.input else {
-            return TimerFired(due: Timestamp(milliseconds: row.due ?? now), environment: environment)
+            return TimerFired(due: row.due ?? now, environment: environment)
         }
         return try definition.restore(input, in: environment)
     }

@@ -59,7 +59,7 @@ extension Transaction {
     /// Forgets endings from before `time`, and those that are too many, among the `limit` that follow the handler `start`.
     ///
     /// - Returns: Where to go on; nil at the end of the table.
-    func pruneEndings(before time: Int64, after start: AnyHandlerID, limit: Int) throws(HandlerError)
+    func pruneEndings(before time: Timestamp, after start: AnyHandlerID, limit: Int) throws(HandlerError)
         -> AnyHandlerID?
     {
         let last = try connection.first(

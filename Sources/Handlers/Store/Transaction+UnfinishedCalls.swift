@@ -8,8 +8,8 @@ struct UnfinishedCall {
     }
 
     var state: Transaction.State
-    /// When a runner calls it again; nil when none does.
-    var due: Int64?
+    /// When a runner calls it again, by the wall clock; nil when none does.
+    var due: Timestamp?
     var lane = Lane.inStep
     /// The new count of attempts of the row.
     private(set) var attempts: Int
@@ -32,7 +32,7 @@ struct UnfinishedCall {
     ///   - isStored: Whether call and context are kept in its row already.
     init(
         _ cause: Cause, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
-        isStored: Bool, retry: RetryPolicy?, now: Int64
+        isStored: Bool, retry: RetryPolicy?, now: Timestamp
     ) {
         (state, due, deaths) = (.quarantined, nil, stored.deaths)
         switch cause {
@@ -58,7 +58,7 @@ struct UnfinishedCall {
     /// Decides between parking, another attempt, the alternative and quarantine.
     private mutating func settle(
         _ error: any Error, _ stored: StoredHandler, _ call: StoredCall, context: (any Sendable)?,
-        isStored: Bool, _ retry: RetryPolicy?, _ now: Int64
+        isStored: Bool, _ retry: RetryPolicy?, _ now: Timestamp
     ) {
         if Self.isUnknown(error) {
             state = .parked
@@ -68,7 +68,7 @@ struct UnfinishedCall {
                 (stored.id?.rawValue ?? 0)
                 &+ Int64(bitPattern: (context as? any RestorableContext)?.fingerprint ?? 0)
             let delay = retry.delay(after: runs - deaths, seed: seed)
-            (state, due) = (.pending, TimeSource.sum(now, delay))
+            (state, due) = (.pending, now + delay)
         } else if retry?.finally == .orElse, call.reason == nil, !stored.isStanding,
             !Self.isRepairable(error)
         {
@@ -78,7 +78,7 @@ struct UnfinishedCall {
 
     /// Not in this step: if the invalidation handler kills the process, that must count against it, so the step before has to
     /// be committed.
-    private mutating func runOrElse(_ call: StoredCall, _ now: Int64) {
+    private mutating func runOrElse(_ call: StoredCall, _ now: Timestamp) {
         let invalidation = StoredCall(
             .invalidated, reason: .failed, overrides: call.overrides ?? Record())
         guard let bytes = try? invalidation.bytes() else { return }
@@ -150,7 +150,7 @@ struct UnfinishedCall {
         case .parked: .parked(reason: reason)
         case .pending where runsOrElse: .failed(reason: reason)
         case .pending where isQueued: .queued
-        case .pending: .retrying(at: Timestamp(milliseconds: due ?? 0), reason: reason)
+        case .pending: .retrying(at: due ?? Timestamp(milliseconds: 0), reason: reason)
         case .quarantined, .leased: .quarantined(reason: reason)
         }
     }

@@ -8,10 +8,10 @@ package final class Transaction {
     /// This store's slot among the processes that have it open.
     let slot: any ProcessPresence
     let log: HandlerLog?
-    /// The wall clock, milliseconds since 1970.
-    let now: Int64
-    /// The monotonic clock in milliseconds.
-    let monotonic: Int64
+    /// The time of the wall clock.
+    let now: Timestamp
+    /// The time of the monotonic clock, in whole milliseconds.
+    let monotonic: Duration
     var afterCommit: [() -> Void] = []
     /// The objects that modules keep until the end of the step, by type.
     var kept: [ObjectIdentifier: AnyObject] = [:]
@@ -38,7 +38,7 @@ package final class Transaction {
 
     init(
         connection: Connection, registry: HandlerRegistry, role: HandlerStore.Role, slot: any ProcessPresence,
-        log: HandlerLog?, now: Int64, monotonic: Int64
+        log: HandlerLog?, now: Timestamp, monotonic: Duration
     ) {
         self.connection = connection
         self.registry = registry

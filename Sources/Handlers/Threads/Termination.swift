@@ -47,7 +47,7 @@ package enum Termination {
 
     private static func wait(for arrived: WakeSignal) {
         while true {
-            arrived.wait(milliseconds: nil)
+            arrived.wait()
             arrived.clear()
             let watchers = state.withLock { state in
                 restoreActions(&state)

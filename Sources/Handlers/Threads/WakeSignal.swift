@@ -21,9 +21,11 @@ package final class WakeSignal: Sendable {
 
     package func clear() { pipe.clear() }
 
-    /// Waits until the signal is raised, at most so many milliseconds; nil waits for ever.
-    package func wait(milliseconds: Int64?) {
+    /// Waits until the signal is raised.
+    ///
+    /// - Parameter limit: The longest wait; nil for no limit.
+    package func wait(atMost limit: Duration? = nil) {
         _ = PollEntry.waitReadable(
-            fileDescriptor, milliseconds: milliseconds.map { Int32(clamping: max(0, $0)) } ?? -1)
+            fileDescriptor, milliseconds: limit.map { Int32(clamping: $0.milliseconds) } ?? -1)
     }
 }

@@ -1,4 +1,5 @@
 import COmemo
+import Handlers
 import XMPPAccount
 import XMPPTransport
 
@@ -58,14 +59,14 @@ enum SignalKeys {
 
     /// A new signed prekey, signed for both versions and serialized with its private part.
     static func makeSignedPreKey(
-        id: UInt32, own: OwnIdentity, now: Int64
+        id: UInt32, own: OwnIdentity, now: Timestamp
     ) throws(SignalFailure) -> [UInt8] {
         let context = try KeyContext()
         let identity = try identityPair(own)
         let key = SignalObject(
             try makeSignal {
                 signal_protocol_key_helper_generate_signed_pre_key(
-                    $0, identity.pointer, id, UInt64(max(0, now)), context.global)
+                    $0, identity.pointer, id, UInt64(max(0, now.milliseconds)), context.global)
             })
         return SignalBuffer(try makeSignal { session_signed_pre_key_serialize($0, key.pointer) }).bytes
     }

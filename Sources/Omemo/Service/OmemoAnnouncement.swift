@@ -1,3 +1,5 @@
+import Handlers
+
 /// The decision about the own device on the server: a rule without store.
 enum OmemoAnnouncement: Hashable {
     /// Nothing, or nothing yet.
@@ -11,9 +13,9 @@ enum OmemoAnnouncement: Hashable {
     /// Another client removes our device again and again: stop.
     case giveUp
 
-    /// The maximum number of times that the own device is put back on the list in ``window`` milliseconds.
+    /// The maximum number of times that the own device is put back on the list in ``window``.
     static let maximumAnnouncements = 3
-    static let window: Int64 = 10 * 60 * 1000
+    static let window = Duration.seconds(600)
 
     /// - Parameters:
     ///   - state: What of the own keys is on the server.
@@ -22,7 +24,7 @@ enum OmemoAnnouncement: Hashable {
     ///   - wasEverPublished: Whether anything of this device was ever published, in any version.
     static func next(
         _ state: OmemoPublicationTable.State, isOnList: Bool?, isOnAnyList: Bool, wasEverPublished: Bool,
-        now: Int64
+        now: Timestamp
     ) -> OmemoAnnouncement {
         // "A device MUST check whether that device id already exists, and if so, generate a new one" (section 6).
         if !wasEverPublished && isOnAnyList { return .renumber }

@@ -10,8 +10,8 @@ struct OmemoArrival {
 
     /// From this number in its chain on a message is answered by a heartbeat (XEP-0384 section 6).
     static let heartbeatAt: UInt32 = 53
-    /// The time for which an own new session is preferred to one that the peer started, in milliseconds.
-    static let crossingWindow: Int64 = 2 * 60 * 1000
+    /// The time for which an own new session is preferred to one that the peer started.
+    static let crossingWindow = Duration.seconds(120)
 
     // MARK: What it is
 
@@ -200,20 +200,22 @@ struct OmemoArrival {
     /// Stores the session as it is now.
     ///
     /// - Parameters:
-    ///   - began: When the own side began a session; nil when no such one is to be preferred.
+    ///   - startedAt: When this side started a session; nil when no such one is to be preferred.
     private func store(
-        _ memory: SignalMemory, _ began: Int64?, from peer: OmemoAddress, in step: borrowing Step
+        _ memory: SignalMemory, _ startedAt: Timestamp?, from peer: OmemoAddress, in step: borrowing Step
     ) throws -> IdentityKey {
         let open = try memory.takeOpen()
         guard let identity = open.record.identity else { throw SignalFailure.noSession }
-        if let began, step.now.milliseconds - began < Self.crossingWindow, !open.record.isUnanswered,
+        if let startedAt, step.now - startedAt < Self.crossingWindow, !open.record.isUnanswered,
             var preferred = try open.record.preferringOwn()
         {
             defer { preferred.wipe() }
-            try service.sessions.store(preferred, identity: identity, startedAt: began, with: peer, in: step)
+            try service.sessions.store(
+                preferred, identity: identity, startedAt: startedAt, with: peer, in: step)
         } else {
             try service.sessions.store(
-                memory.session ?? [], identity: identity, startedAt: open.record.isUnanswered ? began : nil,
+                memory.session ?? [], identity: identity,
+                startedAt: open.record.isUnanswered ? startedAt : nil,
                 with: peer, in: step)
             memory.putBack(open)
         }

@@ -52,12 +52,12 @@ package struct OmemoDeviceListTable: Sendable {
     package struct KnownDevice: Hashable, Sendable {
         /// The device as the list that named it last describes it.
         package let device: OmemoDeviceList.Device
-        /// When a list first named it, in milliseconds since 1970.
-        package let firstSeen: Int64
-        /// When a list last named it, in milliseconds since 1970.
-        package let lastSeen: Int64
-        /// When a list first left it out, in milliseconds since 1970; nil while it is listed.
-        package let removedAt: Int64?
+        /// When a list first named it.
+        package let firstSeen: Timestamp
+        /// When a list last named it.
+        package let lastSeen: Timestamp
+        /// When a list first left it out; nil while it is listed.
+        package let removedAt: Timestamp?
 
         /// Whether the list as it is known now names it.
         package var isListed: Bool { removedAt == nil }
@@ -95,7 +95,7 @@ package struct OmemoDeviceListTable: Sendable {
             """, account, jid.bare.description, version.namespace, read: Self.read)
     }
 
-    /// Returns when a user's list was last known for certain, in milliseconds since 1970; nil when it never was.
+    /// Returns when a user's list was last known for certain; nil when it never was.
     ///
     /// - Parameters:
     ///   - jid: The user; its resource is ignored.
@@ -105,11 +105,11 @@ package struct OmemoDeviceListTable: Sendable {
     /// - Throws: ``/Handlers/HandlerError`` when the store fails.
     package func learnedAt(
         _ jid: JID, _ version: OmemoVersion, in source: borrowing some Readable
-    ) throws(HandlerError) -> Int64? {
+    ) throws(HandlerError) -> Timestamp? {
         try source.first(
             "SELECT learned_at FROM omemo_device_list WHERE account = ? AND jid = ? AND namespace = ?",
             account, jid.bare.description, version.namespace
-        ) { (row) throws(HandlerError) in row.quantity(0) }
+        ) { (row) throws(HandlerError) in row.timestamp(0) }
     }
 
     private static func read(_ row: borrowing Row) throws(HandlerError) -> KnownDevice {
@@ -124,8 +124,8 @@ package struct OmemoDeviceListTable: Sendable {
             label = OmemoDeviceList.Label(text, signature: signature)
         }
         return KnownDevice(
-            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.quantity(3),
-            lastSeen: row.quantity(4), removedAt: row.optionalQuantity(5))
+            device: OmemoDeviceList.Device(id, label: label), firstSeen: row.timestamp(3),
+            lastSeen: row.timestamp(4), removedAt: row.optionalTimestamp(5))
     }
 
     // MARK: Writing

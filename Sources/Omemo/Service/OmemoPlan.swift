@@ -35,7 +35,7 @@ struct OmemoPlan {
     ///   - session: The number of this session of the account.
     ///   - own: A device to leave out: the own one.
     mutating func add(
-        _ user: User, preference: [OmemoVersion], legacyCarries: Bool, session: Int64, now: Int64,
+        _ user: User, preference: [OmemoVersion], legacyCarries: Bool, session: Int64, now: Timestamp,
         except own: OmemoDeviceID?
     ) {
         let before = missing.count
@@ -70,7 +70,7 @@ struct OmemoPlan {
     }
 
     private mutating func add(
-        _ device: OmemoDeviceID, _ forms: [Candidate], of user: User, legacyCarries: Bool, now: Int64
+        _ device: OmemoDeviceID, _ forms: [Candidate], of user: User, legacyCarries: Bool, now: Timestamp
     ) {
         func fail(_ failure: OmemoSending.Failure) {
             failures.append(.init(jid: user.jid, device: device, failure: failure))

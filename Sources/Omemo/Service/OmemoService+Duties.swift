@@ -61,7 +61,7 @@ extension OmemoService {
         for duty in open { try perform(duty, own: own, in: step) }
         if !open.isEmpty { OmemoFailpoint.dutiesDone.hit() }
         // What was on its way has arrived, so nobody needs the used ones any more (XEP-0384 section 6).
-        try ownDevice.deleteUsedPreKeys(before: .max, in: step)
+        try ownDevice.deleteUsedPreKeys(before: Timestamp(milliseconds: .max), in: step)
         try duties.forgetOld(in: step)
         try fetches.forgetOld(session: account.sessionNumber(in: step), in: step)
         try maintain(in: step)

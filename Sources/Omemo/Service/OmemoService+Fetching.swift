@@ -81,8 +81,8 @@ extension OmemoService {
         try fetches.fail(subject, reason, session: account.sessionNumber(in: step), in: step)
     }
 
-    /// The time for which a list without a sending device is trusted, in milliseconds.
-    static let listPause: Int64 = 10 * 60 * 1000
+    /// The time for which a list without a sending device is trusted.
+    static let listPause = Duration.seconds(600)
 
     /// Asks for the list again when a device writes that is not on it (XEP-0384 section 6).
     func checkListed(_ peer: OmemoAddress, in step: borrowing Step) throws {
@@ -95,7 +95,7 @@ extension OmemoService {
         guard isListed == nil else { return }
         // A list that nobody ever asked for is asked for when it is needed.
         guard let learnedAt = try deviceLists.learnedAt(peer.jid, peer.version, in: step),
-            step.now.milliseconds - learnedAt > Self.listPause
+            step.now - learnedAt > Self.listPause
         else { return }
         try fetch(.init(jid: peer.jid, version: peer.version, device: nil), in: step)
     }
@@ -141,7 +141,7 @@ extension OmemoService {
         try memory.trim()
         try identities.note(identity, of: peer.jid, device: peer.device, in: step)
         try sessions.store(
-            memory.session ?? [], identity: identity, startedAt: step.now.milliseconds, isStarted: true,
+            memory.session ?? [], identity: identity, startedAt: step.now, isStarted: true,
             with: peer,
             in: step)
         try sessions.trim(peer.jid, in: step)

@@ -25,7 +25,7 @@ extension OmemoService {
             }
             let next = OmemoAnnouncement.next(
                 state, isOnList: isOnList, isOnAnyList: isOnAnyList, wasEverPublished: wasPublished,
-                now: step.now.milliseconds)
+                now: step.now)
             switch next {
             case .none: break
             case .renumber:
@@ -92,7 +92,7 @@ extension OmemoService {
         account.log(
             .info, .omemo, "puts device \(own.device) on the own list, beside \(others.count) others",
             after: step)
-        let now = step.now.milliseconds
+        let now = step.now
         try publications.change(version, in: step) { state in
             if now - state.announcedAt > OmemoAnnouncement.window {
                 (state.announcedAt, state.announcements) = (now, 0)

@@ -149,7 +149,7 @@ extension OmemoService {
             let own = jid == ownJID ? own.device : nil
             plan.add(
                 try user(jid, session: session, except: own, in: step), preference: Self.versions,
-                legacyCarries: isText, session: session, now: step.now.milliseconds, except: own)
+                legacyCarries: isText, session: session, now: step.now, except: own)
         }
         return plan
     }

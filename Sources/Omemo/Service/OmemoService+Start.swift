@@ -5,11 +5,11 @@ import XMPPCore
 extension OmemoService {
     /// The number of published prekeys. XEP-0384 section 4.2: around 100, never fewer than 25.
     package static let preKeyCount = 100
-    /// The time for which a signed prekey is used, and then kept for reading, in milliseconds: two weeks each (section
+    /// The time for which a signed prekey is used, and then kept for reading: two weeks each (section
     /// 4.2: a week to a month).
-    package static let signedPreKeyLife: Int64 = 14 * 24 * 60 * 60 * 1000
-    /// The maximum time for which a used prekey stays readable, in milliseconds.
-    static let usedPreKeyLife: Int64 = 30 * 24 * 60 * 60 * 1000
+    package static let signedPreKeyLife = Duration.seconds(14 * 24 * 60 * 60)
+    /// The maximum time for which a used prekey stays readable.
+    static let usedPreKeyLife = Duration.seconds(30 * 24 * 60 * 60)
 
     /// Makes this account able to encrypt: makes the own device, publishes it, and takes encrypted messages in from
     /// now on.
@@ -65,14 +65,14 @@ extension OmemoService {
         guard let own = try ownDevice.own(in: step) else { return }
         var isChanged = try ownDevice.fillPreKeys(upTo: Self.preKeyCount, in: step)
         let madeAt = try ownDevice.signedPreKeyMadeAt(in: step)
-        if madeAt.map({ $0 <= step.now.milliseconds - Self.signedPreKeyLife }) ?? true {
+        if madeAt.map({ $0 <= step.now - Self.signedPreKeyLife }) ?? true {
             try ownDevice.rotateSignedPreKey(own, in: step)
             isChanged = true
         }
         if isChanged { try publications.raiseRevision(in: step) }
         try ownDevice.deleteSignedPreKeys(
-            replacedBefore: step.now.milliseconds - Self.signedPreKeyLife, in: step)
-        try ownDevice.deleteUsedPreKeys(before: step.now.milliseconds - Self.usedPreKeyLife, in: step)
+            replacedBefore: step.now - Self.signedPreKeyLife, in: step)
+        try ownDevice.deleteUsedPreKeys(before: step.now - Self.usedPreKeyLife, in: step)
     }
 
     // MARK: The own device

@@ -19,9 +19,9 @@ struct OmemoDutyTable {
         let kind: Kind
     }
 
-    /// The time until a device is offered another session, in milliseconds: what cannot be decrypted may be made on
-    /// purpose, and each repair costs the other side a prekey.
-    static let repairPause: Int64 = 60 * 60 * 1000
+    /// The time until a device is offered another session: a peer may send undecryptable messages on purpose, and each repair uses
+    /// up a prekey of the other side.
+    static let repairPause = Duration.seconds(3600)
 
     /// The maximum number of owed messages of a kind, or of repairs in that time, for one user's devices: the numbers of
     /// devices are anybody's to make up.
@@ -43,14 +43,14 @@ struct OmemoDutyTable {
             ON CONFLICT(account, jid, device, namespace, kind) DO UPDATE SET since = ?6, done_at = NULL
             WHERE omemo_duty.done_at <= ?6 - ?7
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace, kind.rawValue,
-            step.now, Self.repairPause, Self.maximumEach, Self.maximum) > 0
+            step.now, Self.repairPause.milliseconds, Self.maximumEach, Self.maximum) > 0
     }
 
     /// Forgets repairs after which another may follow.
     func forgetOld(in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM omemo_duty WHERE account = ? AND done_at <= ?", account,
-            step.now.milliseconds - Self.repairPause)
+            step.now - Self.repairPause)
     }
 
     /// The oldest duties.

@@ -6,8 +6,8 @@ import XMPPCore
 struct OmemoFetchTable {
     let account: Int64
 
-    /// The time after a failure until a bundle is requested again, in milliseconds.
-    static let bundlePause: Int64 = 60 * 60 * 1000
+    /// The time after a failure until a bundle is requested again.
+    static let bundlePause = Duration.seconds(3600)
 
     /// The subject of a fetch: a bundle, or a list if there is no device.
     struct Subject: Hashable, Codable {
@@ -21,7 +21,7 @@ struct OmemoFetchTable {
     struct State {
         let subject: Subject
         let isRunning: Bool
-        let failedAt: Int64?
+        let failedAt: Timestamp?
         let failedSession: Int64?
         let failure: ForeignText?
     }
@@ -38,7 +38,7 @@ struct OmemoFetchTable {
             let device = OmemoDeviceID(rawValue: UInt32(clamping: row.integer(1)))
             return State(
                 subject: Subject(jid: jid, version: version, device: device), isRunning: row.integer(2) != 0,
-                failedAt: row.optionalQuantity(3), failedSession: row.optionalInteger(4),
+                failedAt: row.optionalTimestamp(3), failedSession: row.optionalInteger(4),
                 failure: row.optionalForeignText(5))
         }
         return Dictionary(rows.compactMap { $0 }.map { ($0.subject, $0) }) { first, _ in first }
@@ -105,6 +105,6 @@ struct OmemoFetchTable {
             """
             DELETE FROM omemo_fetch WHERE account = ? AND is_running = 0
                 AND CASE device WHEN 0 THEN failed_session <> ? ELSE failed_at <= ? END
-            """, account, session, step.now.milliseconds - Self.bundlePause)
+            """, account, session, step.now - Self.bundlePause)
     }
 }

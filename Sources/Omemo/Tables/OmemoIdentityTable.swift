@@ -82,7 +82,7 @@ struct OmemoIdentityTable {
         ) { (row) throws(HandlerError) in
             (
                 key: row.blob(0), trust: OmemoTrust(rawValue: row.integer(1)) ?? .undecided,
-                seen: row.quantity(2),
+                firstSeen: row.timestamp(2),
                 device: row.optionalInteger(3).flatMap { OmemoDeviceID(rawValue: UInt32(clamping: $0)) }
             )
         }
@@ -94,7 +94,7 @@ struct OmemoIdentityTable {
             identities.append(
                 OmemoIdentity(
                     jid: user, key: key, trust: row.trust, devices: devices,
-                    firstSeen: Timestamp(milliseconds: row.seen)))
+                    firstSeen: row.firstSeen))
         }
         return identities
     }

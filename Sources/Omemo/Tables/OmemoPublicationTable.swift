@@ -15,8 +15,8 @@ struct OmemoPublicationTable {
         var isListed: Bool
         /// Whether a list is under way.
         var isListSending: Bool
-        /// When the counting of announcements began, and how many there were.
-        var announcedAt: Int64
+        /// When the count of announcements started, and the count.
+        var announcedAt: Timestamp
         var announcements: Int64
         /// Whether it failed: it is not tried again before the next start.
         var hasFailed: Bool
@@ -33,7 +33,7 @@ struct OmemoPublicationTable {
             State(
                 revision: row.quantity(0), published: row.quantity(1), sending: row.optionalQuantity(2),
                 isListed: row.integer(3) != 0, isListSending: row.integer(4) != 0,
-                announcedAt: row.quantity(5),
+                announcedAt: row.timestamp(5),
                 announcements: row.quantity(6), hasFailed: row.integer(7) != 0)
         }
     }

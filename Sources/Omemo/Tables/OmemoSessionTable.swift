@@ -14,14 +14,14 @@ struct OmemoSessionTable {
 
     struct Session {
         var record: [UInt8]
-        /// When the own side began it; nil once the other side began one.
-        var startedAt: Int64?
+        /// When this side started it; nil once the other side started one.
+        var startedAt: Timestamp?
         /// The chain for which a heartbeat was sent.
         var heartbeat: [UInt8]?
         /// Whether it is good for reading only.
         var isOld: Bool
         /// When it was used last, within an hour.
-        let usedAt: Int64
+        let usedAt: Timestamp
 
         /// Hands the record on without keeping it: a second reference would keep its bytes from being wiped.
         mutating func takeRecord() -> [UInt8] {
@@ -39,15 +39,15 @@ struct OmemoSessionTable {
             """, account, peer.jid.description, peer.device.rawValue, peer.version.namespace
         ) { (row) throws(HandlerError) in
             Session(
-                record: row.blob(0), startedAt: row.optionalQuantity(1),
+                record: row.blob(0), startedAt: row.optionalTimestamp(1),
                 heartbeat: row.isNull(2) ? nil : row.blob(2), isOld: row.integer(3) != 0,
-                usedAt: row.quantity(4))
+                usedAt: row.timestamp(4))
         }
     }
 
     /// - Parameter isStarted: Whether the own side has just started it; otherwise it is as good for sending as it was.
     func store(
-        _ record: [UInt8], identity: IdentityKey, startedAt: Int64?, isStarted: Bool = false,
+        _ record: [UInt8], identity: IdentityKey, startedAt: Timestamp?, isStarted: Bool = false,
         with peer: OmemoAddress, in step: borrowing Step
     ) throws(HandlerError) {
         try step.execute(
@@ -98,14 +98,14 @@ extension OmemoSessionTable {
     static let maximumUnlisted = 32
     /// The maximum number of undecided keys of one user that no device has any more.
     static let maximumUnusedKeys = 100
-    /// The maximum delay of the stored time of use, in milliseconds: it is not written with every message.
-    private static let usedEvery: Int64 = 3_600_000
+    /// The maximum delay of the stored time of use: it is not written with every message.
+    private static let usedEvery = Duration.seconds(3600)
 
     /// Notes that a session was used.
     func noteUsed(_ session: Session?, with peer: OmemoAddress, in step: borrowing Step) throws(HandlerError)
     {
         guard let session,
-            step.now.milliseconds - session.usedAt > Self.usedEvery || step.now.milliseconds < session.usedAt
+            step.now - session.usedAt > Self.usedEvery || step.now < session.usedAt
         else {
             return
         }

@@ -93,7 +93,7 @@ struct OwnDeviceTable {
     }
 
     /// Deletes the prekeys that were used before a time.
-    func deleteUsedPreKeys(before time: Int64, in step: borrowing Step) throws(HandlerError) {
+    func deleteUsedPreKeys(before time: Timestamp, in step: borrowing Step) throws(HandlerError) {
         try step.execute("DELETE FROM omemo_prekey WHERE account = ? AND used_at < ?", account, time)
     }
 
@@ -106,10 +106,10 @@ struct OwnDeviceTable {
     // MARK: Signed prekeys
 
     /// The time at which the signed prekey in use was made.
-    func signedPreKeyMadeAt(in step: borrowing Step) throws(HandlerError) -> Int64? {
+    func signedPreKeyMadeAt(in step: borrowing Step) throws(HandlerError) -> Timestamp? {
         try step.first(
             "SELECT created_at FROM omemo_signed_prekey WHERE account = ? AND replaced_at IS NULL", account
-        ) { (row) throws(HandlerError) in row.quantity(0) }
+        ) { (row) throws(HandlerError) in row.timestamp(0) }
     }
 
     /// Makes a signed prekey; the one before stays readable.
@@ -119,7 +119,7 @@ struct OwnDeviceTable {
             "UPDATE omemo_signed_prekey SET replaced_at = ? WHERE account = ? AND replaced_at IS NULL",
             step.now,
             account)
-        try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now.milliseconds).thenWiped { record in
+        try SignalKeys.makeSignedPreKey(id: id, own: own, now: step.now).thenWiped { record in
             _ = try step.execute(
                 """
                 INSERT INTO omemo_signed_prekey(account, id, record, created_at) VALUES (?, ?, ?, ?)
@@ -129,7 +129,7 @@ struct OwnDeviceTable {
         }
     }
 
-    func deleteSignedPreKeys(replacedBefore time: Int64, in step: borrowing Step) throws(HandlerError) {
+    func deleteSignedPreKeys(replacedBefore time: Timestamp, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "DELETE FROM omemo_signed_prekey WHERE account = ? AND replaced_at <= ?", account, time)
     }

@@ -4,7 +4,7 @@ import Simulation
 import XMPPCore
 import XMPPTestKit
 
-/// What an app server says: a line, or a JSON object, for each thing that happens. No secret stands in it.
+/// The log of an app server: a line, or a JSON object, for each event. It holds no secret.
 struct AppServerLog: Sendable {
     let isJSON: Bool
 

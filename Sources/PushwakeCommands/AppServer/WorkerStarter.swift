@@ -5,9 +5,8 @@ package import TestServers
 
 /// Starts a worker for each push, one at a time for each installation.
 ///
-/// Pushes that come while a worker runs lead to one more when it has ended: what it had not seen any more is not left
-/// waiting, and a flood of pushes is no flood of processes. Starting a process and waiting for its end block, so each
-/// installation's workers have a thread while there are any.
+/// Pushes that arrive while a worker runs start one more worker after its end. So no push is missed, and many pushes do not start
+/// many processes. Starting a process and waiting for its end block, so each installation has a thread while it has a worker.
 package final class WorkerStarter: Sendable {
     /// An event of a worker.
     package enum Event: Sendable {
@@ -21,7 +20,7 @@ package final class WorkerStarter: Sendable {
     private let command: [String]
     private let limit: Duration
     private let report: @Sendable (Event) -> Void
-    /// The nodes for which a worker runs, and whether another one shall follow.
+    /// The nodes for which a worker runs, and whether another worker follows.
     private let running = Mutex<[String: Bool]>([:])
 
     /// - Parameters:

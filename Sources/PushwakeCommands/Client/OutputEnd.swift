@@ -4,7 +4,7 @@ import XMPPCore
 
 /// The end of standard output in a regular file, stored in the commit that marks a message as shown.
 ///
-/// A process that is killed between writing a line and that commit leaves the line behind the stored end, where the next
+/// A process that is killed between writing a line and that commit leaves the line after the stored end, where the next
 /// process finds it.
 struct OutputEnd: Equatable {
     private let device: Int64
@@ -42,7 +42,7 @@ struct OutputEnd: Equatable {
         (device, inode) == (stored.device, stored.inode) && size >= stored.size
     }
 
-    /// Returns whether what stands behind this end is the line, or is it once the rest of it is written here.
+    /// Returns whether the output after this end is the line; writes the rest of a line that was written in part.
     func completes(_ line: VisibleText) throws -> Bool {
         let bytes = Array(line.description.utf8)
         guard let current = Self.current, current.isBehind(self), current.size - size <= bytes.count else {

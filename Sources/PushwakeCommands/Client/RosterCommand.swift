@@ -112,7 +112,7 @@ struct RosterCommand {
 
     private func show() async throws {
         let roster = client.account.roster
-        // Presence of contacts comes behind our own.
+        // The server sends the presence of contacts after the client's own.
         try await client.account.caughtUp()
         let (contacts, requests) = try client.store.read { snapshot in
             let items = try roster.items(in: snapshot)

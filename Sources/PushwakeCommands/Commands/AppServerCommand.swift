@@ -17,7 +17,7 @@ struct AppServerCommand {
         let parts = words.split(separator: "--", maxSplits: 1, omittingEmptySubsequences: false)
         let arguments = try Arguments(Array(parts[0]), of: "app-server")
         guard parts.count == 2, !parts[1].isEmpty else {
-            throw UsageError("the worker's command is missing; write it behind --")
+            throw UsageError("the worker's command is missing; write it after --")
         }
         worker = Array(parts[1])
         let domain = try ConnectionOptions.address(try arguments.required("--component"), "--component")

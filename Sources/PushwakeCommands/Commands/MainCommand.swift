@@ -10,7 +10,7 @@ import XMPPModules
 /// `pushwake main`: the main program of the simulation.
 ///
 /// It connects, listens, and sends a numbered message and a numbered request every few milliseconds. Lines on standard
-/// input steer it; see ``Steering``. The end of the input means that whoever started it is gone, and ends it too.
+/// input steer it; see ``Steering``. It exits at the end of the input: then the process that started it has exited.
 struct MainCommand {
     private let options: AccountOptions
     private let interval: Duration

@@ -26,7 +26,7 @@ struct WorkerCommand {
         var options = try AccountOptions(arguments, role: .worker)
         options.configuration.onMilestone = { [timings] in
             timings?.reached($0.rawValue)
-            // What was needed up to here is seldom needed behind it; a busy machine may let the watch come too late.
+            // Code that ran before a milestone seldom runs after it. On a busy machine the watch of memory may be late.
             ProcessMemory.releaseCode(above: Self.comfortable)
         }
         self.options = options

@@ -46,7 +46,7 @@ extension CommandPage {
             summary: "send a message; done when the server has it",
             description: [
                 "The message is stored before there is a connection: a send that is killed is sent by whatever comes next on this store, once.",
-                "A text that begins with -- stands behind all options and a lone --.",
+                "A text that starts with -- comes after all options and a lone --.",
             ],
             options: connection + [
                 state, Option("--receipt", "Done when the recipient has it."),
@@ -83,7 +83,7 @@ extension CommandPage {
                 Option("--name", "NAME", "With 'add': what to call who is added (default: as before)."),
                 Option(
                     "--json",
-                    "The contacts, and behind them those who ask with \"request\":true; one JSON object a line."
+                    "The contacts, then the users that request a subscription, with \"request\":true; one JSON object a line."
                 ),
             ], environment: [password],
             examples: [

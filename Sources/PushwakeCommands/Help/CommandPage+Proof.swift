@@ -12,7 +12,7 @@ extension CommandPage {
     private static let process: [Option] =
         connection + [
             Option("--store", "FILE", "The database that main and worker share.", .file, isRequired: true),
-            Option("--peer", "FULLJID", "Whom to write to and ask.", isRequired: true),
+            Option("--peer", "FULLJID", "The peer that gets messages and requests.", isRequired: true),
         ]
 
     static let proof: [CommandPage] = [
@@ -129,7 +129,7 @@ extension CommandPage {
                     "--stay",
                     "When another process takes the stream over, say 'overtaken' and wait for 'foreground' instead of ending with status 3."
                 ),
-                Option("--push-service", "DOMAIN", "The app server that shall wake the worker."),
+                Option("--push-service", "DOMAIN", "The app server that wakes the worker."),
                 Option("--push-node", "NODE", "What names this installation to it."),
             ],
             environment: [
@@ -203,7 +203,7 @@ extension CommandPage {
             examples: [
                 (
                     "HANDLERS_FAILPOINT=after-commit pushwake login --jid romeo@example.org",
-                    "A login that is killed behind its first commit."
+                    "A login that is killed after its first commit."
                 )
             ]),
         CommandPage(

@@ -41,7 +41,7 @@ enum Completion {
             """
     }
 
-    /// What comes behind an option that takes a value; nothing is offered for one that only its user knows.
+    /// The completions after an option that takes a value; none for a value that only the user knows.
     private static var bashValues: [String] {
         pages.flatMap { page in
             page.options.filter { $0.placeholder != nil }.map { option in

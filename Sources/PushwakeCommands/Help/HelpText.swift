@@ -39,7 +39,7 @@ enum HelpText {
         return lines.joined(separator: "\n")
     }
 
-    /// What must be there, and behind it what may be.
+    /// The required options, then the optional ones.
     private static func synopsis(_ page: CommandPage) -> String {
         let required = page.options.filter(\.isRequired).map { "\($0.name) \($0.placeholder ?? "")" }
         let isOptional = page.options.contains { !$0.isRequired }

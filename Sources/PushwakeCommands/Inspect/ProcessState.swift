@@ -2,7 +2,7 @@ import FoundationEssentials
 import Glibc
 import Platform
 
-/// What the kernel says about processes.
+/// The state of processes, from the kernel.
 enum ProcessState {
     /// `running`, `stopped` (SIGSTOP, or a debugger), or `unknown` where there is no process of that id.
     static func of(_ pid: Int32) -> String {
@@ -14,9 +14,9 @@ enum ProcessState {
     }
 }
 
-/// Who holds the locks by which the owners of a store's accounts show that they live.
+/// The processes that hold the locks of the owners of a store's accounts.
 ///
-/// Trying to take a lock would disturb one who takes it at that moment, so the kernel's list of locks is read instead.
+/// An attempt to take a lock could disturb a process that takes it at that moment, so the kernel's list of locks is read.
 struct OwnerLocks {
     private let store: String
 

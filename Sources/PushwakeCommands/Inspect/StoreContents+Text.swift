@@ -1,7 +1,7 @@
 import Handlers
 package import XMPPCore
 
-/// What `inspect` shows to people.
+/// The text that `inspect` shows.
 extension StoreContents {
     package func text(_ style: TerminalStyle) -> VisibleText {
         var lines = [style.heading("store"), "  \(store)"]

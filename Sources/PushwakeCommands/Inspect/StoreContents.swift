@@ -1,7 +1,7 @@
 /// Everything that `inspect` shows of a store, as it was at one moment.
 ///
-/// Ages and remaining times are in milliseconds; a time left is negative when it has run out and nobody has acted upon
-/// it yet. Nothing in it is secret: arguments are masked, stanzas are named and not shown.
+/// Ages and remaining times are in milliseconds; a remaining time is negative when it has passed and no process
+/// has acted on it yet. Nothing in it is secret: arguments are masked, stanzas are named and not shown.
 package struct StoreContents: Codable {
     /// A list of which the first rows are shown.
     package struct Rows<Row: Codable>: Codable {
@@ -88,7 +88,7 @@ package struct StoreContents: Codable {
         package var handler: String
         package var arguments: String
         package var kind: Kind
-        /// Time left by the clock on the wall; nil when only connected time counts.
+        /// Time left by the wall clock; nil when only connected time counts.
         package var left: Int64?
         /// Connected time left; nil when only the clock counts.
         package var connectedLeft: Int64?

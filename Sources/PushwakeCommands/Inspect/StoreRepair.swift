@@ -25,7 +25,7 @@ package enum StoreRepair: Equatable {
         var text: String { "\(effect): \(row) \(handler)" }
     }
 
-    /// Does all of them in one transaction: one that fails undoes those before it.
+    /// Makes all repairs in one transaction: a repair that fails rolls back the ones before it.
     static func perform(_ repairs: [StoreRepair], path: String) throws -> [Done] {
         // Opened as a writer only after it was found to be a store that this program can read.
         let store = try HandlerStore(path: path, registry: .discovered(and: SimulationApp.handlers))
@@ -81,8 +81,8 @@ package enum StoreRepair: Equatable {
             effect: "invalidated, what was bound for that case ran")
     }
 
-    /// What accounts keep of a handler goes with it: the request whose answer it awaits, and by what it listens. A stanza is sent
-    /// and counted all the same, and nobody is told of it.
+    /// What accounts keep of a handler goes with it: the request whose answer it awaits, and its listeners. A stanza is still
+    /// sent and counted, and no handler is called for it.
     private static func release(_ id: AnyHandlerID, _ step: borrowing Step) throws {
         let tables = try step.all("SELECT name FROM sqlite_schema WHERE type = 'table'") {
             (row) throws(HandlerError) in row.text(0)

@@ -65,7 +65,7 @@ package final class AppServer: Sendable {
             }
             if isStopped.load(ordering: .sequentiallyConsistent) { return }
             report(.disconnected(reason: reason, retry: delay))
-            stopped.wait(milliseconds: delay.milliseconds)
+            stopped.wait(atMost: delay)
             delay = min(delay * 2, Self.longestDelay)
         }
     }

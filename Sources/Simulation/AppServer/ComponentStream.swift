@@ -33,7 +33,7 @@ package final class ComponentStream {
 
     /// Connects and shows that both know the secret.
     ///
-    /// - Parameter interrupt: A descriptor that becomes readable when whoever waits shall stop.
+    /// - Parameter interrupt: A descriptor that becomes readable to stop the wait.
     /// - Throws: `TransportError`, or ``SimulationError`` when the server refuses the component.
     package init(_ address: Address, interrupt: Int32) throws {
         let deadline = Deadline.after(Self.openLimit)

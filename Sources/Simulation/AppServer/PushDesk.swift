@@ -17,9 +17,9 @@ package struct PushDevice: Codable, Hashable, Sendable {
     }
 }
 
-/// The rules of a push service: which publication wakes whom, and what is answered.
+/// The rules of a push service: which publication wakes which installation, and the answers.
 ///
-/// A plain value; it knows no socket and starts no process.
+/// A plain value without socket and processes.
 package struct PushDesk: Sendable {
     /// The result of reading a stanza.
     package enum Event: Hashable, Sendable {

@@ -17,7 +17,7 @@ package struct StormVerdict: Codable {
     package var received = 0
     package var lost = 0
     package var repeated = 0
-    /// Messages that came behind a later one of the same place.
+    /// Messages that arrived after a later message of the same sender or room.
     package var outOfOrder = 0
     /// The user's own messages, and how long the server's word for them took, in milliseconds.
     package var own = 0

@@ -44,33 +44,3 @@ package struct ChildEnding: Hashable, Sendable, CustomStringConvertible {
         }
     }
 }
-
-/// An error of a child process that could not be started, fed, read or waited for.
-package struct ChildProcessError: Error, Hashable, Sendable, CustomStringConvertible {
-    /// The kind of error; more codes may be added.
-    package struct Code: Hashable, Sendable {
-        let name: String
-        /// No such program, or it may not be executed.
-        package static let programNotFound = Code(name: "programNotFound")
-        /// The system refused a pipe, a file, a thread or the process itself.
-        package static let startFailed = Code(name: "startFailed")
-        /// The deadline passed first.
-        package static let timedOut = Code(name: "timedOut")
-        /// The stream was not opened as a pipe, or was closed, or the child no longer reads it.
-        package static let streamClosed = Code(name: "streamClosed")
-        /// Reading from the child failed.
-        package static let readFailed = Code(name: "readFailed")
-    }
-
-    /// Kind of the error.
-    package let code: Code
-    /// A sentence that says what to do.
-    package let message: String
-
-    package var description: String { message }
-
-    init(_ code: Code, _ message: String) {
-        self.code = code
-        self.message = message
-    }
-}

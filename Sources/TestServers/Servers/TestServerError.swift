@@ -1,31 +1,34 @@
+package import XMPPCore
 import XMPPTestKit
 
 /// An error of a test server or a peer that could not be started or used.
-package struct TestServerError: Error, Hashable, Sendable, CustomStringConvertible {
+package struct TestServerError: CodedError, Hashable {
     /// The kind of error; more codes may be added.
-    package struct Code: Hashable, Sendable {
-        let name: String
-        /// Its program is missing.
-        package static let notInstalled = Code(name: "notInstalled")
-        /// It ended, or could not be made ready, before the deadline.
-        package static let startFailed = Code(name: "startFailed")
-        /// What was asked needs it to run, or not to run, and it is the other way round.
-        package static let wrongState = Code(name: "wrongState")
-        /// A peer could not do what it was told; the message is the condition with which it was refused.
-        package static let refused = Code(name: "refused")
-    }
+    package typealias Code = ErrorCode<TestServerError>
 
     /// Kind of the error.
     package let code: Code
-    /// A sentence that says what to do, followed by what the program itself last said.
+    /// A sentence that says what to do, followed by the last output of the program.
     package let message: String
 
+    /// The message as it is: the output of a program has several lines.
     package var description: String { message }
 
     init(_ code: Code, _ message: String) {
         self.code = code
         self.message = message
     }
+}
+
+extension ErrorCode where Failure == TestServerError {
+    /// Its program is missing.
+    package static var notInstalled: Self { Self(rawValue: "notInstalled") }
+    /// It ended, or could not be made ready, before the deadline.
+    package static var startFailed: Self { Self(rawValue: "startFailed") }
+    /// The command needs it to run, or not to run, and it is the other way round.
+    package static var wrongState: Self { Self(rawValue: "wrongState") }
+    /// A peer could not run a command; the message is the condition of the refusal.
+    package static var refused: Self { Self(rawValue: "refused") }
 }
 
 extension LoopbackPort {

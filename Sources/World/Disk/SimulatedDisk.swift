@@ -1,3 +1,5 @@
+import HandlersTestKit
+
 /// A disk in memory, whose calls fail and whose power is lost as told.
 ///
 /// One thread uses it. SQLite reaches it through a virtual file system (``SQLiteFileSystem``).

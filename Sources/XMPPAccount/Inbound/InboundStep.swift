@@ -16,8 +16,8 @@ package struct InboundStep {
     /// The last outbox row that may have been written to the socket.
     let flushMark: Int64
 
-    /// The time of the loop's clock, in milliseconds.
-    let now: Int64
+    /// The time of the monotonic clock.
+    let now: Duration
 
     /// The counts of both sides.
     var management: StreamManagement
@@ -29,7 +29,7 @@ package struct InboundStep {
     package var events: [AccountEvent] = []
 
     package init(
-        account: Account, own: JID, session: Int64, isManaged: Bool, flushMark: Int64, now: Int64,
+        account: Account, own: JID, session: Int64, isManaged: Bool, flushMark: Int64, now: Duration,
         management: StreamManagement
     ) {
         self.account = account
@@ -124,7 +124,7 @@ package struct InboundStep {
     }
 
     /// Takes note of deferred stanzas that were handled since, by whatever process.
-    mutating func findDeferred(now: Int64, in step: borrowing Step) throws {
+    mutating func findDeferred(now: Duration, in step: borrowing Step) throws {
         guard management.hasDeferred else { return }
         management.setDeferred(try account.sessions.deferred(session: session, in: step), now: now)
     }

@@ -30,24 +30,27 @@ struct SeenSenders {
         /// The number of marks.
         private(set) var marks: Int
         /// The time of the newest.
-        private(set) var newest: Int64
+        private(set) var newest: Timestamp
         /// The number of marks when the row was read.
         fileprivate let marksBefore: Int
+        /// The stored hour of its newest mark, counted from 1970.
         fileprivate let heard: Int64
 
-        fileprivate init(id: Int64, marks: Int, newest: Int64, heard: Int64) {
+        fileprivate init(id: Int64, marks: Int, newest: Timestamp, heard: Int64) {
             (self.id, self.marks, self.newest) = (id, marks, newest)
             (marksBefore, self.heard) = (marks, heard)
         }
 
-        /// The hour of its newest mark.
-        fileprivate var hour: Int64 { newest / SeenSenders.millisecondsInHour }
+        /// The hour of its newest mark, counted from 1970.
+        fileprivate var hour: Int64 { newest.milliseconds / SeenSenders.millisecondsInHour }
 
         /// The time of its next mark, after all others: neither several in one step nor a clock that was set back change the
         /// order.
-        func time(_ now: Int64) -> Int64 { max(now, newest + 1) }
+        func time(_ now: Timestamp) -> Timestamp {
+            max(now, Timestamp(milliseconds: newest.milliseconds + 1))
+        }
 
-        mutating func noted(at time: Int64) {
+        mutating func noted(at time: Timestamp) {
             newest = max(newest, time)
             marks += 1
         }
@@ -75,14 +78,15 @@ struct SeenSenders {
             digest
         ) { (row) throws(HandlerError) in
             Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.quantity(2),
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
                 heard: row.quantity(3))
         }
         if let known { return known }
         let hour = step.now.milliseconds / Self.millisecondsInHour
         try step.execute(
             "INSERT INTO seen_sender(account, digest, heard) VALUES (?, ?, ?)", account, digest, hour)
-        let sender = Sender(id: step.lastInsertedRow, marks: 0, newest: 0, heard: hour)
+        let sender = Sender(
+            id: step.lastInsertedRow, marks: 0, newest: Timestamp(milliseconds: 0), heard: hour)
         if sender.id % Int64(Self.piece) == 0 { try dropSilent(in: step) }
         return sender
     }
@@ -167,7 +171,7 @@ struct SeenSenders {
             """, account, sent
         ) { (row) throws(HandlerError) in
             Sender(
-                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.quantity(2),
+                id: row.integer(0), marks: Int(row.quantity(1)), newest: row.timestamp(2),
                 heard: row.quantity(3))
         }
         guard var largest else { return }

@@ -9,8 +9,8 @@ import XMPPCore
 // handled, and nobody connected since: the server sends it again as soon as somebody does, before it answers `<r/>`. Or
 // an archive or a room is asked from the last message on, which in a quiet one is old: modules name those marks, and they stay.
 extension SeenTable {
-    /// The interval of forgetting marks, in milliseconds.
-    static let forgetsEvery: Int64 = 86_400_000
+    /// The interval of forgetting marks.
+    static let forgetsEvery = Duration.seconds(86_400)
 
     /// The number of marks that one step removes, or of senders that it checks.
     private static let piece = 1000
@@ -27,7 +27,7 @@ extension SeenTable {
         /// Begins to look through the marks.
         ///
         /// - Parameters:
-        ///   - age: How old a mark must be to go, in milliseconds.
+        ///   - age: How old a mark must be to go.
         ///   - needed: What the modules need.
         ///   - now: The time.
         init(age: Duration, needed: NeededMarks, now: Timestamp) {
@@ -41,14 +41,14 @@ extension SeenTable {
         }
     }
 
-    /// When marks are to be looked through again, in milliseconds from now; 0 or less when they are now.
-    func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Int64 {
+    /// Returns the time until marks are looked through again; 0 or less if that is due.
+    func timeUntilForgetting(in step: borrowing Step) throws(HandlerError) -> Duration {
         let forgotAt =
             try step.first("SELECT forgot_at FROM account WHERE id = ?", account) {
                 (row) throws(HandlerError) in row.timestamp(0)
             } ?? Timestamp(milliseconds: 0)
         // A clock that was set back does not put it off for longer than usual.
-        return Self.forgetsEvery - (step.now - forgotAt).milliseconds
+        return Self.forgetsEvery - max(.zero, step.now - forgotAt)
     }
 
     /// Removes the next marks that may go.
@@ -123,7 +123,7 @@ extension SeenTable {
             "SELECT peer, stanza_id, digest, seen_at, number FROM seen WHERE account = ? LIMIT 1", account
         ) { (row) throws(HandlerError) in
             (
-                peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.quantity(3),
+                peer: row.text(0), id: row.text(1), digest: row.integer(2), at: row.timestamp(3),
                 number: row.optionalInteger(4)
             )
         }

@@ -133,7 +133,7 @@ struct SeenTable {
     private func note(
         _ mark: Mark, of sender: inout SeenSenders.Sender, in step: borrowing Step
     ) throws(HandlerError) -> Bool {
-        let (peer, bytes, at) = (mark.peer.description, mark.bytes, sender.time(step.now.milliseconds))
+        let (peer, bytes, at) = (mark.peer.description, mark.bytes, sender.time(step.now))
         let isNoted =
             try step.execute(
                 """

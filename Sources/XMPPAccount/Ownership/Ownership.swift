@@ -43,11 +43,11 @@ final class Ownership: @unchecked Sendable {
     ///   transaction.
     static func acquire(
         _ table: OwnershipTable, store: HandlerStore, places: any OwnerPlaces = OwnerFiles(),
-        role: AccountRole, owner: String, silence: Int64, on loop: EventLoop,
+        role: AccountRole, owner: String, silence: Duration, on loop: EventLoop,
         handOver: @escaping @Sendable () -> Void
     ) async throws -> Ownership {
         let place = try places.open(account: table.account, store)
-        let deadline = loop.deadline(after: .milliseconds(patience(silence)))
+        let deadline = loop.deadline(after: patience(silence))
         try await waitForOwner(place, role: role, until: deadline, on: loop)
         try Failpoint.afterLock.hit()
         // The socket is bound inside the step: whoever raised the epoch last is the one who answers.
@@ -69,12 +69,11 @@ final class Ownership: @unchecked Sendable {
 
     /// The wait between two checks of the lock of an owner that was killed.
     private static let pause = Duration.milliseconds(1)
-    /// The maximum part of the silence that is kept for the takeover itself, in milliseconds.
-    private static let longestTakeOver: Int64 = 25
+    /// The maximum part of the silence that is kept for the takeover itself.
+    private static let longestTakeOver = Duration.milliseconds(25)
 
-    /// Returns the wait for a silent owner: within the silence the account shall be taken over as well, which is a
-    /// transaction's work.
-    static func patience(_ silence: Int64) -> Int64 { silence - min(silence / 20, longestTakeOver) }
+    /// Returns the wait for a silent owner. The rest of the silence is for the takeover, which is one transaction.
+    static func patience(_ silence: Duration) -> Duration { silence - min(silence / 20, longestTakeOver) }
 
     /// Returns when the lock is taken or the owner has been silent for too long.
     private static func waitForOwner(

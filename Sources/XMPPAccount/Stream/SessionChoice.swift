@@ -35,7 +35,7 @@ public struct StoredSession: Hashable, Sendable {
     init?(_ state: SessionTable.State, now: Timestamp) {
         guard state.resumptionID != nil, let jid = state.fullJID else { return nil }
         self.jid = jid
-        window = state.window.map { .seconds($0) }
+        window = state.window
         idleTime = state.aliveAt.map { max(.zero, now - $0) }
         isLikelyKept = state.canResume(now: now)
     }
@@ -43,9 +43,10 @@ public struct StoredSession: Hashable, Sendable {
 
 /// The program wants to wait before it logs in.
 struct SessionWait: Error {
-    let milliseconds: Int64
+    /// Whole milliseconds, at least one.
+    let duration: Duration
 
-    init(_ duration: Duration) { milliseconds = max(1, duration.milliseconds) }
+    init(_ duration: Duration) { self.duration = .milliseconds(max(1, duration.milliseconds)) }
 }
 
 extension SessionOpening {
@@ -59,7 +60,7 @@ extension SessionOpening {
             let wait = SessionWait(duration)
             throw AccountError(
                 .sessionPostponed,
-                "the program's chooseSession wants to wait; it is asked again in \(wait.milliseconds) ms",
+                "the program's chooseSession wants to wait; it is asked again in \(wait.duration.milliseconds) ms",
                 cause: wait)
         }
     }

@@ -150,7 +150,7 @@ extension SessionOpening {
         // XEP-0198 section 3: only resume='true' (or '1') makes the id good for a resumption.
         if (try? enabled.value(of: "resume")) == true {
             session.resumptionID = enabled["id"]?.string
-            session.window = (try? enabled.value(of: "max", as: UInt32.self)).map(Int64.init)
+            session.window = (try? enabled.value(of: "max", as: UInt32.self)).map { .seconds($0) }
         }
         session.location = enabled["location"]?.string
         return session

@@ -1,7 +1,7 @@
 import Handlers
 
-/// When the server must show that it still hears an open stream: rules without clock or socket, in milliseconds of a clock
-/// that does not go back.
+/// When the server must show that it still hears an open stream: rules without clock or socket. Times are those of
+/// the monotonic clock.
 ///
 /// ```text
 /// proof ──interval──▶ ack request or ping ──timeout──▶ dead
@@ -12,42 +12,42 @@ import Handlers
 /// Only an answer is a proof: a line that loses what is sent from here may go on delivering.
 struct KeepAlive: Sendable {
     /// After how much time without a proof the server is asked for one; nil for never.
-    var interval: Int64?
+    var interval: Duration?
     /// Within which time it must answer.
-    let timeout: Int64
+    let timeout: Duration
     /// When the server last showed that it heard this side.
-    private var provenAt: Int64
+    private var provenAt: Duration
     /// When the oldest request without an answer was sent.
-    private(set) var requestedAt: Int64?
+    private(set) var requestedAt: Duration?
 
     /// - Parameter openedAt: When the stream was opened: the server answered then.
-    init(interval: Int64?, timeout: Int64, openedAt: Int64) {
+    init(interval: Duration?, timeout: Duration, openedAt: Duration) {
         self.interval = interval
         self.timeout = timeout
         provenAt = openedAt
     }
 
     /// An ack request or a ping was sent.
-    mutating func didRequest(now: Int64) { requestedAt = requestedAt ?? now }
+    mutating func didRequest(now: Duration) { requestedAt = requestedAt ?? now }
 
     /// The server answered.
-    mutating func didReceiveAnswer(now: Int64) { (provenAt, requestedAt) = (now, nil) }
+    mutating func didReceiveAnswer(now: Duration) { (provenAt, requestedAt) = (now, nil) }
 
     /// This process did not run for so long: that does not count against the server.
-    mutating func skip(_ milliseconds: Int64) {
-        requestedAt = requestedAt.map { TimeSource.sum($0, milliseconds) }
+    mutating func skip(_ duration: Duration) {
+        requestedAt = requestedAt.map { TimeSource.sum($0, duration) }
     }
 
     /// Returns whether the server is to be asked for a proof now.
-    func isRequestDue(now: Int64) -> Bool { requestedAt == nil && nextDue.map { $0 <= now } ?? false }
+    func isRequestDue(now: Duration) -> Bool { requestedAt == nil && nextDue.map { $0 <= now } ?? false }
 
     /// Returns whether the answer is overdue.
     ///
     /// - Parameter readAt: Up to when everything that had arrived was read.
-    func isDead(readAt: Int64) -> Bool { requestedAt != nil && nextDue.map { $0 <= readAt } ?? false }
+    func isDead(readAt: Duration) -> Bool { requestedAt != nil && nextDue.map { $0 <= readAt } ?? false }
 
     /// When a request is due, or the answer to it overdue; nil for never.
-    var nextDue: Int64? {
+    var nextDue: Duration? {
         if let requestedAt { return TimeSource.sum(requestedAt, timeout) }
         return interval.map { TimeSource.sum(provenAt, $0) }
     }

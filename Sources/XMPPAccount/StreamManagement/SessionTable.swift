@@ -20,12 +20,12 @@ struct SessionTable {
         var deferred: [HandledCount]
         /// The server's last `h`.
         var acknowledged: HandledCount
-        /// Milliseconds this account has been connected, in all processes together.
-        var connectedTime: Int64
+        /// The time for which this account has been connected, in all processes together.
+        var connectedTime: Duration
         /// Whether the session could be resumed when it began.
         var wasResumable: Bool
-        /// The time for which the server keeps the session after its connection broke, in seconds.
-        var window: Int64?
+        /// The time for which the server keeps the session after its connection broke.
+        var window: Duration?
         /// When a process last noted that it was connected, by the wall clock.
         var aliveAt: Timestamp?
 
@@ -38,7 +38,7 @@ struct SessionTable {
         func canResume(now: Timestamp) -> Bool {
             guard resumptionID != nil else { return false }
             guard let window, let aliveAt, now > aliveAt else { return true }
-            return now - aliveAt < .seconds(window + 1)
+            return now - aliveAt < window + .seconds(1)
         }
     }
 
@@ -58,8 +58,8 @@ struct SessionTable {
                 fullJID: row.optionalText(3).flatMap { try? JID($0) },
                 received: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(4))), deferred: [],
                 acknowledged: HandledCount(rawValue: UInt32(truncatingIfNeeded: row.integer(5))),
-                connectedTime: row.quantity(6), wasResumable: row.quantity(7) != 0,
-                window: row.optionalQuantity(8),
+                connectedTime: row.duration(6), wasResumable: row.quantity(7) != 0,
+                window: row.optionalQuantity(8).map { .seconds($0) },
                 aliveAt: row.optionalTimestamp(9))
         }
         guard var state else {
@@ -80,7 +80,7 @@ struct SessionTable {
                 alive_at = ?, damage = NULL, damage_at = NULL
             WHERE account = ?
             """, bound.isManaged, bound.resumptionID, bound.location, bound.fullJID.description,
-            bound.resumptionID != nil, bound.window, step.now, account)
+            bound.resumptionID != nil, bound.window?.components.seconds, step.now, account)
     }
 
     /// The session goes on over a new connection.
@@ -91,10 +91,10 @@ struct SessionTable {
     }
 
     /// The connection is gone; the session may be resumed.
-    func suspend(connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func suspend(connectedTime: Duration, in step: borrowing Step) throws(HandlerError) {
         try step.execute(
             "UPDATE session SET open_number = NULL, connected_time = ?, alive_at = ? WHERE account = ?",
-            connectedTime,
+            connectedTime.milliseconds,
             step.now,
             account)
     }
@@ -106,11 +106,13 @@ struct SessionTable {
             account)
     }
 
-    func advance(received: HandledCount, connectedTime: Int64, in step: borrowing Step) throws(HandlerError) {
+    func advance(received: HandledCount, connectedTime: Duration, in step: borrowing Step)
+        throws(HandlerError)
+    {
         try step.execute(
             "UPDATE session SET received = ?, connected_time = ?, alive_at = ? WHERE account = ?",
             received.rawValue,
-            connectedTime, step.now, account)
+            connectedTime.milliseconds, step.now, account)
     }
 
     func setAcknowledged(_ count: HandledCount, in step: borrowing Step) throws(HandlerError) {
@@ -202,11 +204,11 @@ struct SessionTable {
         } ?? nil
     }
 
-    func connectedTime(in step: borrowing Step) throws(HandlerError) -> Int64 {
+    func connectedTime(in step: borrowing Step) throws(HandlerError) -> Duration {
         try step.first("SELECT connected_time FROM session WHERE account = ?", account) {
             (row) throws(HandlerError) in
-            row.integer(0)
-        } ?? 0
+            row.duration(0)
+        } ?? .zero
     }
 }
 
@@ -219,8 +221,8 @@ struct BoundSession: Hashable, Sendable {
     var resumptionID: String?
     /// The location for resuming the session.
     var location: String?
-    /// The time for which the server keeps the session after its connection broke, in seconds; nil if it announced none.
-    var window: Int64?
+    /// The time for which the server keeps the session after its connection broke; nil if it announced none.
+    var window: Duration?
     /// The reason why the server did not enable stream management although it offers it.
     var refusal: StanzaError?
     /// The namespaces of the server's features (RFC 6120 section 4.3.2); nil when the server did not show them.

@@ -5,7 +5,7 @@ import Handlers
 /// A stanza is counted when it arrives (`received`), whatever becomes of it. The `h` of an ack is `handled`: the stanzas up to the
 /// first one that a handler has deferred. Counts are modulo 2^32.
 ///
-/// It is a value without socket, clock or store. Its inputs carry the time in milliseconds of a clock that does not go back. A step
+/// It is a value without socket, clock or store. Its inputs carry the time of the monotonic clock. A step
 /// works on a copy, which the loop takes over after COMMIT, so an ack carries a committed count only.
 package struct StreamManagement: Sendable {
     /// The number of stanzas that arrived in this session; duplicates after a resumption count once.
@@ -26,15 +26,15 @@ package struct StreamManagement: Sendable {
     private var outstanding = 0
     /// Number of them written since the last ack request, and the time of the first.
     private var unasked = 0
-    private var unaskedSince: Int64?
+    private var unaskedSince: Duration?
     /// Time of the oldest pending ack request.
-    package private(set) var requestedAt: Int64?
+    package private(set) var requestedAt: Duration?
 
     /// The `h` that was sent last, and the time since which it is out of date.
     private var sentH: HandledCount
-    private var unsentSince: Int64?
+    private var unsentSince: Duration?
     /// Time of the oldest ack request of the server without an ack.
-    private var owedSince: Int64?
+    private var owedSince: Duration?
 
     /// - Parameters:
     ///   - received: How many stanzas had arrived when the stream began; 0 for a new session.
@@ -70,7 +70,7 @@ package struct StreamManagement: Sendable {
     ///
     /// After a resumption the server sends everything after the count in `<resume/>` once more, in order (section 5), so
     /// the first stanzas are recognized by their number alone.
-    package mutating func arrive(now: Int64) -> Arrival {
+    package mutating func arrive(now: Duration) -> Arrival {
         let isNew = position == received
         position = position + 1
         if isNew {
@@ -86,11 +86,11 @@ package struct StreamManagement: Sendable {
 
     /// Defers the stanza with that number.
     package mutating func postpone(_ number: HandledCount) {
-        setDeferred(deferred.filter { $0 != number } + [number], now: unsentSince ?? 0)
+        setDeferred(deferred.filter { $0 != number } + [number], now: unsentSince ?? .zero)
     }
 
     /// Replaces the numbers of the deferred stanzas; other processes may have acknowledged some.
-    package mutating func setDeferred(_ numbers: [HandledCount], now: Int64) {
+    package mutating func setDeferred(_ numbers: [HandledCount], now: Duration) {
         deferred = Self.ordered(numbers, before: received)
         advance(now: now)
     }
@@ -98,7 +98,7 @@ package struct StreamManagement: Sendable {
     /// Whether any stanza is deferred.
     package var hasDeferred: Bool { !deferred.isEmpty }
 
-    private mutating func advance(now: Int64) {
+    private mutating func advance(now: Duration) {
         h = Self.prefix(of: received, without: deferred)
         unsentSince = h == sentH ? nil : unsentSince ?? now
     }
@@ -115,10 +115,10 @@ package struct StreamManagement: Sendable {
     // MARK: Acks
 
     /// Handles an ack request of the server.
-    package mutating func receiveRequest(now: Int64) { owedSince = owedSince ?? now }
+    package mutating func receiveRequest(now: Duration) { owedSince = owedSince ?? now }
 
     /// Returns whether an ack is due now.
-    package func isAcknowledgementDue(now: Int64) -> Bool {
+    package func isAcknowledgementDue(now: Duration) -> Bool {
         acknowledgementDue.map { $0 <= now } ?? false
     }
 
@@ -127,9 +127,9 @@ package struct StreamManagement: Sendable {
         (sentH, unsentSince, owedSince) = (h, nil, nil)
     }
 
-    private var acknowledgementDue: Int64? {
-        var due: [Int64] = []
-        if let owedSince { due.append(TimeSource.sum(owedSince, policy.responseDelay.milliseconds)) }
+    private var acknowledgementDue: Duration? {
+        var due: [Duration] = []
+        if let owedSince { due.append(TimeSource.sum(owedSince, policy.responseDelay)) }
         if let unsentSince {
             let unsent = h.distance(from: sentH)
             if policy.acknowledgesAfterStanzas > 0,
@@ -138,7 +138,7 @@ package struct StreamManagement: Sendable {
                 due.append(unsentSince)
             }
             if policy.acknowledgesAfter > .zero {
-                due.append(TimeSource.sum(unsentSince, policy.acknowledgesAfter.milliseconds))
+                due.append(TimeSource.sum(unsentSince, policy.acknowledgesAfter))
             }
         }
         return due.min()
@@ -147,7 +147,7 @@ package struct StreamManagement: Sendable {
     // MARK: Ack requests
 
     /// Stanzas were written to the stream.
-    package mutating func didWrite(_ stanzas: Int, now: Int64) {
+    package mutating func didWrite(_ stanzas: Int, now: Duration) {
         guard stanzas > 0 else { return }
         outstanding += stanzas
         unasked += stanzas
@@ -155,10 +155,10 @@ package struct StreamManagement: Sendable {
     }
 
     /// Returns whether an ack request is due now. One is pending at a time: its ack covers everything written before.
-    package func isRequestDue(now: Int64) -> Bool { requestDue.map { $0 <= now } ?? false }
+    package func isRequestDue(now: Duration) -> Bool { requestDue.map { $0 <= now } ?? false }
 
     /// Records that an ack request was sent.
-    package mutating func didRequest(now: Int64) {
+    package mutating func didRequest(now: Duration) {
         requestedAt = requestedAt ?? now
         (unasked, unaskedSince) = (0, nil)
     }
@@ -196,14 +196,14 @@ package struct StreamManagement: Sendable {
         return distance
     }
 
-    private var requestDue: Int64? {
+    private var requestDue: Duration? {
         guard requestedAt == nil, let unaskedSince else { return nil }
-        var due: [Int64] = []
+        var due: [Duration] = []
         if policy.requestsAfterStanzas > 0, unasked >= policy.requestsAfterStanzas {
             due.append(unaskedSince)
         }
         if policy.requestsAfter > .zero {
-            due.append(TimeSource.sum(unaskedSince, policy.requestsAfter.milliseconds))
+            due.append(TimeSource.sum(unaskedSince, policy.requestsAfter))
         }
         return due.min()
     }
@@ -211,5 +211,5 @@ package struct StreamManagement: Sendable {
     // MARK: Time
 
     /// When something is due next, if nothing happens before.
-    package var nextDue: Int64? { [requestDue, acknowledgementDue].compactMap(\.self).min() }
+    package var nextDue: Duration? { [requestDue, acknowledgementDue].compactMap(\.self).min() }
 }

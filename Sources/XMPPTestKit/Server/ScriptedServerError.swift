@@ -26,8 +26,8 @@ public struct ScriptedServerError: CodedError {
         self.cause = cause
     }
 
-    /// The message, and what is beneath it.
-    public var description: String { cause.map { "\(message) (\($0))" } ?? message }
+    /// The message, and the cause in parentheses.
+    public var description: String { messageWithCause }
 }
 
 // MARK: - Codes

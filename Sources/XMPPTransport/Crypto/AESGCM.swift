@@ -1,19 +1,10 @@
 import COpenSSL
+package import XMPPCore
 
 /// AES in Galois/Counter mode, piece by piece.
 ///
 /// Nothing that a decryption gives out may be believed before ``finish(tag:)`` has agreed.
 package final class AESGCM {
-    /// An error of encryption or decryption.
-    package enum Failure: Error {
-        /// Key or IV has a size that AES-GCM cannot use.
-        case wrongSize(key: Int, iv: Int)
-        /// The data is not what was encrypted.
-        case forged
-        /// OpenSSL refused.
-        case unavailable
-    }
-
     /// The size of the tag in bytes.
     package static let tagSize = 16
 
@@ -23,10 +14,12 @@ package final class AESGCM {
     /// - Parameters:
     ///   - key: 16 or 32 bytes.
     ///   - iv: 1 to 16 bytes; 12 are usual.
-    /// - Throws: ``Failure`` `wrongSize`, `unavailable`.
-    package init(encrypting: Bool, key: [UInt8], iv: [UInt8]) throws(Failure) {
+    /// - Throws: ``AESGCMError`` `wrongSize`, `unavailable`.
+    package init(encrypting: Bool, key: [UInt8], iv: [UInt8]) throws(AESGCMError) {
         guard key.count == 16 || key.count == 32, (1...16).contains(iv.count) else {
-            throw .wrongSize(key: key.count, iv: iv.count)
+            throw AESGCMError(
+                .wrongSize,
+                "the key has \(key.count) bytes and the IV \(iv.count), which AES-GCM cannot use")
         }
         guard let context = EVP_CIPHER_CTX_new() else { throw .unavailable }
         let algorithm = key.count == 16 ? EVP_aes_128_gcm() : EVP_aes_256_gcm()
@@ -45,7 +38,7 @@ package final class AESGCM {
     deinit { EVP_CIPHER_CTX_free(context) }
 
     /// Takes the next piece and gives out as many bytes.
-    package func update(_ piece: some Collection<UInt8>) throws(Failure) -> [UInt8] {
+    package func update(_ piece: some Collection<UInt8>) throws(AESGCMError) -> [UInt8] {
         let input = Array(piece)
         guard !input.isEmpty else { return [] }
         guard input.count < Int(Int32.max) else { throw .unavailable }
@@ -62,7 +55,7 @@ package final class AESGCM {
     /// Ends an encryption.
     ///
     /// - Returns: The tag.
-    package func finish() throws(Failure) -> [UInt8] {
+    package func finish() throws(AESGCMError) -> [UInt8] {
         var rest: Int32 = 0
         var tag = [UInt8](repeating: 0, count: Self.tagSize)
         guard isEncrypting, EVP_CipherFinal_ex(context, nil, &rest) == 1,
@@ -73,13 +66,36 @@ package final class AESGCM {
 
     /// Ends a decryption.
     ///
-    /// - Throws: ``Failure`` `forged` when the text is not what was encrypted.
-    package func finish(tag: [UInt8]) throws(Failure) {
+    /// - Throws: ``AESGCMError`` `forged` when the text is not what was encrypted.
+    package func finish(tag: [UInt8]) throws(AESGCMError) {
         var rest: Int32 = 0
         var tag = tag
         guard !isEncrypting, tag.count == Self.tagSize,
             EVP_CIPHER_CTX_ctrl(context, EVP_CTRL_AEAD_SET_TAG, Int32(tag.count), &tag) == 1,
             EVP_CipherFinal_ex(context, nil, &rest) == 1
-        else { throw .forged }
+        else { throw AESGCMError(.forged, "the data is not what was encrypted; do not use it") }
     }
+}
+
+/// An error of encryption or decryption with AES-GCM.
+package struct AESGCMError: CodedError, Hashable {
+    package typealias Code = ErrorCode<AESGCMError>
+
+    package let code: Code
+    package let message: String
+
+    fileprivate init(_ code: Code, _ message: String) { (self.code, self.message) = (code, message) }
+
+    fileprivate static var unavailable: AESGCMError {
+        AESGCMError(.unavailable, "OpenSSL could not encrypt with AES-GCM")
+    }
+}
+
+extension ErrorCode where Failure == AESGCMError {
+    /// Key or IV has a size that AES-GCM cannot use.
+    package static var wrongSize: Self { Self(rawValue: "wrongSize") }
+    /// The data is not what was encrypted.
+    package static var forged: Self { Self(rawValue: "forged") }
+    /// OpenSSL refused.
+    package static var unavailable: Self { Self(rawValue: "unavailable") }
 }

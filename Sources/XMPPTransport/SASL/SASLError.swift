@@ -20,21 +20,19 @@ public struct SASLError: CodedError, Hashable {
     /// A sentence for a person: what happened, and what to do.
     public let message: String
     /// The server's text, if it sent one.
-    package let words: ForeignText?
+    package let words: ReportedWords?
 
     package init(_ code: Code, _ message: String, cause: (any TextConvertible)? = nil) {
         self.code = code
         self.message = message
-        words = cause?.foreignText
+        words = (cause?.foreignText.string).map(ReportedWords.init)
     }
 
     /// What the server said, as an error whose description it is.
-    public var cause: (any Error)? { words.map { ReportedWords($0.string) } }
+    public var cause: (any Error)? { words }
 
     /// The message, and the cause in parentheses.
-    public var description: String {
-        VisibleText(words.map { "\(message) (\($0))" } ?? message).description
-    }
+    public var description: String { messageWithCause }
 }
 
 // MARK: - Codes

@@ -20,21 +20,19 @@ public struct TransportError: CodedError, Hashable {
     /// A sentence for a person: what happened, and what to do.
     public let message: String
     /// The message of the system or of OpenSSL, if there is one.
-    package let words: String?
+    package let words: ReportedWords?
 
     package init(_ code: Code, _ message: String, cause: String? = nil) {
         self.code = code
         self.message = message
-        words = cause
+        words = cause.map(ReportedWords.init)
     }
 
     /// What the system or OpenSSL said, as an error whose description it is.
-    public var cause: (any Error)? { words.map { ReportedWords($0) } }
+    public var cause: (any Error)? { words }
 
     /// The message, and the cause in parentheses.
-    public var description: String {
-        VisibleText(words.map { "\(message) (\($0))" } ?? message).description
-    }
+    public var description: String { messageWithCause }
 }
 
 // MARK: - Codes

@@ -1,5 +1,6 @@
 import Foundation
 import Handlers
+import HandlersTestKit
 
 /// The usual kinds of arguments, with members that are not declared in the order in which they are written.
 struct CodingSample: Codable, Equatable {

@@ -165,7 +165,7 @@ private struct Stored: DurableEvent, Equatable {
             let runner = try HandlerRunner(store)
             try store.step { _ = try $0.schedule(Chime(name: "c").durable, after: .seconds(3600)) }
             _ = try await runner.drain(for: .seconds(30))
-            runner.rest(atMost: 600_000)
+            runner.rest(atMost: .seconds(600))
             leap.milliseconds.store(3_600_000, ordering: .relaxed)
             let end = ContinuousClock.now + .seconds(30)
             while try store.notes().isEmpty, ContinuousClock.now < end {

@@ -177,7 +177,8 @@ import Testing
             var start: AnyHandlerID? = AnyHandlerID(rawValue: 0)
             while let place = start {
                 start = try store.step {
-                    try $0.transaction.pruneEndings(before: 0, after: place, limit: 100_000)
+                    try $0.transaction.pruneEndings(
+                        before: Timestamp(milliseconds: 0), after: place, limit: 100_000)
                 }
             }
             #expect(try store.integer("SELECT min(handler) FROM ending") == 701)

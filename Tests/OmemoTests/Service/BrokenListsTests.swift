@@ -117,7 +117,7 @@ import XMPPCore
         let failure = try a.step { try a.omemo.publicationFailure(.omemo2, in: $0) }
         #expect(failure?.contains("keeps removing") == true)
         // Ten minutes later it may try again.
-        world.clock.now += OmemoAnnouncement.window + 1
+        world.clock.now += OmemoAnnouncement.window.milliseconds + 1
         try a.start()
         try world.settle()
         #expect(world.list(juliet, .omemo2) == [device])
@@ -360,7 +360,7 @@ import XMPPCore
         (b.inbox, b.isOnline) = ([], true)
         // Replaced, and then as long again.
         for _ in 0..<2 {
-            world.clock.now += OmemoService.signedPreKeyLife
+            world.clock.now += OmemoService.signedPreKeyLife.milliseconds
             try b.start()
             try world.settle()
         }

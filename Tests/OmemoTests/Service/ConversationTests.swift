@@ -162,7 +162,7 @@ import XMPPModules
         try a.send("one", to: romeo)
         b.isOnline = false
         try world.settle()
-        world.clock.now += OmemoService.signedPreKeyLife
+        world.clock.now += OmemoService.signedPreKeyLife.milliseconds
         b.isOnline = true
         let inbox = b.inbox
         b.inbox = []
@@ -174,7 +174,7 @@ import XMPPModules
         try world.settle()
         #expect(try b.heard().contains("one blind"))
         #expect(try b.texts("SELECT CAST(count(*) AS TEXT) FROM omemo_signed_prekey") == ["2"])
-        world.clock.now += OmemoService.signedPreKeyLife
+        world.clock.now += OmemoService.signedPreKeyLife.milliseconds
         try b.start()
         try world.settle()
         // The one in use, the one before; the first is gone.

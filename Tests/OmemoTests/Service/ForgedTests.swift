@@ -108,7 +108,7 @@ import XMPPCore
         try world.settle()
         #expect(try rows("duty") == ["\(OmemoDutyTable.maximumEach)"])
         #expect(try rows("fetch") == ["\(OmemoDutyTable.maximumEach)"])
-        world.clock.now += OmemoDutyTable.repairPause + 1
+        world.clock.now += OmemoDutyTable.repairPause.milliseconds + 1
         try world.settle()
         #expect(try rows("duty") == ["0"])
         #expect(try rows("fetch") == ["0"])

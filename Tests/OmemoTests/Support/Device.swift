@@ -1,4 +1,5 @@
 @testable import Omemo
+import Handlers
 import Testing
 
 /// A device without account and store: identity, keys and one session.
@@ -12,7 +13,8 @@ final class Device {
         own = try SignalKeys.makeIdentity(device: #require(OmemoDeviceID(rawValue: number)))
         let context = try KeyContext()
         for id in UInt32(1)...3 { preKeys[id] = try SignalKeys.makePreKey(id: id, context: context) }
-        signedPreKeys[1] = try SignalKeys.makeSignedPreKey(id: 1, own: own, now: 1000)
+        signedPreKeys[1] = try SignalKeys.makeSignedPreKey(
+            id: 1, own: own, now: Timestamp(milliseconds: 1000))
     }
 
     func bundle(_ version: OmemoVersion) throws -> OmemoBundle {

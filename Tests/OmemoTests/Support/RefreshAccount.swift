@@ -57,7 +57,7 @@ final class RefreshAccount {
     func devices(of jid: String, _ version: OmemoVersion = .omemo2) throws -> [String]? {
         try store.step { step in
             try account.omemo.deviceLists.devices(of: JID(jid), version, in: step)?.map { known in
-                "\(known.device.id) \(known.firstSeen) \(known.lastSeen) \(known.removedAt.map(String.init) ?? "listed")"
+                "\(known.device.id) \(known.firstSeen.milliseconds) \(known.lastSeen.milliseconds) \(known.removedAt.map { String($0.milliseconds) } ?? "listed")"
             }
         }
     }

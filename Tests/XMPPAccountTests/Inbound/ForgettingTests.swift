@@ -82,12 +82,13 @@ import XMPPTestKit
             let store = try await rig.storeOfAlice()
             let seen = SeenTable(account: 1) { _ in NeededMarks() }
             try store.setForgottenDaysAgo(0.5)
-            let rest = try store.step { step in try seen.timeUntilForgetting(in: step) }
+            let rest = try store.step { step in try seen.timeUntilForgetting(in: step).milliseconds }
             #expect((Self.day / 2 - 60_000...Self.day / 2).contains(rest))
             try store.setForgottenDaysAgo(1.01)
-            #expect(try store.step { step in try seen.timeUntilForgetting(in: step) } <= 0)
+            #expect(try store.step { step in try seen.timeUntilForgetting(in: step) } <= .zero)
             try store.setForgottenDaysAgo(-500)
-            #expect(try store.step { step in try seen.timeUntilForgetting(in: step) } == Self.day)
+            #expect(
+                try store.step { step in try seen.timeUntilForgetting(in: step) } == .milliseconds(Self.day))
         }
     }
 
@@ -183,7 +184,7 @@ extension HandlerStore {
         try step { step in
             let seen = SeenTable(account: 1) { _ in NeededMarks() }
             var sender = try seen.senders.sender(JID(peer).bare, in: step)
-            let at = (step.now - .seconds(days * 86_400)).milliseconds
+            let at = step.now - .seconds(days * 86_400)
             try step.execute(
                 "INSERT INTO seen_mark(sender, at, mark, account, number) VALUES (?, ?, ?, 1, ?)", sender.id,
                 at,

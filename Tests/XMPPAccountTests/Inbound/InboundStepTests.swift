@@ -24,7 +24,7 @@ import XMPPCore
                 }
                 var inbound = InboundStep(
                     account: account, own: try JID("romeo@example.net/orchard"), session: 1,
-                    isManaged: isManaged, flushMark: .max, now: 0, management: management)
+                    isManaged: isManaged, flushMark: .max, now: .zero, management: management)
                 var fault: StreamFault?
                 for xml in elements where fault == nil {
                     let element = try Element(parsing: xml, defaultNamespace: Namespaces.client)

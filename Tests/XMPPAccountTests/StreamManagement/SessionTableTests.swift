@@ -11,7 +11,7 @@ import XMPPCore
     static func bound(resumptionID: String? = "id", window: Int64? = nil) throws -> BoundSession {
         BoundSession(
             fullJID: try JID("a@b/c"), isManaged: true, resumptionID: resumptionID, location: "there",
-            window: window)
+            window: window.map { .seconds($0) })
     }
 
     @Test("S2 a bound session starts at zero under the next number and can be resumed") func bind()
@@ -21,7 +21,8 @@ import XMPPCore
             checkStep(try Self.table.load(in: step).number == 0)
             checkStep(try Self.table.openNumber(in: step) == nil)
             try Self.table.start(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 7), connectedTime: 50, in: step)
+            try Self.table.advance(
+                received: HandledCount(rawValue: 7), connectedTime: .milliseconds(50), in: step)
             try Self.table.setAcknowledged(HandledCount(rawValue: 3), in: step)
             var state = try Self.table.load(in: step)
             #expect(
@@ -34,7 +35,7 @@ import XMPPCore
             #expect(
                 state.received == HandledCount(rawValue: 0) && state.acknowledged == HandledCount(rawValue: 0)
             )
-            #expect(state.connectedTime == 50)
+            #expect(state.connectedTime == .milliseconds(50))
         }
     }
 
@@ -42,13 +43,14 @@ import XMPPCore
     {
         try await OutboxTests.withStep { step in
             try Self.table.start(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 7), connectedTime: 1, in: step)
-            try Self.table.suspend(connectedTime: 90, in: step)
+            try Self.table.advance(
+                received: HandledCount(rawValue: 7), connectedTime: .milliseconds(1), in: step)
+            try Self.table.suspend(connectedTime: .milliseconds(90), in: step)
             checkStep(try Self.table.openNumber(in: step) == nil)
             try Self.table.resume(in: step)
             let state = try Self.table.load(in: step)
             checkStep(try Self.table.openNumber(in: step) == 1)
-            #expect(state.received == HandledCount(rawValue: 7) && state.connectedTime == 90)
+            #expect(state.received == HandledCount(rawValue: 7) && state.connectedTime == .milliseconds(90))
         }
     }
 
@@ -67,7 +69,8 @@ import XMPPCore
     {
         try await OutboxTests.withStep { step in
             try Self.table.start(Self.bound(), in: step)
-            try Self.table.advance(received: HandledCount(rawValue: 5), connectedTime: 0, in: step)
+            try Self.table.advance(
+                received: HandledCount(rawValue: 5), connectedTime: .milliseconds(0), in: step)
             let stanza = DeferredStanza(session: 1, number: 3)
             try Self.table.defer(stanza, in: step)
             try Self.table.defer(stanza, in: step)

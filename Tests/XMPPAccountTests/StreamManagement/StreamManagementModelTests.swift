@@ -1,3 +1,4 @@
+import HandlersTestKit
 import Testing
 
 @testable import XMPPAccount
@@ -36,7 +37,7 @@ import Testing
 
     /// One process's view, its store and the server, with whole stanzas in place of counts.
     struct World {
-        var generator: SplitMix
+        var generator: SeededGenerator
         let start: UInt32
         // What is stored.
         var received: UInt32
@@ -64,22 +65,11 @@ import Testing
         var postponedStanzas: [UInt32: Int] = [:]
 
         init(seed: UInt64) {
-            generator = SplitMix(state: seed)
+            generator = SeededGenerator(seed: seed)
             start = UInt32.max - UInt32(generator.next() % 5)
             (received, acknowledged, serverReceived, serverAcknowledged) = (start, start, start, start)
             management = StreamManagement(
                 received: HandledCount(rawValue: start), acknowledged: HandledCount(rawValue: start))
-        }
-    }
-
-    struct SplitMix: RandomNumberGenerator {
-        var state: UInt64
-        mutating func next() -> UInt64 {
-            state &+= 0x9e37_79b9_7f4a_7c15
-            var z = state
-            z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
-            z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
-            return z ^ (z >> 31)
         }
     }
 
@@ -94,7 +84,7 @@ import Testing
     @Test("S8 S10 S13 100 000 random lives of a session lose nothing and repeat nothing; a failure is shrunk")
     func model() throws {
         for seed in UInt64(0)..<100_000 {
-            var generator = SplitMix(state: seed ^ 0xabcdef)
+            var generator = SeededGenerator(seed: seed ^ 0xabcdef)
             let events = (0..<40).map { _ in Event.allCases.randomElement(using: &generator)! }
             if let reason = Self.run(events, seed) {
                 throw Self.shrink(Failure(seed: seed, events: events, reason: reason))
@@ -107,7 +97,7 @@ import Testing
     func modelCanFail() {
         var isNoticed = [false, false]
         for seed in UInt64(0)..<2000 {
-            var generator = SplitMix(state: seed ^ 0xabcdef)
+            var generator = SeededGenerator(seed: seed ^ 0xabcdef)
             let events = (0..<40).map { _ in Event.allCases.randomElement(using: &generator)! }
             if Self.run(events, seed, fault: .tellsReceived) != nil { isNoticed[0] = true }
             if Self.run(events, seed, fault: .offByOne) != nil { isNoticed[1] = true }
@@ -178,7 +168,7 @@ extension World {
             if let stanza = postponedStanzas.removeValue(forKey: number) {
                 handledStanzas[stanza, default: 0] += 1
             }
-            management?.setDeferred(postponed.map(HandledCount.init(rawValue:)), now: 0)
+            management?.setDeferred(postponed.map(HandledCount.init(rawValue:)), now: .zero)
         case .acknowledge:
             guard let management else { return }
             let count = fault == .tellsReceived ? management.received : management.h
@@ -202,13 +192,13 @@ extension World {
             written.append(stanza)
             wireOut.append(stanza)
         }
-        management?.didWrite(1, now: 0)
+        management?.didWrite(1, now: .zero)
     }
 
     private mutating func take(postponing: Bool) throws {
         guard management != nil, !wire.isEmpty else { return }
         let stanza = wire.removeFirst()
-        switch management!.arrive(now: 0) {
+        switch management!.arrive(now: .zero) {
         case .duplicate: break
         case .new(let number), .again(let number):
             postponed.removeAll { $0 == number.rawValue }

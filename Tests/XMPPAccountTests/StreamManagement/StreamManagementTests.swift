@@ -28,7 +28,8 @@ import Testing
     private static func play(_ game: Case) throws -> [String] {
         var management = StreamManagement(policy: game.policy)
         var written: [String] = []
-        for (time, happening) in game.happenings {
+        for (milliseconds, happening) in game.happenings {
+            let time = Duration.milliseconds(milliseconds)
             switch happening {
             case .wrote(let count): management.didWrite(count, now: time)
             case .askedByServer: management.receiveRequest(now: time)
@@ -43,10 +44,10 @@ import Testing
             }
             if management.isRequestDue(now: time) {
                 management.didRequest(now: time)
-                written.append("r \(time)")
+                written.append("r \(milliseconds)")
             }
             if management.isAcknowledgementDue(now: time) {
-                written.append("a \(management.h) \(time)")
+                written.append("a \(management.h) \(milliseconds)")
                 management.didAcknowledge()
             }
         }
@@ -148,15 +149,15 @@ import Testing
                 requestsAfterStanzas: 0, requestsAfter: .milliseconds(300),
                 acknowledgesAfter: .milliseconds(200), responseDelay: .milliseconds(50)))
         #expect(management.nextDue == nil)
-        management.didWrite(1, now: 1000)
-        #expect(management.nextDue == 1300)
-        _ = management.arrive(now: 1050)
-        #expect(management.nextDue == 1250)
-        management.receiveRequest(now: 1060)
-        #expect(management.nextDue == 1110)
+        management.didWrite(1, now: .milliseconds(1000))
+        #expect(management.nextDue == .milliseconds(1300))
+        _ = management.arrive(now: .milliseconds(1050))
+        #expect(management.nextDue == .milliseconds(1250))
+        management.receiveRequest(now: .milliseconds(1060))
+        #expect(management.nextDue == .milliseconds(1110))
         management.didAcknowledge()
-        #expect(management.nextDue == 1300)
-        management.didRequest(now: 1300)
+        #expect(management.nextDue == .milliseconds(1300))
+        management.didRequest(now: .milliseconds(1300))
         #expect(management.nextDue == nil)
     }
 
@@ -168,17 +169,17 @@ import Testing
     func outOfOrder(start: UInt32) {
         var management = StreamManagement(received: count(start))
         let numbers = (0..<3).map { _ in
-            guard case .new(let number) = management.arrive(now: 0) else { return count(0) }
+            guard case .new(let number) = management.arrive(now: .zero) else { return count(0) }
             management.postpone(number)
             return number
         }
         #expect(numbers.map(\.rawValue) == [start &+ 1, start &+ 2, start &+ 3])
         #expect(management.h == count(start))
-        management.setDeferred([numbers[0], numbers[1]], now: 1)
+        management.setDeferred([numbers[0], numbers[1]], now: .milliseconds(1))
         #expect(management.h == count(start))
-        management.setDeferred([numbers[1]], now: 2)
+        management.setDeferred([numbers[1]], now: .milliseconds(2))
         #expect(management.h == numbers[0])
-        management.setDeferred([], now: 3)
+        management.setDeferred([], now: .milliseconds(3))
         #expect(management.h == numbers[2])
         #expect(!management.hasDeferred)
     }
@@ -189,7 +190,7 @@ import Testing
         var management = StreamManagement(received: count(5), deferred: [count(4), count(2)])
         #expect(management.h == count(1))
         #expect(
-            (0..<5).map { _ in management.arrive(now: 0) }
+            (0..<5).map { _ in management.arrive(now: .zero) }
                 == [.again(count(2)), .duplicate, .again(count(4)), .duplicate, .new(count(6))])
         #expect(management.h == count(6))
         #expect(management.received == count(6))
@@ -198,11 +199,11 @@ import Testing
     @Test("S5 a stanza that is deferred again when it comes again still holds back those behind it")
     func deferredAgain() {
         var management = StreamManagement(received: count(2), deferred: [count(1)])
-        guard case .again(let number) = management.arrive(now: 0) else { return #expect(Bool(false)) }
+        guard case .again(let number) = management.arrive(now: .zero) else { return #expect(Bool(false)) }
         management.postpone(number)
         #expect(management.h == count(0))
-        #expect(management.arrive(now: 0) == .duplicate)
-        #expect(management.arrive(now: 0) == .new(count(3)))
+        #expect(management.arrive(now: .zero) == .duplicate)
+        #expect(management.arrive(now: .zero) == .new(count(3)))
         #expect(management.h == count(0))
     }
 }

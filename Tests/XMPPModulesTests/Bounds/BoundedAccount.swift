@@ -77,7 +77,7 @@ struct BoundedAccount {
 
     private var inbound: InboundStep {
         InboundStep(
-            account: account, own: Self.own, session: 1, isManaged: true, flushMark: 0, now: 0,
+            account: account, own: Self.own, session: 1, isManaged: true, flushMark: 0, now: .zero,
             management: StreamManagement())
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import HandlersTestKit
 import TestSupport
 import TestThreads
 import Testing
@@ -51,7 +52,7 @@ import TestServers
     )
     func weights() {
         let records = [record("light", 1, 10), record("heavy", 1, 30), record("none", 1, 0)]
-        var generator = SeededNumbers(seed: 7)
+        var generator = SeededGenerator(seed: 7)
         var firsts: [String: Int] = [:]
         for _ in 0..<4000 {
             let order = ServiceTargets.ordered(secure: [], plain: records, using: &generator).map(\.host)

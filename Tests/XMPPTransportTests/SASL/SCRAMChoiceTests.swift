@@ -31,7 +31,7 @@ import XMPPTransport
     func neverPlain(offered: [String]) {
         let error = saslError { try best(offered) }
         #expect(error?.code == .noCommonMechanism)
-        for name in offered { #expect(error?.words?.string.contains(name) == true) }
+        for name in offered { #expect(error?.words?.description.contains(name) == true) }
     }
 
     @Test("X6 channel binding is used when the server announces tls-exporter and the session has it")

@@ -1,4 +1,4 @@
-/// Random numbers that follow from a seed (SplitMix64).
+/// Random numbers that follow from a seed (SplitMix64), so that a failed run can be repeated.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 
