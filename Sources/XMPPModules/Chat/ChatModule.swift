@@ -34,18 +34,22 @@ public struct ChatModule: AccountModule {
     }
 
     public static let name = "chat"
-    public static var schema: Schema? { DeliveryTable.schema }
 
     /// The senders who get receipts.
     package let receipts: Receipts
-    public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
     /// Makes the module.
     ///
     /// - Parameter receipts: Whose wish for a receipt is granted.
     public init(receipts: Receipts = .contacts) { self.receipts = receipts }
 
-    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = DeliveryTable.schema
+        hooks.features = [Namespaces.receipts, Namespaces.chatStates]
+        hooks.receiveMessage = receive(_:in:)
+    }
+
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         let chat = message.account.chat
         if message.isEcho { try chat.noteEcho(message, in: step) }
         if message.message.type == .error {
