@@ -143,7 +143,11 @@ extension DeliveryEnded: AccountContext {
         var failure: String?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         let stored = Stored(
             id: delivery.id.string, peer: delivery.peer, sentAt: delivery.sentAt,
             acknowledgedAt: delivery.acknowledgedAt, deliveredAt: delivery.deliveredAt,
@@ -151,7 +155,7 @@ extension DeliveryEnded: AccountContext {
         return try [UInt8](JSONEncoder().encode(stored))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment),
