@@ -10,13 +10,17 @@ import XMPPModules
 struct AttentionModule: AccountModule {
     static let name = "attention"
     static let namespace = "urn:xmpp:attention:0"
-    static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "attention",
         migrations: [
             "CREATE TABLE attention(peer TEXT PRIMARY KEY, calls INTEGER NOT NULL, last INTEGER NOT NULL)"
         ])
 
-    let features: Set<String> = [namespace]  // part of every answer to a disco#info request
+    func register(in hooks: inout ModuleHooks) {
+        hooks.schema = Self.schema
+        hooks.features = [Self.namespace]  // part of every answer to a disco#info request
+        hooks.receiveMessage = receive
+    }
 
     /// Reported after the commit by `account.events(of: AttentionModule.Called.self)`.
     struct Called: ModuleEvent { var peer: JID }
@@ -46,7 +50,7 @@ do {
     }
     // snippet.use
     configuration.modules = .standard + [AttentionModule()]
-    let schemas = Account.schemas + [AttentionModule.schema!]  // it has one, two lines above
+    let schemas = Account.schemas + [AttentionModule.schema]
     let store = try HandlerStore(path: "attention.db", registry: HandlerRegistry(), schemas: schemas)
     try await withAccount(configuration, store: store) { account in
         let calls = account.events(of: AttentionModule.Called.self)

@@ -327,6 +327,9 @@ enum Example_AccountModule {
     static var enable: Element { any() }
     static let lastMessageAt = Timestamp(milliseconds: 0)
 }
+enum Example_ModuleHooks {
+    static var enable: IQ { any() }
+}
 enum Example_AcknowledgedStanza {
     struct MessageKey: Codable {
         var chat: String

@@ -46,7 +46,7 @@ public final class OfflineAccount: Sendable {
     ///
     /// - Parameter store: A store opened with `Account.schemas`.
     /// - Throws: As ``XMPPAccount/Account/init(_:store:)``.
-    public convenience init(store: HandlerStore) throws {
+    package convenience init(store: HandlerStore) throws {
         try self.init(
             AccountConfiguration(jid: JID("alice@example.test"), password: "unused"), store: store)
     }
@@ -94,7 +94,7 @@ public final class OfflineAccount: Sendable {
     ///
     /// - Parameter xml: A stanza; its namespace is `jabber:client` unless it says another one.
     /// - Throws: As ``receive(_:)-(String)``.
-    public func receiveAndDie(_ xml: String) throws {
+    package func receiveAndDie(_ xml: String) throws {
         struct Killed: Error {}
         let element = try Self.element(xml)
         do {

@@ -53,7 +53,7 @@ struct Definition: Sendable {
                 "what the handler '\(id)' was called with, \(context), cannot be made again; let that type conform to RestorableContext"
             )
         }
-        return try context.init(restoring: bytes, in: environment)
+        return try context.restored(from: bytes, in: environment)
     }
 
     private static func inStep<H: Handler>(_ handler: H.Type, _ unknown: UnknownArguments) -> Body {

@@ -95,16 +95,14 @@ public struct EventDelivery<Event: DurableEvent>: Sendable {
 /// ```swift
 /// for try await delivery in store.events(MessageStored.self) { show(delivery.event.row) }
 /// ```
-public struct EventSequence<Event: DurableEvent>: AsyncSequence {
-    public typealias Element = EventDelivery<Event>
-
+struct EventSequence<Event: DurableEvent>: AsyncSequence {
     let store: HandlerStore
     let scope: HandlerScope?
 
-    public func makeAsyncIterator() -> Iterator { Iterator(store: store, scope: scope) }
+    func makeAsyncIterator() -> Iterator { Iterator(store: store, scope: scope) }
 
     /// Iterator over the events, made by `for try await`.
-    public struct Iterator: AsyncIteratorProtocol {
+    struct Iterator: AsyncIteratorProtocol {
         let store: HandlerStore
         let scope: HandlerScope?
         private var last: EventDelivery<Event>?
@@ -120,7 +118,7 @@ public struct EventSequence<Event: DurableEvent>: AsyncSequence {
         /// - Throws: `CancellationError` when the task was canceled; ``HandlerError`` when the store fails, or
         ///   `wrongArgument` for an event of this name that cannot be read: it stays, and stands before those after
         ///   it.
-        public mutating func next() async throws -> EventDelivery<Event>? {
+        mutating func next() async throws -> EventDelivery<Event>? {
             try store.watchChanges()
             while true {
                 try Task.checkCancellation()
@@ -157,7 +155,7 @@ extension HandlerStore {
     /// - Returns: The events; each loop over them begins with the oldest one that was not consumed.
     public func events<Event: DurableEvent>(
         _ kind: Event.Type = Event.self, in scope: HandlerScope? = nil
-    ) -> EventSequence<Event> {
+    ) -> some AsyncSequence<EventDelivery<Event>, any Error> & Sendable {
         EventSequence(store: self, scope: scope)
     }
 }

@@ -163,11 +163,15 @@ public struct Invalidation: RestorableContext {
         var handler: String
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         try ArgumentCoding.encode(Stored(reason: reason, handler: handler))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
         self.init(reason: stored.reason, handler: stored.handler, environment: environment)
     }

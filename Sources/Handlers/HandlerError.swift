@@ -15,15 +15,15 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         public var description: String { rawValue }
 
         /// No handler of that name is registered in this program.
-        public static let unknownHandler = Code(rawValue: "unknown-handler")
+        package static let unknownHandler = Code(rawValue: "unknown-handler")
         /// The row was written by a newer version of the handler than this program has.
         package static let newerVersion = Code(rawValue: "newer-version")
         /// The handler expects another context than the one it was called with.
         package static let wrongContext = Code(rawValue: "wrong-context")
         /// A mandatory argument is missing.
-        public static let missingArgument = Code(rawValue: "missing-argument")
+        package static let missingArgument = Code(rawValue: "missing-argument")
         /// An argument has another type than the handler declares.
-        public static let wrongArgument = Code(rawValue: "wrong-argument")
+        package static let wrongArgument = Code(rawValue: "wrong-argument")
         /// Arguments stored by an older version could not be converted; the sentence is the converter's own.
         package static let upcastFailed = Code(rawValue: "upcast-failed")
         /// An argument cannot be stored.
@@ -39,7 +39,7 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         /// An async handler was ended after it had lost its lease or had ended.
         public static let leaseLost = Code(rawValue: "lease-lost")
         /// A step or a read was started inside a step on the same thread, or a read inside a read.
-        public static let nestedStep = Code(rawValue: "nested-step")
+        package static let nestedStep = Code(rawValue: "nested-step")
         /// Handlers ended each other deeper than any program means to.
         package static let nestedTooDeep = Code(rawValue: "nested-too-deep")
         /// Two schemas carry the name of one module.
@@ -59,9 +59,9 @@ public struct HandlerError: Error, Sendable, CustomStringConvertible {
         /// The file cannot be opened.
         public static let databaseUnavailable = Code(rawValue: "database-unavailable")
         /// The disk is full or failed.
-        public static let storageFailed = Code(rawValue: "storage-failed")
+        package static let storageFailed = Code(rawValue: "storage-failed")
         /// A runner was used after it had been closed.
-        public static let runnerClosed = Code(rawValue: "runner-closed")
+        package static let runnerClosed = Code(rawValue: "runner-closed")
         /// The system gives no more threads or files.
         package static let resourcesExhausted = Code(rawValue: "resources-exhausted")
         /// So many events of a kind wait that no more may be posted.

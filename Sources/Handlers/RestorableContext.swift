@@ -13,41 +13,68 @@ public protocol RestorableContext: Sendable {
     /// The environment of the call; nil if the context can be restored without one.
     var environment: (any HandlerEnvironment)? { get }
 
-    /// Returns the bytes from which ``init(restoring:in:)`` restores the context.
-    ///
-    /// - Returns: Bytes in any form that ``init(restoring:in:)`` reads.
-    /// - Throws: Any error; the call then cannot be kept, and the handler goes to quarantine as it does with a
-    ///   context that is not restorable.
-    func stored() throws -> [UInt8]
+    /// How the context is stored and made again; given for a Codable context.
+    static var storage: ContextStorage<Self> { get }
+}
 
-    /// Makes the context again.
+/// The stored form of a context: bytes, and how they are made and read.
+///
+/// ```swift
+/// struct Word: RestorableContext {
+///     let text: String
+///     static let storage = ContextStorage<Word>(
+///         encode: { Array($0.text.utf8) }, decode: { bytes, _ in Word(text: String(decoding: bytes, as: UTF8.self)) })
+/// }
+/// ```
+public struct ContextStorage<Context: Sendable>: Sendable {
+    let encode: @Sendable (Context) throws -> [UInt8]
+    let decode: @Sendable ([UInt8], (any HandlerEnvironment)?) throws -> Context
+    let fingerprint: (@Sendable (Context) -> UInt64)?
+
+    /// Makes a stored form.
     ///
     /// - Parameters:
-    ///   - bytes: What ``stored()`` gave.
-    ///   - environment: The object that serves the same scope in this process; nil for a context without one.
-    /// - Throws: Any error; the row is then quarantined with it.
-    init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws
-
-    /// Tells one call of a standing handler from another, so that the one which kills its process is found.
-    ///
-    /// Computed before each such call; the default hashes ``stored()``.
-    var fingerprint: UInt64 { get }
+    ///   - encode: Returns bytes in any form that `decode` reads. If it throws, the call cannot be kept, and the handler is
+    ///     quarantined as with a context that is not restorable.
+    ///   - decode: Makes the context again from its bytes and from the object that serves the same scope in this process; nil
+    ///     for a context without one. If it throws, the row is quarantined with the error.
+    ///   - fingerprint: Returns a number that differs between calls of a standing handler, so that the call which kills its
+    ///     process is found. It is computed before each such call; nil for a hash of the bytes.
+    public init(
+        encode: @escaping @Sendable (Context) throws -> [UInt8],
+        decode: @escaping @Sendable ([UInt8], (any HandlerEnvironment)?) throws -> Context,
+        fingerprint: (@Sendable (Context) -> UInt64)? = nil
+    ) {
+        (self.encode, self.decode, self.fingerprint) = (encode, decode, fingerprint)
+    }
 }
 
 extension RestorableContext {
     public var environment: (any HandlerEnvironment)? { nil }
 
-    public var fingerprint: UInt64 {
+    /// The bytes from which ``restored(from:in:)`` makes the context again.
+    func storedBytes() throws -> [UInt8] { try Self.storage.encode(self) }
+
+    static func restored(from bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws -> Self {
+        try storage.decode(bytes, environment)
+    }
+
+    /// Tells one call of a standing handler from another.
+    var callFingerprint: UInt64 {
+        let storage = Self.storage
+        if let fingerprint = storage.fingerprint { return fingerprint(self) }
         // FNV-1a: the same in every process, unlike Swift's own hashing.
-        ((try? stored()) ?? []).reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
+        return ((try? storage.encode(self)) ?? []).reduce(0xcbf2_9ce4_8422_2325) {
+            ($0 ^ UInt64($1)) &* 0x100_0000_01b3
+        }
     }
 }
 
 extension RestorableContext where Self: Codable {
-    public func stored() throws -> [UInt8] { try ArgumentCoding.encode(self) }
-
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
-        self = try ArgumentCoding.value(Self.self, from: bytes)
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(
+            encode: { try ArgumentCoding.encode($0) },
+            decode: { bytes, _ in try ArgumentCoding.value(Self.self, from: bytes) })
     }
 }
 
@@ -123,18 +150,22 @@ public struct TimerFired: RestorableContext {
     }
 
     /// The due time only: after the death of a process the same call repeats later, with more missed periods.
-    public var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
+    package var fingerprint: UInt64 { UInt64(bitPattern: due.milliseconds) }
 
     private struct Stored: Codable {
         var due: Timestamp
         var missed: Int64
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+    }
+
+    package func stored() throws -> [UInt8] {
         try ArgumentCoding.encode(Stored(due: due, missed: missed))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
         self.init(due: stored.due, missed: stored.missed, environment: environment)
     }

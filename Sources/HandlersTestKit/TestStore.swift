@@ -17,7 +17,7 @@ import Synchronization
 /// ``advance(by:)`` and ``runDue()``, and by nothing else.
 public final class TestStore: Sendable {
     /// The longest wait of ``runDue()`` and ``advance(by:)`` for async handlers at one virtual time, by the machine's clock.
-    public static let longestRun = Duration.seconds(60)
+    package static let longestRun = Duration.seconds(60)
 
     private struct Program {
         let store: HandlerStore
@@ -116,5 +116,5 @@ public final class TestStore: Sendable {
 
 extension HandlerError.Code {
     /// Async handlers of a ``TestStore`` ran for longer than ``TestStore/longestRun``.
-    public static let handlersRunOn = HandlerError.Code(rawValue: "handlers-run-on")
+    package static let handlersRunOn = HandlerError.Code(rawValue: "handlers-run-on")
 }

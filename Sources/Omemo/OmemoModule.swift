@@ -1,4 +1,4 @@
-public import Handlers
+import Handlers
 public import XMPPAccount
 import XMPPModules
 
@@ -15,16 +15,19 @@ import XMPPModules
 /// Source: XEP-0384 section 5.3.1, XEP-0163 section 4.
 public struct OmemoModule: AccountModule {
     public static let name = "omemo"
-    public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
-    public static var schema: Schema? { OmemoDeviceListTable.schema }
-
-    /// The features that subscribe the account to its contacts' device lists.
-    public let features = Set(OmemoService.versions.map { $0.deviceListNode + "+notify" })
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.dependencies = [DiscoModule.self]
+        hooks.schema = OmemoDeviceListTable.schema
+        // Subscribe the account to the device lists of its contacts.
+        hooks.features = Set(OmemoService.versions.map { $0.deviceListNode + "+notify" })
+        hooks.start = start
+    }
+
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         let omemo = account.omemo
         guard scope == .session, let own = try omemo.ownDevice.own(in: step) else { return }
         try omemo.retireCopied(own, in: step)

@@ -63,25 +63,37 @@ extension PubSubReply {
 }
 
 extension PubSubFetch: AccountContext {
-    public func stored() throws -> [UInt8] { try reply.stored(.items) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { try reply.stored(.items) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         self = try PubSubReply.context(restoring: bytes, in: environment)
     }
 }
 
 extension PubSubPublication: AccountContext {
-    public func stored() throws -> [UInt8] { try reply.stored(.publish(itemID: itemID)) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { try reply.stored(.publish(itemID: itemID)) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         self = try PubSubReply.context(restoring: bytes, in: environment)
     }
 }
 
 extension PubSubAnswer: AccountContext {
-    public func stored() throws -> [UInt8] { try reply.stored(subject) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { try reply.stored(subject) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         self = try PubSubReply.context(restoring: bytes, in: environment)
     }
 }

@@ -10,23 +10,7 @@ public import XMPPCore
 /// Source: XEP-0060 sections 4.2, 5.6, 6.1 and 8.8.
 public struct PubSubSubscription: Hashable, Sendable {
     /// The state of a subscription. Open for states of later versions.
-    public struct State: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: ForeignText
-        public init(rawValue: ForeignText) { self.rawValue = rawValue }
-        public var description: String { rawValue.string }
-
-        /// There is no subscription; setting it ends one.
-        public static let none = State(rawValue: "none")
-        /// The node's owner has yet to approve it; no events come.
-        public static let pending = State(rawValue: "pending")
-        /// Events come.
-        public static let subscribed = State(rawValue: "subscribed")
-        /// Its options have yet to be set; events may not come before.
-        public static let unconfigured = State(rawValue: "unconfigured")
-
-        /// All states of XEP-0060, in the order of the alphabet.
-        package static let defined: [State] = [.none, .pending, .subscribed, .unconfigured]
-    }
+    public typealias State = OpenName<PubSubSubscription>
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
@@ -82,27 +66,7 @@ public struct PubSubSubscription: Hashable, Sendable {
 /// Source: XEP-0060 sections 4.1, 5.7 and 8.9.
 public struct PubSubAffiliation: Hashable, Sendable {
     /// The kind of an affiliation. Open for kinds of later versions.
-    public struct Kind: RawRepresentable, Hashable, Sendable, CustomStringConvertible {
-        public let rawValue: ForeignText
-        public init(rawValue: ForeignText) { self.rawValue = rawValue }
-        public var description: String { rawValue.string }
-
-        /// May read where others need permission.
-        public static let member = Kind(rawValue: "member")
-        /// Nothing beyond what everybody may; setting it ends an affiliation.
-        public static let none = Kind(rawValue: "none")
-        /// May do nothing at all.
-        public static let outcast = Kind(rawValue: "outcast")
-        /// May do everything.
-        public static let owner = Kind(rawValue: "owner")
-        /// May publish and not read.
-        public static let publishOnly = Kind(rawValue: "publish-only")
-        /// May read and publish.
-        public static let publisher = Kind(rawValue: "publisher")
-
-        /// All kinds of XEP-0060, in the order of the alphabet.
-        package static let defined: [Kind] = [.member, .none, .outcast, .owner, .publishOnly, .publisher]
-    }
+    public typealias Kind = OpenName<PubSubAffiliation>
 
     /// The node; nil where it goes without saying.
     public var node: ForeignText?
@@ -143,4 +107,40 @@ enum PubSubList: String, Codable, Sendable {
     case node
 
     var namespace: String { self == .own ? Namespaces.pubsub : Namespaces.pubsubOwner }
+}
+
+extension OpenName where List == PubSubSubscription {
+    /// There is no subscription; setting it ends one.
+    public static var none: Self { Self(rawValue: "none") }
+    /// The node's owner has yet to approve it; no events come.
+    public static var pending: Self { Self(rawValue: "pending") }
+    /// Events come.
+    public static var subscribed: Self { Self(rawValue: "subscribed") }
+    /// Its options have yet to be set; events may not come before.
+    public static var unconfigured: Self { Self(rawValue: "unconfigured") }
+
+    /// All states of XEP-0060, in the order of the alphabet.
+    package static var defined: [Self] {
+    [.none, .pending, .subscribed, .unconfigured]
+    }
+}
+
+extension OpenName where List == PubSubAffiliation {
+    /// May read where others need permission.
+    public static var member: Self { Self(rawValue: "member") }
+    /// Nothing beyond what everybody may; setting it ends an affiliation.
+    public static var none: Self { Self(rawValue: "none") }
+    /// May do nothing at all.
+    public static var outcast: Self { Self(rawValue: "outcast") }
+    /// May do everything.
+    public static var owner: Self { Self(rawValue: "owner") }
+    /// May publish and not read.
+    public static var publishOnly: Self { Self(rawValue: "publish-only") }
+    /// May read and publish.
+    public static var publisher: Self { Self(rawValue: "publisher") }
+
+    /// All kinds of XEP-0060, in the order of the alphabet.
+    package static var defined: [Self] {
+    [.member, .none, .outcast, .owner, .publishOnly, .publisher]
+    }
 }

@@ -101,7 +101,11 @@ extension UploadEnded: AccountContext {
         var error: UploadError?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         var stored = Stored(upload: upload, file: file, messageID: messageID)
         switch outcome {
         case .uploaded(let file): stored.link = Secret(file.link.string)
@@ -110,7 +114,7 @@ extension UploadEnded: AccountContext {
         return try [UInt8](JSONEncoder().encode(stored))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         guard let account = environment as? Account else {
             throw HandlerError(

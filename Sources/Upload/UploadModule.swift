@@ -24,7 +24,6 @@ public import XMPPCore
 /// Source: XEP-0363, XEP-0454, XEP-0066.
 public struct UploadModule: AccountModule {
     public static let name = "upload"
-    public static let schema: Schema? = UploadTable.schema
     /// The tables of this module, for the store beside `Account.schemas`.
     public static let schemas: [Schema] = [UploadTable.schema]
 
@@ -58,19 +57,26 @@ public struct UploadModule: AccountModule {
         limits = HTTPRequest.Limits(connecting: connecting, stalled: stalled, total: longest)
     }
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = UploadTable.schema
+        hooks.reset = reset
+        hooks.start = start
+        hooks.end = end
+    }
+
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         // Another session may be on a server that was changed.
         try UploadServiceTable(account: account.id).start(open: 0, in: step)
     }
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try account.uploads.advance(in: step)
     }
 
     /// Ends the waiting uploads, as nothing would continue them.
-    public func end(of account: Account, in step: borrowing Step) throws {
+    func end(of account: Account, in step: borrowing Step) throws {
         try account.uploads.endAll(in: step)
     }
 }

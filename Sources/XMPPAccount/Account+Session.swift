@@ -31,7 +31,7 @@ extension Account {
     /// Features of all modules at this moment.
     ///
     /// For a module that shows them to others, in the answer to a request or in presence
-    /// (``AccountModule/extend(_:of:in:)``).
+    /// (``ModuleHooks/extendPresence``).
     ///
     /// ```swift
     /// let features = try account.features(in: step).sorted().joined(separator: " ")
@@ -39,7 +39,7 @@ extension Account {
     /// ```
     ///
     /// - Parameter step: The step to read in.
-    /// - Returns: Namespaces, those of ``AccountModule/features(of:in:)`` of every module.
+    /// - Returns: Namespaces, those of every module, ``ModuleHooks/features``.
     /// - Throws: The first error of a module; ``/Handlers/HandlerError`` when the store fails.
     ///
     /// Source: XEP-0030 section 3.1.

@@ -212,7 +212,7 @@ public final class Account: Sendable {
         thread.withLock { $0.take() }?.join()
         awaited.endAll()
         store.removeNeighborListener(mailbox)
-        for module in modules.modules.reversed() { module.stop(self) }
+        for module in modules.modules.reversed() { module.hooks.stop?(self) }
     }
 
     /// Closes like ``close()``, after the async handlers that run at this moment have ended by themselves.

@@ -52,7 +52,7 @@ extension ErrorCode where Failure == AccountError {
     /// The server refused the user name or password.
     public static var notAuthorized: Self { Self(rawValue: "not-authorized") }
     /// The server does not offer TLS.
-    public static var tlsUnavailable: Self { Self(rawValue: "tls-unavailable") }
+    package static var tlsUnavailable: Self { Self(rawValue: "tls-unavailable") }
     /// The server sent something that the protocol forbids here.
     package static var protocolViolation: Self { Self(rawValue: "protocol-violation") }
     /// The server ended the stream with an error.
@@ -78,7 +78,7 @@ extension ErrorCode where Failure == AccountError {
     /// What was to be sent is not a valid stanza.
     package static var invalidStanza: Self { Self(rawValue: "invalid-stanza") }
     /// The server does not take a stanza of that size (XEP-0478).
-    public static var stanzaTooLarge: Self { Self(rawValue: "stanza-too-large") }
+    package static var stanzaTooLarge: Self { Self(rawValue: "stanza-too-large") }
     /// The inbound request was answered before, or cannot be answered any more.
     package static var alreadyAnswered: Self { Self(rawValue: "already-answered") }
     /// The stanza is not being delivered just now, so it cannot be deferred.

@@ -9,8 +9,7 @@ public import XMPPCore
 /// struct OrderPlaced: AccountContext {
 ///     let account: Account
 ///     let order: Int64
-///     func stored() throws -> [UInt8] { … }
-///     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws { … }
+///     static var storage: ContextStorage<OrderPlaced> { … }
 /// }
 /// ```
 public protocol AccountContext: RestorableContext {
@@ -67,14 +66,18 @@ extension IQReply: AccountContext {
         var isTimeout: Bool
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         let stanza = String(decoding: Serializer().bytes(iq.element), as: UTF8.self)
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
         return try [UInt8](encoder.encode(Stored(stanza: stanza, isTimeout: outcome == .timeout)))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         let iq = try IQ(element: Element(stored: stored.stanza, defaultNamespace: Namespaces.client))
         self.init(
@@ -195,7 +198,12 @@ extension MessageReceived: AccountContext {
         var isFromOwnNickname: Bool?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(
+            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+    }
+
+    package func stored() throws -> [UInt8] {
         let stanza = Serializer().bytes(message.element)
         if source == .live, !isFromOwnNickname { return stanza }
         return try [UInt8](
@@ -205,7 +213,7 @@ extension MessageReceived: AccountContext {
                     isFromOwnNickname: isFromOwnNickname ? true : nil)))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         var stored = Stored(source: .live, stanza: String(decoding: bytes, as: UTF8.self))
         if bytes.first == UInt8(ascii: "{") {
             stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
@@ -218,7 +226,7 @@ extension MessageReceived: AccountContext {
     }
 
     /// Fingerprint of the message, cheaper than its XML.
-    public var fingerprint: UInt64 {
+    package var fingerprint: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         for part in [message.id, message.element["from"], message.body] {
             for byte in (part ?? "").utf8 { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }
@@ -251,11 +259,15 @@ extension StanzaAcknowledged: AccountContext {
         var key: String?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         try [UInt8](JSONEncoder().encode(Stored(id: stanza.id?.string, key: stanza.storedKey)))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment),

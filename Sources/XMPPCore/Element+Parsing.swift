@@ -8,10 +8,14 @@ extension Element {
     /// - Parameters:
     ///   - text: Exactly one element, without XML declaration; white space around it is allowed.
     ///   - defaultNamespace: The default namespace that was in force where the text stood.
-    ///   - limits: What the text may make the parser hold.
-    /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits.
-    public init(
-        parsing text: String, defaultNamespace: any TextConvertible = "", limits: ParserLimits = .standard
+    /// - Throws: `StreamParserError` when the text is not exactly one well-formed element within the limits of a stanza.
+    public init(parsing text: String, defaultNamespace: any TextConvertible = "") throws(StreamParserError) {
+        try self.init(parsing: text, defaultNamespace: defaultNamespace, limits: .standard)
+    }
+
+    /// Reads the standalone form within other limits.
+    package init(
+        parsing text: String, defaultNamespace: any TextConvertible = "", limits: ParserLimits
     ) throws(StreamParserError) {
         // The text stands in a stream of its own, so that the same rules hold for it as for what a peer sends.
         let parser = try StreamParser(limits: limits)

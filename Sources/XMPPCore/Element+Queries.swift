@@ -87,7 +87,7 @@ extension Element {
     }
 
     /// The first child element.
-    public var firstElement: Element? {
+    package var firstElement: Element? {
         for case .element(let child) in children { return child }
         return nil
     }

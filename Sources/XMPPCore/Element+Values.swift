@@ -70,7 +70,7 @@ extension Element {
     public func value<Value: ForeignValue>(
         at path: ElementPath, as type: Value.Type = Value.self
     ) throws(ElementValueError) -> Value {
-        try read(text(at: path), .path(path.foreignText))
+        try read(text(at: path), .path(ForeignText(path.description)))
     }
 
     /// Returns the value at the first place of a path, which may be missing.
@@ -84,7 +84,7 @@ extension Element {
         at path: ElementPath, as type: Value.Type = Value.self
     ) throws(ElementValueError) -> Value? {
         guard let text = text(at: path) else { return nil }
-        return try read(text, .path(path.foreignText))
+        return try read(text, .path(ForeignText(path.description)))
     }
 
     /// Returns the values at every place of a path, in document order.
@@ -102,7 +102,7 @@ extension Element {
         at path: ElementPath, as type: Value.Type = Value.self
     ) throws(ElementValueError) -> [Value] {
         var values: [Value] = []
-        for text in texts(at: path) { values.append(try read(text, .path(path.foreignText))) }
+        for text in texts(at: path) { values.append(try read(text, .path(ForeignText(path.description)))) }
         return values
     }
 

@@ -56,7 +56,7 @@ public struct ElementPath: Hashable, Sendable {
     ///
     /// - Parameter text: The path, all of it syntax: a foreign name in it may be part of the syntax, too.
     /// - Throws: ``ElementPathError`` when it is no path, or has more than `maximumSteps` steps.
-    public init(_ text: some TextConvertible) throws(ElementPathError) {
+    package init(_ text: some TextConvertible) throws(ElementPathError) {
         var parser = ElementPathParser()
         try parser.read(syntax: text.foreignText)
         self = try parser.path()
@@ -108,10 +108,7 @@ extension ElementPath: ExpressibleByStringInterpolation {
     }
 }
 
-extension ElementPath: TextConvertible, CustomStringConvertible {
-    /// The path as it is written.
-    public var foreignText: ForeignText { ForeignText(description) }
-
+extension ElementPath: CustomStringConvertible {
     /// The path as it is written.
     public var description: String {
         let written = steps.map { step in

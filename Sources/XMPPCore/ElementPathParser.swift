@@ -3,14 +3,14 @@
 /// ```swift
 /// let path = try ElementPath(input)    // throws: Write a name between the slashes of 'items//item'.
 /// ```
-public struct ElementPathError: CodedError, Hashable {
+package struct ElementPathError: CodedError, Hashable {
     /// The kind of error. Open: later versions may add codes.
-    public typealias Code = ErrorCode<ElementPathError>
+    package typealias Code = ErrorCode<ElementPathError>
 
     /// The kind of error.
-    public let code: Code
+    package let code: Code
     /// A sentence that says what to do.
-    public let message: String
+    package let message: String
 }
 
 /// Reads a path byte by byte: what is syntax by its marks, what is a name as a whole.

@@ -60,7 +60,7 @@ public struct ElementValueError: CodedError, Hashable {
     }
 
     /// The stanza error to answer a request with (RFC 6120 section 8.3.3.1).
-    public var stanzaError: StanzaError { StanzaError(.badRequest, text: message) }
+    package var stanzaError: StanzaError { StanzaError(.badRequest, text: message) }
 }
 
 // MARK: - Codes

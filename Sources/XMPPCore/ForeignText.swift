@@ -54,7 +54,7 @@ public struct ForeignText: Sendable {
     ///
     /// - Parameter suffix: The other text.
     /// - Returns: Whether this text ends with it; always for an empty suffix.
-    public func hasSuffix(_ suffix: some TextConvertible) -> Bool {
+    package func hasSuffix(_ suffix: some TextConvertible) -> Bool {
         let suffix = suffix.foreignText
         return utf8.count >= suffix.utf8.count
             && Self.withBytes(string, suffix.string) { all, end in
@@ -66,7 +66,7 @@ public struct ForeignText: Sendable {
     ///
     /// - Parameter limit: Bytes, 0 or more.
     /// - Returns: This text when it is within the limit, else its beginning.
-    public func prefix(bytes limit: Int) -> ForeignText {
+    package func prefix(bytes limit: Int) -> ForeignText {
         if utf8.count <= limit { return self }
         var end = utf8.index(utf8.startIndex, offsetBy: limit)
         while end > utf8.startIndex, UTF8.isContinuation(utf8[end]) { end = utf8.index(before: end) }
@@ -121,12 +121,8 @@ extension ForeignText: Hashable, Comparable {
 extension ForeignText {
     /// Returns whether both have the same bytes.
     public static func == (left: ForeignText, right: String) -> Bool { isEqual(left.string, right) }
-    /// Returns whether both have the same bytes.
-    public static func == (left: String, right: ForeignText) -> Bool { isEqual(left, right.string) }
     /// Returns whether the bytes differ.
     public static func != (left: ForeignText, right: String) -> Bool { !isEqual(left.string, right) }
-    /// Returns whether the bytes differ.
-    public static func != (left: String, right: ForeignText) -> Bool { !isEqual(left, right.string) }
     /// Returns whether both have the same bytes, for `switch`.
     public static func ~= (pattern: String, text: ForeignText) -> Bool { isEqual(pattern, text.string) }
 }
@@ -135,12 +131,8 @@ extension ForeignText {
 public func == (left: ForeignText?, right: String?) -> Bool {
     left == right.map { ForeignText($0) }
 }
-/// Returns whether both have the same bytes, or both are nil.
-public func == (left: String?, right: ForeignText?) -> Bool { right == left }
 /// Returns whether the bytes differ, or one is nil.
 public func != (left: ForeignText?, right: String?) -> Bool { !(left == right) }
-/// Returns whether the bytes differ, or one is nil.
-public func != (left: String?, right: ForeignText?) -> Bool { !(right == left) }
 /// Returns whether both have the same bytes, for `switch`.
 public func ~= (pattern: String, text: ForeignText?) -> Bool { text.map { pattern ~= $0 } ?? false }
 
@@ -211,7 +203,7 @@ extension FixedWidthInteger {
     /// Makes the integer of a decimal text; nil if it is not an integer, or outside the range of the type.
     ///
     /// - Parameter text: An optional sign and digits, with white space around them or without.
-    public init?(_ text: ForeignText) { self.init(text.collapsed.string) }
+    package init?(_ text: ForeignText) { self.init(text.collapsed.string) }
 }
 
 // MARK: - Collections of texts
@@ -229,7 +221,7 @@ extension Sequence where Element == String {
     /// Returns whether one of them has the same bytes.
     ///
     /// - Parameter text: What is looked for.
-    package func contains(_ text: ForeignText) -> Bool { contains { $0 == text } }
+    package func contains(_ text: ForeignText) -> Bool { contains { text == $0 } }
 }
 
 extension Sequence where Element == ForeignText {

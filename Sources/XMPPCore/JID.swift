@@ -82,7 +82,7 @@ public struct JID: Hashable, Sendable {
     /// This address without its resource.
     public var bare: JID { JID(preparedLocal: local, domain: domain, resource: nil) }
     /// Whether there is no resource.
-    public var isBare: Bool { resource == nil }
+    package var isBare: Bool { resource == nil }
     /// Whether there is a resource.
     package var isFull: Bool { resource != nil }
     /// The address of the domain alone, as a server or service has it.

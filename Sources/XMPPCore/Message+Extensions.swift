@@ -39,10 +39,10 @@ extension Message {
     }
 
     /// Whether the sender wants to know that the message has arrived (XEP-0184 section 5.1).
-    public var requestsReceipt: Bool { element.child("request", Namespaces.receipts) != nil }
+    package var requestsReceipt: Bool { element.child("request", Namespaces.receipts) != nil }
 
     /// The id of the message whose arrival this one confirms (XEP-0184 section 5.2).
-    public var receivedID: ForeignText? { element.child("received", Namespaces.receipts)?["id"] }
+    package var receivedID: ForeignText? { element.child("received", Namespaces.receipts)?["id"] }
 
     /// The id that the sender's client gave the message (XEP-0359 section 3.2), or else its `id`.
     public var originID: ForeignText? { element.child("origin-id", Namespaces.sid)?["id"] ?? id }

@@ -10,22 +10,22 @@
 /// ```
 ///
 /// Source: RFC 6120 section 4.9.3.14 and 13.12 (a stanza of 10 000 bytes must be accepted).
-public struct ParserLimits: Hashable, Sendable {
+package struct ParserLimits: Hashable, Sendable {
     /// Bytes of one first-level element, markup included. Default 1 MiB, at least 10 000.
-    public var stanzaBytes = 1 << 20
+    package var stanzaBytes = 1 << 20
     /// Bytes of the stream header. Default 16 KiB.
     package var headerBytes = 16 << 10
     /// Bytes of the prefixes and namespaces that the stream header declares, as they are written again after each element that
     /// libxml2 refuses. Default 2 KiB.
     package var headerNamespaceBytes = 2 << 10
     /// Elements inside each other, the stream header counted. Default 64.
-    public var depth = 64
+    package var depth = 64
     /// Attributes of one element, namespace declarations counted. Default 64.
-    public var attributes = 64
+    package var attributes = 64
     /// Elements in one first-level element, itself counted. Default 32 768.
-    public var elements = 32 << 10
+    package var elements = 32 << 10
     /// Bytes of one run of character data or of one attribute value, as escaped on the wire. Default 1 MiB.
-    public var textBytes = 1 << 20
+    package var textBytes = 1 << 20
     /// Bytes of an element that is left out, markup included, while its end is looked for. Nothing of it is held. Default
     /// 16 MiB.
     package var skippedBytes = 16 << 20
@@ -34,8 +34,8 @@ public struct ParserLimits: Hashable, Sendable {
     package var replayedBytes = 4 << 20
 
     /// The defaults.
-    public static let standard = ParserLimits()
+    package static let standard = ParserLimits()
 
     /// Limits with the defaults, to be changed one by one.
-    public init() {}
+    package init() {}
 }

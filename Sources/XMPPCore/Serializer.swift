@@ -51,7 +51,7 @@ public struct Serializer: Sendable {
     /// - Parameters:
     ///   - element: The element.
     ///   - bytes: What it is appended to, as UTF-8.
-    public func append(_ element: Element, to bytes: inout [UInt8]) {
+    package func append(_ element: Element, to bytes: inout [UInt8]) {
         append(element, inside: contentNamespace, to: &bytes)
     }
 

@@ -32,7 +32,7 @@ public struct StanzaFormatError: CodedError, Hashable {
     }
 
     /// The stanza error to answer with (RFC 6120 sections 8.2.3 and 8.3.3.8).
-    public var stanzaError: StanzaError {
+    package var stanzaError: StanzaError {
         StanzaError(code == .malformedAddress ? .jidMalformed : .badRequest, text: message)
     }
 
@@ -42,7 +42,7 @@ public struct StanzaFormatError: CodedError, Hashable {
     ///
     /// - Parameter element: The element that could not be read.
     /// - Returns: An iq of type error.
-    public func reply(to element: Element) -> Element? {
+    package func reply(to element: Element) -> Element? {
         Self.reply(to: element, stanzaError)
     }
 

@@ -13,7 +13,7 @@ public struct StreamError: CodedError, Hashable {
     /// Language tag of `text`.
     package var language: ForeignText?
     /// The other server for `seeOtherHost`: `host`, `host:port` or `[v6]:port`.
-    public var otherHost: ForeignText?
+    package var otherHost: ForeignText?
     /// The condition of the extension concerned, such as stream management's `<handled-count-too-high/>`.
     public var applicationCondition: Element?
 
@@ -34,7 +34,7 @@ public struct StreamError: CodedError, Hashable {
     /// Reads a `<stream:error/>`. Nil when the element is none. A missing condition becomes `undefinedCondition`.
     ///
     /// - Parameter element: A first-level element of a stream.
-    public init?(_ element: Element) {
+    package init?(_ element: Element) {
         guard element.has(name: "error", namespace: Namespaces.stream) else { return nil }
         self.init(.undefinedCondition)
         for child in element.elements { read(child) }
@@ -81,74 +81,71 @@ extension StreamError {
 
 extension StreamError {
     /// A defined condition (RFC 6120 section 4.9.3). Open: a name this table does not know is kept as it came.
-    public struct Condition: Hashable, Sendable, RawRepresentable, CustomStringConvertible {
-        /// The element's name.
-        public let rawValue: ForeignText
-        /// Makes a condition from the name of its element.
-        public init(rawValue: ForeignText) { self.rawValue = rawValue }
-        /// The element's name.
-        public var description: String { rawValue.string }
+    public typealias Condition = OpenName<StreamError>
+}
 
-        /// XML that cannot be processed (4.9.3.1).
-        package static let badFormat = Condition(rawValue: "bad-format")
-        /// A prefix that is unknown or missing (4.9.3.2).
-        package static let badNamespacePrefix = Condition(rawValue: "bad-namespace-prefix")
-        /// A newer stream of the same entity took over (4.9.3.3).
-        public static let conflict = Condition(rawValue: "conflict")
-        /// Nothing was heard for too long (4.9.3.4).
-        package static let connectionTimeout = Condition(rawValue: "connection-timeout")
-        /// The domain is served here no longer (4.9.3.5).
-        package static let hostGone = Condition(rawValue: "host-gone")
-        /// The domain is not served here (4.9.3.6).
-        public static let hostUnknown = Condition(rawValue: "host-unknown")
-        /// A stanza between servers lacks an address (4.9.3.7).
-        package static let improperAddressing = Condition(rawValue: "improper-addressing")
-        /// The server failed (4.9.3.8).
-        public static let internalServerError = Condition(rawValue: "internal-server-error")
-        /// `from` is not the entity that was authenticated (4.9.3.9).
-        package static let invalidFrom = Condition(rawValue: "invalid-from")
-        /// The stream or content namespace is unknown (4.9.3.10).
-        package static let invalidNamespace = Condition(rawValue: "invalid-namespace")
-        /// XML that a validating server refuses (4.9.3.11).
-        package static let invalidXML = Condition(rawValue: "invalid-xml")
-        /// Data before authentication (4.9.3.12).
-        public static let notAuthorized = Condition(rawValue: "not-authorized")
-        /// XML that is not well-formed (4.9.3.13).
-        package static let notWellFormed = Condition(rawValue: "not-well-formed")
-        /// A local policy was violated, such as a limit (4.9.3.14).
-        public static let policyViolation = Condition(rawValue: "policy-violation")
-        /// The server cannot reach another that it needs (4.9.3.15).
-        package static let remoteConnectionFailed = Condition(rawValue: "remote-connection-failed")
-        /// The server wants a fresh stream (4.9.3.16).
-        public static let reset = Condition(rawValue: "reset")
-        /// The server is too busy (4.9.3.17).
-        public static let resourceConstraint = Condition(rawValue: "resource-constraint")
-        /// Comment, processing instruction, DTD or entity reference (4.9.3.18).
-        package static let restrictedXML = Condition(rawValue: "restricted-xml")
-        /// Connect to another host (4.9.3.19).
-        public static let seeOtherHost = Condition(rawValue: "see-other-host")
-        /// The server is going down (4.9.3.20).
-        public static let systemShutdown = Condition(rawValue: "system-shutdown")
-        /// None of the others (4.9.3.21).
-        public static let undefinedCondition = Condition(rawValue: "undefined-condition")
-        /// Another encoding than UTF-8, or broken UTF-8 (4.9.3.22).
-        package static let unsupportedEncoding = Condition(rawValue: "unsupported-encoding")
-        /// A mandatory feature is not supported (4.9.3.23).
-        package static let unsupportedFeature = Condition(rawValue: "unsupported-feature")
-        /// A first-level element that is no stanza we know (4.9.3.24).
-        package static let unsupportedStanzaType = Condition(rawValue: "unsupported-stanza-type")
-        /// The stream's `version` is not supported (4.9.3.25).
-        package static let unsupportedVersion = Condition(rawValue: "unsupported-version")
+extension OpenName where List == StreamError {
+    /// XML that cannot be processed (4.9.3.1).
+    package static var badFormat: Self { Self(rawValue: "bad-format") }
+    /// A prefix that is unknown or missing (4.9.3.2).
+    package static var badNamespacePrefix: Self { Self(rawValue: "bad-namespace-prefix") }
+    /// A newer stream of the same entity took over (4.9.3.3).
+    public static var conflict: Self { Self(rawValue: "conflict") }
+    /// Nothing was heard for too long (4.9.3.4).
+    package static var connectionTimeout: Self { Self(rawValue: "connection-timeout") }
+    /// The domain is served here no longer (4.9.3.5).
+    package static var hostGone: Self { Self(rawValue: "host-gone") }
+    /// The domain is not served here (4.9.3.6).
+    package static var hostUnknown: Self { Self(rawValue: "host-unknown") }
+    /// A stanza between servers lacks an address (4.9.3.7).
+    package static var improperAddressing: Self { Self(rawValue: "improper-addressing") }
+    /// The server failed (4.9.3.8).
+    package static var internalServerError: Self { Self(rawValue: "internal-server-error") }
+    /// `from` is not the entity that was authenticated (4.9.3.9).
+    package static var invalidFrom: Self { Self(rawValue: "invalid-from") }
+    /// The stream or content namespace is unknown (4.9.3.10).
+    package static var invalidNamespace: Self { Self(rawValue: "invalid-namespace") }
+    /// XML that a validating server refuses (4.9.3.11).
+    package static var invalidXML: Self { Self(rawValue: "invalid-xml") }
+    /// Data before authentication (4.9.3.12).
+    public static var notAuthorized: Self { Self(rawValue: "not-authorized") }
+    /// XML that is not well-formed (4.9.3.13).
+    package static var notWellFormed: Self { Self(rawValue: "not-well-formed") }
+    /// A local policy was violated, such as a limit (4.9.3.14).
+    public static var policyViolation: Self { Self(rawValue: "policy-violation") }
+    /// The server cannot reach another that it needs (4.9.3.15).
+    package static var remoteConnectionFailed: Self { Self(rawValue: "remote-connection-failed") }
+    /// The server wants a fresh stream (4.9.3.16).
+    public static var reset: Self { Self(rawValue: "reset") }
+    /// The server is too busy (4.9.3.17).
+    package static var resourceConstraint: Self { Self(rawValue: "resource-constraint") }
+    /// Comment, processing instruction, DTD or entity reference (4.9.3.18).
+    package static var restrictedXML: Self { Self(rawValue: "restricted-xml") }
+    /// Connect to another host (4.9.3.19).
+    package static var seeOtherHost: Self { Self(rawValue: "see-other-host") }
+    /// The server is going down (4.9.3.20).
+    package static var systemShutdown: Self { Self(rawValue: "system-shutdown") }
+    /// None of the others (4.9.3.21).
+    package static var undefinedCondition: Self { Self(rawValue: "undefined-condition") }
+    /// Another encoding than UTF-8, or broken UTF-8 (4.9.3.22).
+    package static var unsupportedEncoding: Self { Self(rawValue: "unsupported-encoding") }
+    /// A mandatory feature is not supported (4.9.3.23).
+    package static var unsupportedFeature: Self { Self(rawValue: "unsupported-feature") }
+    /// A first-level element that is no stanza we know (4.9.3.24).
+    package static var unsupportedStanzaType: Self { Self(rawValue: "unsupported-stanza-type") }
+    /// The stream's `version` is not supported (4.9.3.25).
+    package static var unsupportedVersion: Self { Self(rawValue: "unsupported-version") }
 
-        /// All conditions of RFC 6120, in its order.
-        package static let defined: [Condition] = [
-            .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
-            .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
-            .notAuthorized,
-            .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
-            .restrictedXML,
-            .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
-            .unsupportedStanzaType, .unsupportedVersion,
-        ]
+    /// All conditions of RFC 6120, in its order.
+    package static var defined: [Self] {
+    [
+        .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
+        .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
+        .notAuthorized,
+        .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
+        .restrictedXML,
+        .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
+        .unsupportedStanzaType, .unsupportedVersion,
+    ]
     }
 }

@@ -74,9 +74,14 @@ public final class StreamParser {
 
     /// Makes a parser for one stream.
     ///
+    /// - Throws: `StreamParserError` if there is no memory for it.
+    public convenience init() throws(StreamParserError) { try self.init(limits: .standard) }
+
+    /// Makes a parser for one stream.
+    ///
     /// - Parameter limits: What the peer may make it hold.
     /// - Throws: `StreamParserError` with `outOfMemory`.
-    public init(limits: ParserLimits = .standard) throws(StreamParserError) {
+    package init(limits: ParserLimits) throws(StreamParserError) {
         let builder = UnsafeMutablePointer<TreeBuilder>.allocate(capacity: 1)
         builder.initialize(to: TreeBuilder(limits: limits))
         do {

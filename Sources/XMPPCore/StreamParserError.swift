@@ -51,17 +51,17 @@ public struct StreamParserError: CodedError, Hashable {
 
 extension ErrorCode where Failure == StreamParserError {
     /// The XML breaks the rules of XML 1.0 or of Namespaces in XML.
-    public static var notWellFormed: Self { Self(rawValue: "notWellFormed") }
+    package static var notWellFormed: Self { Self(rawValue: "notWellFormed") }
     /// The bytes are no UTF-8, or the XML declaration names another encoding.
     package static var unsupportedEncoding: Self { Self(rawValue: "unsupportedEncoding") }
     /// A comment, processing instruction, DTD or reference to an undeclared entity.
-    public static var restrictedXML: Self { Self(rawValue: "restrictedXML") }
+    package static var restrictedXML: Self { Self(rawValue: "restrictedXML") }
     /// Character data between stanzas, or a root that is no stream header.
     package static var badFormat: Self { Self(rawValue: "badFormat") }
     /// The root is not in the namespace of streams.
     package static var invalidNamespace: Self { Self(rawValue: "invalidNamespace") }
     /// A value of `ParserLimits` was exceeded.
-    public static var limitExceeded: Self { Self(rawValue: "limitExceeded") }
+    package static var limitExceeded: Self { Self(rawValue: "limitExceeded") }
     /// libxml2 had no memory for a parser.
     package static var outOfMemory: Self { Self(rawValue: "outOfMemory") }
     /// The parser was used after it had thrown.

@@ -7,10 +7,11 @@ public import XMPPAccount
 /// configuration.modules = .standard + [OmemoModule()]
 /// ```
 package enum AccountModules {
-    /// All of them; their tables are part of `Account.schemas`.
-    static let all: [any AccountModule.Type] = [
-        DiscoModule.self, RosterModule.self, BlockingModule.self, CarbonsModule.self, ChatModule.self,
-        ArchiveModule.self, RoomsModule.self, PushModule.self,
+    /// The tables of all of them, part of `Account.schemas`.
+    static let schemas: [Schema] = [
+        CapabilityTable.schema, RosterModule.schema, BlockingModule.schema, CarbonsModule.schema,
+        DeliveryTable.schema,
+        ArchiveTable.schema, RoomTable.schema, PushModule.schema,
     ]
 
     package static var standard: [any AccountModule] {
@@ -33,7 +34,7 @@ extension Account {
     /// let store = try HandlerStore(path: "app.db", registry: .discovered(), schemas: Account.schemas + [orders])
     /// ```
     public static let schemas: [Schema] =
-        coreSchemas + [VCards.schema] + AccountModules.all.compactMap { $0.schema }
+        coreSchemas + [VCards.schema] + AccountModules.schemas
 }
 
 extension Array where Element == any AccountModule {

@@ -7,7 +7,7 @@ import XMPPModules
 
 /// Follows a notice board, a service that sends notices as messages of type `groupchat` and repeats those since a time.
 ///
-///     begin ──▶ <notices since/> ──▶ Answered: current ──▶ its feature is announced
+///     start ──▶ <notices since/> ──▶ Answered: current ──▶ its feature is announced
 ///     notice ──▶ last ──deferred──▶ kept ──all handled──▶ released
 ///                  ▲                  └──lost session──┐
 ///                  └───────────────────────────────────┘
@@ -18,8 +18,7 @@ struct BoardModule: AccountModule {
     static let namespace = "urn:example:board:0"
     /// Offered while the board has answered in this session.
     static let currentFeature = namespace + "#current"
-    static var dependencies: [any AccountModule.Type] { [DiscoModule.self] }
-    static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "board",
         migrations: [
             """
@@ -42,9 +41,27 @@ struct BoardModule: AccountModule {
 
     let board: JID
     let nick: String
-    let features: Set<String> = [namespace]
     /// The parts of its life, in order.
     let life = Log()
+
+    func register(in hooks: inout ModuleHooks) {
+        hooks.dependencies = [DiscoModule.self]
+        hooks.schema = Self.schema
+        hooks.features = [Self.namespace]
+        hooks.receiveOffer = receive(offered:for:in:)
+        hooks.reset = reset
+        hooks.start = start
+        hooks.currentFeatures = features(of:in:)
+        hooks.end = end
+        hooks.stop = stop
+        hooks.unwrap = unwrap
+        hooks.receiveMessage = receive(_:in:)
+        hooks.isOwn = isOwn
+        hooks.messageDeferred = messageDeferred
+        hooks.deferralsEnded = deferralsEnded
+        hooks.neededMarks = neededMarks
+        hooks.answer = answer
+    }
 
     // MARK: Its row
 
@@ -109,7 +126,7 @@ struct BoardModule: AccountModule {
 
     func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
         let isCurrent = try state(of: account, in: step)?.isCurrent ?? false
-        return isCurrent ? features.union([Self.currentFeature]) : features
+        return isCurrent ? [Self.namespace, Self.currentFeature] : [Self.namespace]
     }
 
     func end(of account: Account, in step: borrowing Step) throws {
@@ -221,6 +238,9 @@ struct BoardModule: AccountModule {
 /// Says in presence what all modules understand, in full and not as a digest.
 struct FeaturesInPresence: AccountModule {
     static let name = "features-in-presence"
+    func register(in hooks: inout ModuleHooks) {
+        hooks.extendPresence = extend
+    }
 
     func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
         let features = try account.features(in: step).sorted().joined(separator: " ")

@@ -72,7 +72,7 @@ final class BoardScene: Sendable {
 
     func account(
         modules: [any AccountModule],
-        schemas: [Schema] = Account.schemas + [BoardModule.schema].compactMap(\.self)
+        schemas: [Schema] = Account.schemas + [BoardModule.schema]
     ) throws -> Account {
         let store = try HandlerStore(
             path: folder.path + "/app.db", registry: HandlerRegistry([Heard.self]),

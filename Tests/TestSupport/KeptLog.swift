@@ -9,7 +9,7 @@ package final class KeptLog: Sendable {
     package let log: AccountLog
     private let kept: Kept<[AccountLog.Entry]>
 
-    package init(level: AccountLog.Level = .verbose, showsXML: Bool = true) {
+    package init(level: LogLevel = .verbose, showsXML: Bool = true) {
         let kept = Kept<[AccountLog.Entry]>([])
         self.kept = kept
         log = AccountLog(level: level) { entry in kept.withLock { $0.append(entry) } }

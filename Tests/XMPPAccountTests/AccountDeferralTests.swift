@@ -270,6 +270,9 @@ enum DeferralApp {
     /// Notes the presence of the account's desk.
     private struct Watching: AccountModule {
         static let name = "watching"
+        func register(in hooks: inout ModuleHooks) {
+            hooks.receivePresence = receive(_:for:in:)
+        }
         func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
             guard presence.from?.resource == "desk" else { return }
             try TestApp.note("watched", "desk", presence.type?.rawValue ?? "available", in: step)

@@ -297,7 +297,7 @@ import XMPPTestKit
                 ThreadTime.milliseconds { body(texts[0], texts[1]) }
             }
             return [
-                cost { #expect($0 != $1) }, cost { #expect($0 != $1.string && $0.string != $1) },
+                cost { #expect($0 != $1) }, cost { #expect($0 != $1.string && $1 != $0.string) },
                 cost { #expect(Set([$0, $1]).count == 2) }, cost { #expect(($0 < $1) != ($1 < $0)) },
                 cost { #expect($0 == copies[0] && $1 == copies[1]) },
                 cost { #expect(![$0].contains($1) && ![$0.string].contains($1)) },

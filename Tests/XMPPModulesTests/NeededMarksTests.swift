@@ -5,7 +5,7 @@ import TestThreads
 import Testing
 import XMPPAccount
 import XMPPCore
-import XMPPModules
+@testable import XMPPModules
 
 /// Which marks of handled messages the modules need, as the same messages may come once more.
 @Suite(.ownThread, .timeLimit(.minutes(2))) struct NeededMarksTests {

@@ -81,7 +81,7 @@ extension HandlerError.Code {
     /// A handler's arguments cannot be seen.
     package static let unknownSignature = Self(rawValue: "unknown-signature")
     /// The signatures of a program's handlers are not those of its lock file.
-    public static let signaturesChanged = Self(rawValue: "signatures-changed")
+    package static let signaturesChanged = Self(rawValue: "signatures-changed")
     /// A lock file cannot be read or written.
     package static let lockFileUnavailable = Self(rawValue: "lock-file-unavailable")
 }

@@ -120,7 +120,7 @@ extension Transaction {
     /// Marks a row as run by this process and returns its new epoch.
     private func lend(_ row: DueRow, _ context: any Sendable) throws -> Int64 {
         // What a timer is called with is not kept while it waits; from here on its due time is gone.
-        let input = row.input == nil ? try (context as? any RestorableContext)?.stored() : nil
+        let input = row.input == nil ? try (context as? any RestorableContext)?.storedBytes() : nil
         try connection.execute(
             Self.lendRow, [slot.number, input, row.id])
         return try connection.first("SELECT epoch FROM handler WHERE id = ?", [row.id]) {

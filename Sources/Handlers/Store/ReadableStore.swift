@@ -70,7 +70,7 @@ extension ReadableStore where Self: ~Copyable {
     /// - Parameter limit: The most to return, from 1.
     /// - Returns: The handlers, with secrets masked.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
+    package func dueHandlers(limit: Int = 100) throws(HandlerError) -> [HandlerStatus] {
         try all(
             HandlerStatus.select("due IS NOT NULL ORDER BY due, id LIMIT ?"), limit,
             read: HandlerStatus.read)
@@ -104,7 +104,7 @@ extension ReadableStore where Self: ~Copyable {
     ///
     /// - Returns: One for each handler, in the order of their names.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
+    package func droppedCalls() throws(HandlerError) -> [DroppedCalls] {
         try all("SELECT name, calls, bytes, last_at FROM dropped_call ORDER BY name") {
             (row) throws(HandlerError) in
             DroppedCalls(

@@ -34,15 +34,12 @@ public protocol SQLConvertible {
 extension SQLValue: SQLConvertible {
     public var sqlValue: SQLValue { self }
 }
-extension Int: SQLConvertible {
+extension SQLConvertible where Self: FixedWidthInteger {
     public var sqlValue: SQLValue { .integer(Int64(self)) }
 }
-extension Int64: SQLConvertible {
-    public var sqlValue: SQLValue { .integer(self) }
-}
-extension UInt32: SQLConvertible {
-    public var sqlValue: SQLValue { .integer(Int64(self)) }
-}
+extension Int: SQLConvertible {}
+extension Int64: SQLConvertible {}
+extension UInt32: SQLConvertible {}
 extension Timestamp: SQLConvertible {
     /// Milliseconds since 1970, UTC.
     public var sqlValue: SQLValue { .integer(milliseconds) }

@@ -63,7 +63,7 @@ public struct Snapshot: Readable {
     /// - Parameter name: The table's name.
     /// - Returns: Whether it is there.
     /// - Throws: ``HandlerError`` with the codes of the store.
-    public func hasTable(_ name: String) throws(HandlerError) -> Bool {
+    package func hasTable(_ name: String) throws(HandlerError) -> Bool {
         try first("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", name) {
             (_) throws(HandlerError) in true
         } ?? false

@@ -5,13 +5,13 @@ import Platform
 /// ```swift
 /// for process in StoreReader(path: "app.db").processes() { print(process.slot, process.processID) }
 /// ```
-public struct StoreProcess: Hashable, Sendable {
+package struct StoreProcess: Hashable, Sendable {
     /// Slot of the process, from 0; a handler's lease names it.
-    public let slot: Int
+    package let slot: Int
     /// Its id, as itself sees it: in another container it means another process.
-    public let processID: Int32
+    package let processID: Int32
     /// The handler that it runs at this moment; nil for none.
-    public let handler: AnyHandlerID?
+    package let handler: AnyHandlerID?
 
     /// Those whose slots are locked. Asking about a lock neither takes it nor waits for it.
     static func all(of path: String) -> [StoreProcess] {

@@ -66,7 +66,7 @@ public final class StoreReader {
     /// started, as with a copy.
     ///
     /// - Returns: The processes by their slots. On another machine nothing is known of them.
-    public func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
+    package func processes() -> [StoreProcess] { StoreProcess.all(of: path) }
 }
 
 /// The state of a database file, to detect changes between two checks.

@@ -59,7 +59,7 @@ extension Transaction {
             """,
             [
                 handler.name, handler.version, handler.arguments, handler.orElseBytes, now, running?.root,
-                context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.stored(),
+                context.environment?.scope.rawValue, lane.rawValue, now, call.bytes(), context.storedBytes(),
             ])
         hasNewDue = true
     }

@@ -96,13 +96,13 @@ extension Transaction {
 ///     print("\(dropped.calls) calls of \(dropped.name) are lost; the handler fails on what it is called with")
 /// }
 /// ```
-public struct DroppedCalls: Hashable, Sendable {
+package struct DroppedCalls: Hashable, Sendable {
     /// The stored name of the handler.
-    public let name: String
+    package let name: String
     /// The number of calls dropped since the store was created.
-    public let calls: Int
+    package let calls: Int
     /// The number of stored bytes of these calls.
-    public let bytes: Int64
+    package let bytes: Int64
     /// When one was dropped last, by the wall clock.
-    public let lastAt: Timestamp
+    package let lastAt: Timestamp
 }

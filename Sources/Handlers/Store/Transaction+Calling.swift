@@ -133,7 +133,7 @@ extension Transaction {
 
     /// Tells the calls of a standing handler apart; a handler that is called once needs none.
     private func fingerprint(_ stored: StoredHandler, _ context: any Sendable) -> UInt64 {
-        stored.isStanding ? (context as? any RestorableContext)?.fingerprint ?? 0 : 0
+        stored.isStanding ? (context as? any RestorableContext)?.callFingerprint ?? 0 : 0
     }
 
     /// Stops a handler that killed too many processes before it kills this one.

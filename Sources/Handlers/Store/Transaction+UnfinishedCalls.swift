@@ -66,7 +66,7 @@ struct UnfinishedCall {
             // The calls of a standing handler have one row, but do not come back together either.
             let seed =
                 (stored.id?.rawValue ?? 0)
-                &+ Int64(bitPattern: (context as? any RestorableContext)?.fingerprint ?? 0)
+                &+ Int64(bitPattern: (context as? any RestorableContext)?.callFingerprint ?? 0)
             let delay = retry.delay(after: runs - deaths, seed: seed)
             (state, due) = (.pending, now + delay)
         } else if retry?.finally == .orElse, call.reason == nil, !stored.isStanding,
@@ -108,7 +108,7 @@ struct UnfinishedCall {
             // An invalidation is made again from its reason alone.
             self.call = try? call.bytes()
             scope = (context as? any RestorableContext)?.environment?.scope
-        } else if let context = context as? any RestorableContext, let input = try? context.stored() {
+        } else if let context = context as? any RestorableContext, let input = try? context.storedBytes() {
             self.call = try? call.bytes()
             self.input = input
             scope = context.environment?.scope

@@ -72,7 +72,7 @@ extension OmemoService {
     /// Source: XEP-0163 section 4.3; XEP-0060 section 7.1.2.3 (publishers).
     func learn(event: Element, from jid: JID, in step: borrowing Step) throws {
         guard let items = event.child("items", Namespaces.pubsubEvent),
-            let version = OmemoVersion.allCases.first(where: { $0.deviceListNode == items["node"] }),
+            let version = OmemoVersion.allCases.first(where: { items["node"] == $0.deviceListNode }),
             let item = items.child("item", Namespaces.pubsubEvent), let payload = item.firstElement,
             item["publisher"].map({ (try? JID($0))?.bare == jid }) ?? true,
             let list = OmemoDeviceList(payload), list.version == version

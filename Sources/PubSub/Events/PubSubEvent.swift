@@ -120,14 +120,19 @@ extension PubSubEvent: AccountContext {
         var change: String
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(
+            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+    }
+
+    package func stored() throws -> [UInt8] {
         let stored = Stored(
             service: service, node: node, isOwn: isOwn, sentAt: sentAt, subscriptionIDs: subscriptionIDs,
             change: change.element(node: node).serialized())
         return try ArgumentCoding.encode(stored)
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try ArgumentCoding.value(Stored.self, from: bytes)
         guard let account = environment as? Account else {
             throw HandlerError(
@@ -145,7 +150,7 @@ extension PubSubEvent: AccountContext {
     }
 
     /// Fingerprint of the event, cheaper than its XML.
-    public var fingerprint: UInt64 {
+    package var fingerprint: UInt64 {
         var digest: UInt64 = 0xcbf2_9ce4_8422_2325
         let bytes = Serializer().bytes(change.element(node: node)) + Array(service.description.utf8)
         for byte in bytes { digest = (digest ^ UInt64(byte)) &* 0x100_0000_01b3 }

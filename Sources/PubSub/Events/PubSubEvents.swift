@@ -29,9 +29,6 @@ import XMPPModules
 /// Source: XEP-0060 sections 7 and 8, XEP-0163 section 4.
 public struct PubSubEvents: AccountModule {
     public static let name = "pubsub-events"
-    /// Entity capabilities announce the wanted nodes (XEP-0163 section 4.2).
-    public static let dependencies: [any AccountModule.Type] = [DiscoModule.self]
-    public static let schema: Schema? = SeenItemTable.schema
 
     /// The module's tables; pass them to the store beside `Account.schemas`.
     public static let schemas: [Schema] = [SeenItemTable.schema]
@@ -39,12 +36,20 @@ public struct PubSubEvents: AccountModule {
     /// Makes the module, which has no options.
     public init() {}
 
-    public func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
+    public func register(in hooks: inout ModuleHooks) {
+        // Entity capabilities announce the wanted nodes (XEP-0163 section 4.2).
+        hooks.dependencies = [DiscoModule.self]
+        hooks.schema = SeenItemTable.schema
+        hooks.currentFeatures = features(of:in:)
+        hooks.receiveMessage = receive(_:in:)
+    }
+
+    func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
         let nodes = try PubSubListeners(account: account).notifiedNodes(in: step)
         return Set(nodes.map { $0 + EventWire.notify })
     }
 
-    public func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func receive(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         let message = received.message
         // What archives and copies hold is the past; it must not be taken for how things are now.
         guard received.source == .live, message.type != .error, message.type != .groupchat else {

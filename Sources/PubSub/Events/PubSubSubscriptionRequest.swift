@@ -77,9 +77,13 @@ public struct PubSubSubscriptionRequested: Sendable {
 }
 
 extension PubSubSubscriptionRequested: AccountContext {
-    public func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { try ArgumentCoding.encode(request) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         guard let account = environment as? Account else {
             throw HandlerError(
                 .missingInstance,

@@ -123,12 +123,17 @@ extension PubSubEvent: ConvertibleContext {
 }
 
 extension PubSubEvent.Of: AccountContext {
-    /// Returns the bytes of the event itself, as the type that the handler takes is known only when it is called.
-    public func stored() throws -> [UInt8] { try event.stored() }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(
+            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    /// Returns the bytes of the event itself, as the type that the handler takes is known only when it is called.
+    package func stored() throws -> [UInt8] { try event.stored() }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         self.init(try PubSubEvent(restoring: bytes, in: environment))
     }
 
-    public var fingerprint: UInt64 { event.fingerprint }
+    package var fingerprint: UInt64 { event.fingerprint }
 }

@@ -88,10 +88,14 @@ extension PubSubFetch.Of.Outcome: Hashable where Payload: Hashable {}
 extension PubSubFetch.Of: TypedContext {}
 
 extension PubSubFetch.Of: AccountContext {
-    /// Returns the bytes of the fetch itself, as the type that the handler takes is known only when it is called.
-    public func stored() throws -> [UInt8] { try fetch.stored() }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    /// Returns the bytes of the fetch itself, as the type that the handler takes is known only when it is called.
+    package func stored() throws -> [UInt8] { try fetch.stored() }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         self.init(try PubSubFetch(restoring: bytes, in: environment))
     }
 }

@@ -131,7 +131,7 @@ public struct PubSubPayloadError: CodedError, Hashable {
     ///   - element: What the item holds.
     ///   - node: The node's name.
     /// - Returns: An error `unreadable` that names both.
-    public static func unexpected(_ element: Element, on node: String) -> PubSubPayloadError {
+    package static func unexpected(_ element: Element, on node: String) -> PubSubPayloadError {
         PubSubPayloadError(
             .unreadable,
             "an item of the node '\(node)' holds <\(element.name) xmlns='\(element.namespace)'/>, which is not what the node is for; leave it out"
@@ -145,5 +145,5 @@ extension ErrorCode where Failure == PubSubPayloadError {
     /// An item holds something else than its node is for.
     public static var unreadable: Self { Self(rawValue: "unreadable") }
     /// The value cannot be written.
-    public static var unwritable: Self { Self(rawValue: "unwritable") }
+    package static var unwritable: Self { Self(rawValue: "unwritable") }
 }

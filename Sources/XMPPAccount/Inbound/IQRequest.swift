@@ -79,9 +79,13 @@ extension Account {
 }
 
 extension IQRequest: AccountContext {
-    public func stored() throws -> [UInt8] { Serializer().bytes(iq.element) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { Serializer().bytes(iq.element) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let element = try Element(
             parsing: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
         self.init(account: try Account.serving(environment), iq: try IQ(element: element))

@@ -32,7 +32,7 @@ extension InboundStep {
         report(refused)
         let account = account
         try account.showModules(in: step) { module in
-            try module.receive(unreadable: refused.root, for: account, in: step)
+            try module.hooks.receiveUnreadable?(refused.root, account, step)
             return false
         }
         if let reply = refused.reply {

@@ -177,7 +177,7 @@ package struct InboundStep {
     private mutating func deliver(_ presence: Presence, _ arrival: Arrival, in step: borrowing Step) throws {
         if !arrival.isRepeated {
             try account.showModules(in: step) { module in
-                try module.receive(presence, for: account, in: step)
+                try module.hooks.receivePresence?(presence, account, step)
                 return false
             }
         }
@@ -216,7 +216,7 @@ package struct InboundStep {
         guard let number = try postponed(arrival, in: step) else { return }
         try account.seen.postpone(context, number: number, in: step)
         try account.showModules(in: step) { module in
-            try module.messageDeferred(context, in: step)
+            try module.hooks.messageDeferred?(context, step)
             return false
         }
     }
@@ -229,7 +229,8 @@ package struct InboundStep {
         var unwrapped = UnwrappedMessage.untouched
         try account.showModules(in: step) { module in
             unwrapped = .untouched
-            unwrapped = try module.unwrap(message, for: account, in: step)
+            guard let unwrap = module.hooks.unwrap else { return false }
+            unwrapped = try unwrap(message, account, step)
             if case .untouched = unwrapped { return false }
             return true
         }
@@ -253,7 +254,9 @@ package struct InboundStep {
     /// Shows a message to the modules, until one takes it.
     private func takenByModule(_ received: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard !account.modules.modules.isEmpty else { return false }
-        let isTaken = try account.showModules(in: step) { try $0.receive(received, in: step) }
+        let isTaken = try account.showModules(in: step) { module in
+            try module.hooks.receiveMessage?(received, step) ?? false
+        }
         return isTaken || received.isEcho
     }
 
@@ -295,7 +298,7 @@ package struct InboundStep {
         var answer: ModuleAnswer?
         try account.showModules(in: step, stopsAtError: true) { module in
             answer = .error(StanzaError(.internalServerError))
-            answer = try module.answer(iq, for: account, in: step)
+            answer = try module.hooks.answer?(iq, account, step)
             return answer != nil
         }
         return answer

@@ -20,9 +20,13 @@ public struct PresenceReceived: Sendable {
 }
 
 extension PresenceReceived: AccountContext {
-    public func stored() throws -> [UInt8] { Serializer().bytes(presence.element) }
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package func stored() throws -> [UInt8] { Serializer().bytes(presence.element) }
+
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let element = try Element(
             stored: String(decoding: bytes, as: UTF8.self), defaultNamespace: Namespaces.client)
         self.init(account: try Account.serving(environment), presence: try Presence(element: element))

@@ -1,4 +1,4 @@
-import Handlers
+package import Handlers
 package import XMPPCore
 
 extension AccountConfiguration {
@@ -64,7 +64,7 @@ extension AccountConfiguration {
 /// An event of a module as text for the log.
 package protocol LoggedEvent: ModuleEvent, CustomStringConvertible {
     static var module: AccountLog.Module { get }
-    var level: AccountLog.Level { get }
+    var level: LogLevel { get }
 }
 
 extension LoggedEvent {

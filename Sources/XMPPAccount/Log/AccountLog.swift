@@ -23,9 +23,6 @@ import XMPPTransport
 /// Passwords, tokens, what SASL exchanges and keys are masked before an entry is made: a sink never sees them. One log may
 /// serve several accounts.
 public final class AccountLog: Sendable {
-    /// Level of the entry.
-    public typealias Level = LogLevel
-
     /// The module of an entry. Open: later versions may add modules.
     ///
     /// ```swift
@@ -80,7 +77,7 @@ public final class AccountLog: Sendable {
     /// ```
     public struct Entry: Sendable, CustomStringConvertible {
         /// Level of the entry.
-        public let level: Level
+        public let level: LogLevel
         /// Whether it follows single bytes, elements and values: shown by ``AccountLog/setTrace(_:for:)``, whatever the level.
         public let isTrace: Bool
         /// Subject of the entry.
@@ -100,8 +97,8 @@ public final class AccountLog: Sendable {
     public typealias Sink = @Sendable (Entry) -> Void
 
     private struct Settings {
-        var level: Level
-        var levels: [Module: Level] = [:]
+        var level: LogLevel
+        var levels: [Module: LogLevel] = [:]
         var traces: Set<Module> = []
         var showsSent = false
         var showsReceived = false
@@ -115,13 +112,13 @@ public final class AccountLog: Sendable {
     /// - Parameters:
     ///   - level: What matters less is left out.
     ///   - sink: Takes the entries.
-    public init(level: Level = .info, sink: @escaping Sink) {
+    public init(level: LogLevel = .info, sink: @escaping Sink) {
         settings = Mutex(Settings(level: level))
         self.sink = sink
     }
 
     /// The lowest level that is logged, for modules without a level of their own.
-    public var level: Level {
+    public var level: LogLevel {
         get { settings.withLock { $0.level } }
         set { settings.withLock { $0.level = newValue } }
     }
@@ -131,7 +128,7 @@ public final class AccountLog: Sendable {
     /// - Parameters:
     ///   - level: What matters less is left out; nil for ``level``.
     ///   - module: Whose entries.
-    public func setLevel(_ level: Level?, for module: Module) {
+    public func setLevel(_ level: LogLevel?, for module: Module) {
         settings.withLock { $0.levels[module] = level }
     }
 
@@ -178,7 +175,7 @@ public final class AccountLog: Sendable {
 
     // MARK: Writing
 
-    func shows(_ level: Level, _ module: Module) -> Bool {
+    func shows(_ level: LogLevel, _ module: Module) -> Bool {
         settings.withLock { level >= $0.levels[module] ?? $0.level }
     }
 
@@ -190,7 +187,7 @@ public final class AccountLog: Sendable {
     }
 
     func write(
-        _ level: Level, _ module: Module, _ account: JID?, _ message: String, isTrace: Bool = false
+        _ level: LogLevel, _ module: Module, _ account: JID?, _ message: String, isTrace: Bool = false
     ) {
         let line = VisibleText(message).description
         sink(Entry(level: level, isTrace: isTrace, module: module, account: account, message: line))
@@ -199,7 +196,7 @@ public final class AccountLog: Sendable {
 
 extension AccountConfiguration {
     func log(
-        _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String
+        _ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String
     ) {
         guard let log, log.shows(level, module) else { return }
         log.write(level, module, jid, message())
@@ -224,7 +221,7 @@ extension Account {
     ///   - message: One sentence; made only when it is wanted. What a peer wrote in it is made visible.
     ///   - step: The step that it was decided in.
     public func log(
-        _ level: AccountLog.Level, _ module: AccountLog.Module, _ message: @autoclosure () -> String,
+        _ level: LogLevel, _ module: AccountLog.Module, _ message: @autoclosure () -> String,
         after step: borrowing Step
     ) {
         guard let log = configuration.log, log.shows(level, module) else { return }

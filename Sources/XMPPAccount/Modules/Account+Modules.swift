@@ -15,6 +15,7 @@ extension Account {
     /// - Throws: ``AccountError`` `invalidConfiguration` when the account has a module of that name, lacks one that it depends on,
     ///   or the store lacks its tables; `ownershipLost` or `closed`. ``/Handlers/HandlerError`` when the store fails.
     public func add(_ module: some AccountModule) async throws {
+        let module = RegisteredModule(module)
         let isPlaced = Kept(false)
         do {
             try await perform { step in
@@ -27,7 +28,7 @@ extension Account {
         }
     }
 
-    private func place(_ module: some AccountModule, _ isPlaced: Kept<Bool>, in step: borrowing Step) throws {
+    private func place(_ module: RegisteredModule, _ isPlaced: Kept<Bool>, in step: borrowing Step) throws {
         let list = try modules.adding(module)
         try list.checkTables(in: store)
         try list.note(account: id, retired: [], in: step)
@@ -35,7 +36,7 @@ extension Account {
         isPlaced.value = true
         guard let session = try sessions.openNumber(in: step) else { return }
         try startLate(session, in: step)
-        configuration.log(.info, .session, "added the module '\(ModuleList.name(module))'")
+        configuration.log(.info, .session, "added the module '\(module.name)'")
     }
 
     /// Removes a module while the account runs. The module ends what it started at the server, and receives nothing any
@@ -49,7 +50,8 @@ extension Account {
     ///   `ownershipLost` or `closed`. ``/Handlers/HandlerError`` when the store fails.
     @discardableResult
     public func remove<Module: AccountModule>(_ type: Module.Type) async throws -> Module {
-        let module = try module(type)
+        let removed = try module(type)
+        guard let module = modules.first(named: type.name) else { throw missing(type) }
         let isTaken = Kept(false)
         do {
             try await perform { step in try self.take(module, isTaken, in: step) }
@@ -57,30 +59,30 @@ extension Account {
             if isTaken.value { changeModules { (try? $0.adding(module)) ?? $0 } }
             throw error
         }
-        module.stop(self)
-        return module
+        module.hooks.stop?(self)
+        return removed
     }
 
-    private func take(_ module: some AccountModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
+    private func take(_ module: RegisteredModule, _ isTaken: Kept<Bool>, in step: borrowing Step) throws {
         let list = try modules.removing(module)
         if try sessions.openNumber(in: step) != nil {
             try guarding(module, in: step) {
-                try usingReserve(in: step) { try module.end(of: self, in: step) }
+                try usingReserve(in: step) { try module.hooks.end?(self, step) }
             }
         }
-        try guarding(module, in: step) { try module.reset(.session, of: self, in: step) }
-        try list.note(account: id, retired: [ModuleList.name(module)], in: step)
+        try guarding(module, in: step) { try module.hooks.reset?(.session, self, step) }
+        try list.note(account: id, retired: [module.name], in: step)
         changeModules { _ in list }
         isTaken.value = true
         try announceFeaturesAnyway(in: step)
-        configuration.log(.info, .session, "removed the module '\(ModuleList.name(module))'")
+        configuration.log(.info, .session, "removed the module '\(module.name)'")
     }
 
     /// Modules that were added since the session began have not asked for anything in it.
     func startLate(_ session: Int64, in step: borrowing Step) throws {
         let late = try ModuleList.late(account: id, session: session, in: step)
         guard !late.isEmpty else { return }
-        for module in modules.modules where late.contains(ModuleList.name(module)) {
+        for module in modules.modules where late.contains(module.name) {
             try beginning(module, .session, in: step)
         }
         try ModuleList.setStarted(account: id, session: session, in: step)

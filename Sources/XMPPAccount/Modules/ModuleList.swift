@@ -1,93 +1,112 @@
 import Handlers
 import XMPPCore
 
+/// A module of an account with its hooks, which are registered once.
+///
+/// A class, so that a pass over the modules retains one object for each and not every hook.
+final class RegisteredModule: Sendable {
+    let module: any AccountModule
+    let name: String
+    let hooks: ModuleHooks
+
+    init(_ module: any AccountModule) {
+        var hooks = ModuleHooks()
+        module.register(in: &hooks)
+        self.module = module
+        self.hooks = hooks
+        name = type(of: module).name
+    }
+}
+
 /// An account's modules in the order in which they start: each after those that it depends on, else as configured.
 struct ModuleList: Sendable {
-    let modules: [any AccountModule]
+    let modules: [RegisteredModule]
     /// Those of them that filter.
-    let filters: [any StanzaFilter]
+    let filters: [RegisteredModule]
 
-    private init(sorted: [any AccountModule]) {
+    private init(sorted: [RegisteredModule]) {
         modules = sorted
-        filters = sorted.compactMap { $0 as? any StanzaFilter }
+        filters = sorted.filter { $0.hooks.filterIncoming != nil || $0.hooks.filterOutgoing != nil }
     }
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when a module is there twice, lacks one that it depends on, or
     ///   depends on itself.
     init(_ configured: [any AccountModule]) throws(AccountError) {
+        try self.init(registered: configured.map(RegisteredModule.init))
+    }
+
+    private init(registered: [RegisteredModule]) throws(AccountError) {
         var names: Set<String> = []
-        for module in configured where !names.insert(Self.name(module)).inserted {
+        for module in registered where !names.insert(module.name).inserted {
             throw AccountError(
-                .invalidConfiguration,
-                "the module '\(Self.name(module))' is configured twice; give it once")
+                .invalidConfiguration, "the module '\(module.name)' is configured twice; give it once")
         }
-        var sorted: [any AccountModule] = []
+        var sorted: [RegisteredModule] = []
         var placed: Set<String> = []
-        var rest = configured
+        var rest = registered
         while !rest.isEmpty {
             let next = rest.firstIndex { module in
-                type(of: module).dependencies.allSatisfy { placed.contains($0.name) }
+                module.hooks.dependencies.allSatisfy { placed.contains($0.name) }
             }
             guard let next else { throw Self.unsatisfied(rest, names) }
-            placed.insert(Self.name(rest[next]))
+            placed.insert(rest[next].name)
             sorted.append(rest.remove(at: next))
         }
         self.init(sorted: sorted)
     }
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when there is one of that name, or it lacks one that it depends on.
-    func adding(_ module: any AccountModule) throws(AccountError) -> ModuleList {
-        try ModuleList(modules + [module])
+    func adding(_ module: RegisteredModule) throws(AccountError) -> ModuleList {
+        try ModuleList(registered: modules + [module])
     }
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when another one depends on it.
-    func removing(_ module: any AccountModule) throws(AccountError) -> ModuleList {
-        let name = Self.name(module)
-        let dependent = modules.first { type(of: $0).dependencies.contains { $0.name == name } }
+    func removing(_ module: RegisteredModule) throws(AccountError) -> ModuleList {
+        let dependent = modules.first { $0.hooks.dependencies.contains { $0.name == module.name } }
         if let dependent {
             throw AccountError(
                 .invalidConfiguration,
-                "the module '\(Self.name(dependent))' needs the module '\(name)'; remove that one first")
+                "the module '\(dependent.name)' needs the module '\(module.name)'; remove that one first")
         }
         return without(module)
     }
 
-    func without(_ module: any AccountModule) -> ModuleList {
-        ModuleList(sorted: modules.filter { Self.name($0) != Self.name(module) })
+    func without(_ module: RegisteredModule) -> ModuleList {
+        ModuleList(sorted: modules.filter { $0.name != module.name })
     }
 
     /// - Throws: ``AccountError`` `invalidConfiguration` when the store was opened without the tables of one.
     func checkTables(in store: HandlerStore) throws(AccountError) {
         for module in modules {
-            guard let schema = type(of: module).schema, !store.modules.contains(schema.module) else {
+            guard let schema = module.hooks.schema, !store.modules.contains(schema.module) else {
                 continue
             }
             throw AccountError(
                 .invalidConfiguration,
-                "the store was opened without the tables of the module '\(Self.name(module))'; give HandlerStore the schema of \(type(of: module)), beside Account.schemas"
+                "the store was opened without the tables of the module '\(module.name)'; give HandlerStore the schema of \(type(of: module.module)), beside Account.schemas"
             )
         }
     }
 
-    private static func unsatisfied(_ rest: [any AccountModule], _ names: Set<String>) -> AccountError {
+    private static func unsatisfied(_ rest: [RegisteredModule], _ names: Set<String>) -> AccountError {
         for module in rest {
-            let missing = type(of: module).dependencies.first { !names.contains($0.name) }
+            let missing = module.hooks.dependencies.first { !names.contains($0.name) }
             guard let missing else { continue }
             return AccountError(
                 .invalidConfiguration,
-                "the module '\(name(module))' needs the module '\(missing.name)'; add that too")
+                "the module '\(module.name)' needs the module '\(missing.name)'; add that too")
         }
-        let circle = rest.map { "'\(name($0))'" }.joined(separator: ", ")
+        let circle = rest.map { "'\($0.name)'" }.joined(separator: ", ")
         return AccountError(
             .invalidConfiguration, "the modules \(circle) depend on each other in a circle")
     }
 
-    static func name(_ module: any AccountModule) -> String { type(of: module).name }
-
     func first<Module>(of type: Module.Type) -> Module? {
-        for module in modules { if let module = module as? Module { return module } }
+        for registered in modules { if let module = registered.module as? Module { return module } }
         return nil
     }
+
+    func first(named name: String) -> RegisteredModule? { modules.first { $0.name == name } }
 
     /// Whether own messages may come back: without modules there are no carbons, archives or rooms.
     var giveBackMessages: Bool { !modules.isEmpty }
@@ -95,7 +114,9 @@ struct ModuleList: Sendable {
     /// Returns the features of all modules at this moment.
     func features(of account: Account, in step: borrowing Step) throws -> Set<String> {
         var features: Set<String> = []
-        for module in modules { features.formUnion(try module.features(of: account, in: step)) }
+        for module in modules {
+            features.formUnion(try module.hooks.currentFeatures?(account, step) ?? module.hooks.features)
+        }
         return features
     }
 
@@ -125,7 +146,7 @@ struct ModuleList: Sendable {
         let known = try step.all("SELECT name FROM module WHERE account = ?", account) {
             (row) throws(HandlerError) in row.text(0)
         }
-        let names = modules.map(Self.name)
+        let names = modules.map(\.name)
         if let missing = known.first(where: { !names.contains($0) }) {
             throw AccountError(
                 .missingModule,
@@ -160,12 +181,12 @@ extension Account {
         let session = try sessions.load(in: step).number
         if scope == .session { try ModuleList.setStarted(account: id, session: session, in: step) }
         let late = try ModuleList.late(account: id, session: session, in: step)
-        let modules = modules.modules.filter { !late.contains(ModuleList.name($0)) }
-        for module in modules where type(of: module).startsBeforePresence {
+        let modules = modules.modules.filter { !late.contains($0.name) }
+        for module in modules where module.hooks.startsBeforePresence {
             try beginning(module, scope, in: step)
         }
         if scope == .session, configuration.sendsInitialPresence { try sendInitialPresence(in: step) }
-        for module in modules where !type(of: module).startsBeforePresence {
+        for module in modules where !module.hooks.startsBeforePresence {
             try beginning(module, scope, in: step)
         }
         try startLate(session, in: step)
@@ -184,33 +205,31 @@ extension Account {
     func resetModules(_ scope: ModuleScope, in step: borrowing Step) throws {
         if scope == .session { try ownPresence.remove(in: step) }
         for module in modules.modules.reversed() {
-            try guarding(module, in: step) { try module.reset(scope, of: self, in: step) }
+            try guarding(module, in: step) { try module.hooks.reset?(scope, self, step) }
         }
     }
 
     /// Lets the modules learn what the server offers in a new session.
     func showModules(_ features: Set<ForeignText>, in step: borrowing Step) throws {
         for module in modules.modules {
-            try guarding(module, in: step) { try module.receive(offered: features, for: self, in: step) }
+            try guarding(module, in: step) { try module.hooks.receiveOffer?(features, self, step) }
         }
     }
 
-    func beginning(
-        _ module: any AccountModule, _ scope: ModuleScope, in step: borrowing Step
-    ) throws {
+    func beginning(_ module: RegisteredModule, _ scope: ModuleScope, in step: borrowing Step) throws {
         try guarding(module, in: step) {
-            try usingReserve(in: step) { try module.start(scope, of: self, in: step) }
+            try usingReserve(in: step) { try module.hooks.start?(scope, self, step) }
         }
     }
 
     /// Undoes what a module did that throws, and tells; the rest of the step goes on.
-    func guarding(_ module: any AccountModule, in step: borrowing Step, _ body: () throws -> Void) throws {
+    func guarding(_ module: RegisteredModule, in step: borrowing Step, _ body: () throws -> Void) throws {
         do {
             try step.undoingOnError(body)
         } catch let error as HandlerError where error.isStorageFailure {
             throw error
         } catch {
-            let (hub, name) = (hub, ModuleList.name(module))
+            let (hub, name) = (hub, module.name)
             step.afterCommit { hub.send(.moduleFailed(name, error)) }
         }
     }
@@ -226,7 +245,7 @@ extension Account {
     /// - Returns: Whether one has had enough.
     @discardableResult
     func showModules(
-        in step: borrowing Step, stopsAtError: Bool = false, _ body: (any AccountModule) throws -> Bool
+        in step: borrowing Step, stopsAtError: Bool = false, _ body: (RegisteredModule) throws -> Bool
     ) throws -> Bool {
         guard !modules.modules.isEmpty else { return false }
         do {
@@ -254,7 +273,7 @@ extension Account {
         guard !modules.modules.isEmpty, presence["type"] == nil else { return presence }
         var presence = presence
         for module in modules.modules {
-            try guarding(module, in: step) { try module.extend(&presence, of: self, in: step) }
+            try guarding(module, in: step) { try module.hooks.extendPresence?(&presence, self, step) }
         }
         return presence
     }
@@ -264,7 +283,7 @@ extension Account {
         var isOwn: Bool?
         try showModules(in: step) { module in
             isOwn = nil
-            isOwn = try module.isOwn(message, originID: originID, for: self, in: step)
+            isOwn = try module.hooks.isOwn?(message, originID, self, step)
             return isOwn != nil
         }
         return isOwn
@@ -273,7 +292,7 @@ extension Account {
     /// Lets the modules know that no deferred stanza is left to be marked.
     func endDeferrals(isLost: Bool, in step: borrowing Step) throws {
         try showModules(in: step) { module in
-            try module.deferralsEnded(isLost: isLost, of: self, in: step)
+            try module.hooks.deferralsEnded?(isLost, self, step)
             return false
         }
     }
@@ -283,7 +302,7 @@ extension Account {
         var needed = NeededMarks()
         for module in modules.modules {
             do {
-                needed.add(try module.neededMarks(of: self, in: step))
+                if let marks = try module.hooks.neededMarks?(self, step) { needed.add(marks) }
             } catch let error as HandlerError where error.isStorageFailure {
                 throw error
             } catch {

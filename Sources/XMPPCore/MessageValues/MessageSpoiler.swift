@@ -38,13 +38,13 @@ public struct MessageSpoiler: Hashable, Sendable {
     /// Makes a spoiler with a topic without a language.
     ///
     /// - Parameter topic: What the text is about.
-    public init(_ topic: some TextConvertible) { self.init([Topic(topic)]) }
+    package init(_ topic: some TextConvertible) { self.init([Topic(topic)]) }
 
     /// Returns the topic for a user.
     ///
     /// - Parameter language: What the user reads, such as `en` or `en-GB`; the case does not count.
     /// - Returns: The topic in that language, or else the one without a language, or the first one; nil for none.
-    public func topic(in language: some TextConvertible) -> Topic? {
+    package func topic(in language: some TextConvertible) -> Topic? {
         let wanted = language.foreignText.lowercased
         return topics.first { $0.language?.lowercased == wanted } ?? topics.first { $0.language == nil }
             ?? topics.first

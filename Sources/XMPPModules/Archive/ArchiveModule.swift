@@ -1,4 +1,4 @@
-public import Handlers
+import Handlers
 public import XMPPAccount
 public import XMPPCore
 
@@ -23,7 +23,6 @@ public import XMPPCore
 /// Source: XEP-0313, XEP-0059.
 public struct ArchiveModule: AccountModule {
     public static let name = "archive"
-    public static var schema: Schema? { ArchiveTable.schema }
 
     /// The number of messages in a request, 1 to 250; servers may send fewer.
     package let pageSize: Int
@@ -44,17 +43,29 @@ public struct ArchiveModule: AccountModule {
         self.concurrency = max(1, concurrency)
     }
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = ArchiveTable.schema
+        hooks.reset = reset
+        hooks.start = start
+        hooks.unwrap = unwrap
+        hooks.receiveMessage = receive(_:in:)
+        hooks.receiveUnreadable = receive(unreadable:for:in:)
+        hooks.messageDeferred = messageDeferred
+        hooks.deferralsEnded = deferralsEnded
+        hooks.neededMarks = neededMarks
+    }
+
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try ArchiveTable(account: account.id).forgetQueries(in: step)
     }
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try account.archive.catchUp(account.configuration.jid.bare, in: step)
     }
 
-    public func unwrap(
+    func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage {
         guard let result = message.element.child("result", Namespaces.mam) else { return .untouched }
@@ -83,34 +94,34 @@ public struct ArchiveModule: AccountModule {
         return .message(kept, .archive(archive, id: id, storedAt: storedAt ?? now))
     }
 
-    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         if case .archive = message.source { return false }
         guard let id = message.archiveID else { return false }
         try ArchiveTable(account: message.account.id).noteLive(message.archive, id, in: step)
         return false
     }
 
-    public func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {
+    func receive(unreadable root: Element, for account: Account, in step: borrowing Step) throws {
         try account.archive.noteUnread(root, in: step)
     }
 
     // MARK: What must arrive again, and be recognized
 
     /// Servers leave messages to archives: a lost one is fetched from there.
-    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+    func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
         var time = step.now
         if case .archive(_, _, let storedAt) = message.source { time = min(time, storedAt) }
         try ArchiveTable(account: message.account.id).keepPlace(
             in: message.archive, isNamed: message.archiveID != nil, at: time, in: step)
     }
 
-    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+    func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
         let table = ArchiveTable(account: account.id)
         if isLost { try table.goBack(in: step) } else { try table.releasePlaces(in: step) }
     }
 
     /// Returns the marks from the last known place of each archive on, where duplicates start.
-    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+    func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = ArchiveTable(account: account.id)
         let own = account.configuration.jid
         var needed = NeededMarks(

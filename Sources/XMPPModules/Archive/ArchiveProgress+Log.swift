@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension ArchiveProgress: LoggedEvent {
     package static let module = AccountLog.Module.archive
 
-    package var level: AccountLog.Level {
+    package var level: LogLevel {
         switch state {
         case .failed: .warning
         case .complete: .info

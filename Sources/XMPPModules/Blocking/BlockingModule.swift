@@ -3,7 +3,7 @@
 //     begin ──▶ <blocklist/> ──▶ BlocklistFetched ──▶ blocklist, blocked
 //     push  <block/>, <unblock/> ─────────────────▶
 
-public import Handlers
+import Handlers
 public import XMPPAccount
 public import XMPPCore
 
@@ -17,13 +17,19 @@ public import XMPPCore
 /// ```
 public struct BlockingModule: AccountModule {
     public static let name = "blocking"
-    public static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "xmpp-blocking", migrations: [BlockingTable.script], handlers: [BlocklistFetched.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = Self.schema
+        hooks.start = start
+        hooks.answer = answer
+    }
+
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let session = try account.sessionNumber(in: step)
         try account.send(
@@ -34,7 +40,7 @@ public struct BlockingModule: AccountModule {
             then: Durable(BlocklistFetched(session: session)), in: step)
     }
 
-    public func answer(
+    func answer(
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? {
         guard request.type == .set, let payload = request.payload,

@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension CarbonsEvent: LoggedEvent {
     package static let module = AccountLog.Module.messages
 
-    package var level: AccountLog.Level { if case .refused = self { .warning } else { .info } }
+    package var level: LogLevel { if case .refused = self { .warning } else { .info } }
 
     /// The server's answer in one sentence.
     public var description: String {

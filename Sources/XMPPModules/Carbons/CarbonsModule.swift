@@ -1,4 +1,4 @@
-public import Handlers
+import Handlers
 public import XMPPAccount
 public import XMPPCore
 
@@ -14,14 +14,21 @@ public import XMPPCore
 /// Source: XEP-0280.
 public struct CarbonsModule: AccountModule {
     public static let name = "carbons"
-    public static let startsBeforePresence = true
-    public static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "xmpp-carbons", migrations: [], handlers: [CarbonsAnswered.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.startsBeforePresence = true
+        hooks.schema = Self.schema
+        hooks.start = start
+        hooks.end = end
+        hooks.unwrap = unwrap
+    }
+
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         // The server keeps it on as long as the session lasts.
         guard scope == .session else { return }
         let enable = Element("enable", namespace: Namespaces.carbons)
@@ -30,14 +37,14 @@ public struct CarbonsModule: AccountModule {
             in: step)
     }
 
-    public func end(of account: Account, in step: borrowing Step) throws {
+    func end(of account: Account, in step: borrowing Step) throws {
         let disable = Element("disable", namespace: Namespaces.carbons)
         try account.send(
             .iq(IQ(type: .set, id: StanzaID.random(), payload: disable)),
             then: CarbonsAnswered(isEnd: true).durable, in: step)
     }
 
-    public func unwrap(
+    func unwrap(
         _ message: Message, for account: Account, in step: borrowing Step
     ) throws -> UnwrappedMessage {
         let wrapper = message.element.elements.first { element in

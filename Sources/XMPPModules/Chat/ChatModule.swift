@@ -34,18 +34,22 @@ public struct ChatModule: AccountModule {
     }
 
     public static let name = "chat"
-    public static var schema: Schema? { DeliveryTable.schema }
 
     /// The senders who get receipts.
     package let receipts: Receipts
-    public let features: Set<String> = [Namespaces.receipts, Namespaces.chatStates]
 
     /// Makes the module.
     ///
     /// - Parameter receipts: Whose wish for a receipt is granted.
     public init(receipts: Receipts = .contacts) { self.receipts = receipts }
 
-    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = DeliveryTable.schema
+        hooks.features = [Namespaces.receipts, Namespaces.chatStates]
+        hooks.receiveMessage = receive(_:in:)
+    }
+
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         let chat = message.account.chat
         if message.isEcho { try chat.noteEcho(message, in: step) }
         if message.message.type == .error {
@@ -139,7 +143,11 @@ extension DeliveryEnded: AccountContext {
         var failure: String?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         let stored = Stored(
             id: delivery.id.string, peer: delivery.peer, sentAt: delivery.sentAt,
             acknowledgedAt: delivery.acknowledgedAt, deliveredAt: delivery.deliveredAt,
@@ -147,7 +155,7 @@ extension DeliveryEnded: AccountContext {
         return try [UInt8](JSONEncoder().encode(stored))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment),

@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension Delivery: LoggedEvent {
     package static let module = AccountLog.Module.messages
 
-    package var level: AccountLog.Level { failure == nil ? .verbose : .warning }
+    package var level: LogLevel { failure == nil ? .verbose : .warning }
 
     /// What is known of the delivery, in one sentence.
     public var description: String {

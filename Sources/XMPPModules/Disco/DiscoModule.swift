@@ -13,8 +13,6 @@ public import XMPPCore
 /// Source: XEP-0030, XEP-0115, XEP-0092.
 public struct DiscoModule: AccountModule {
     public static let name = "disco"
-    public static let startsBeforePresence = true
-    public static var schema: Schema? { CapabilityTable.schema }
 
     /// The identity of this account's client.
     package let identity: DiscoInfo.Identity
@@ -24,7 +22,7 @@ public struct DiscoModule: AccountModule {
     package let node: String
 
     /// The features of this module, and those of the program beside its modules.
-    public let features: Set<String>
+    let features: Set<String>
 
     /// Makes the module.
     ///
@@ -46,6 +44,16 @@ public struct DiscoModule: AccountModule {
         self.node = node
     }
 
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.startsBeforePresence = true
+        hooks.schema = CapabilityTable.schema
+        hooks.features = features
+        hooks.extendPresence = extend
+        hooks.answer = answer
+        hooks.reset = reset
+        hooks.receivePresence = receive(_:for:in:)
+    }
+
     // MARK: What is said of this account
 
     private func info(of account: Account, in step: borrowing Step) throws -> DiscoInfo {
@@ -53,7 +61,7 @@ public struct DiscoModule: AccountModule {
             identities: [identity], features: Array(try account.features(in: step)))
     }
 
-    public func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
+    func extend(_ presence: inout Element, of account: Account, in step: borrowing Step) throws {
         guard let verification = try info(of: account, in: step).verification else { return }
         presence.append(
             Element(
@@ -61,7 +69,7 @@ public struct DiscoModule: AccountModule {
                 attributes: ["hash": "sha-1", "node": node, "ver": verification]))
     }
 
-    public func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {
+    func answer(_ request: IQ, for account: Account, in step: borrowing Step) throws -> ModuleAnswer? {
         guard request.type == .get, let payload = request.payload else { return nil }
         switch (payload.name, payload.namespace) {
         case ("query", Namespaces.discoInfo):
@@ -89,12 +97,12 @@ public struct DiscoModule: AccountModule {
 
     // MARK: What others say of themselves
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try CapabilityTable(account: account.id).forgetEntities(in: step)
     }
 
-    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+    func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         guard let from = presence.from, presence.type == nil || presence.type == .unavailable else { return }
         let table = CapabilityTable(account: account.id)
         guard try mayBeAsked(from, by: account, in: step) else { return }

@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension PushChange: LoggedEvent {
     package static let module = AccountLog.Module.push
 
-    package var level: AccountLog.Level { if case .enabled = self { .info } else { .warning } }
+    package var level: LogLevel { if case .enabled = self { .info } else { .warning } }
 
     /// The change in one sentence.
     public var description: String {

@@ -39,11 +39,15 @@ extension PushAnswer: AccountContext {
         var outcome: Outcome
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         try [UInt8](JSONEncoder().encode(Stored(service: service, node: node?.string, outcome: outcome)))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(
             account: try Account.serving(environment), service: stored.service,

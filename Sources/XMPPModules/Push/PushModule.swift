@@ -4,7 +4,7 @@
 //     disable ──▶ push_removal      ──▶ <disable/> ──▶ PushDisabled     again in each new session, until it is answered
 //     <affiliation affiliation='none'/> of the service ──▶ disable
 
-public import Handlers
+import Handlers
 public import XMPPAccount
 import XMPPCore
 
@@ -18,18 +18,25 @@ import XMPPCore
 /// ```
 public struct PushModule: AccountModule {
     public static let name = "push"
-    public static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "xmpp-push", migrations: [PushTable.script], handlers: [PushEnabled.self, PushDisabled.self])
 
     /// Makes the module, which has no options.
     public init() {}
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = Self.schema
+        hooks.reset = reset
+        hooks.start = start
+        hooks.receiveMessage = receive(_:in:)
+    }
+
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try PushTable(account: account.id).forgetStates(in: step)
     }
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let push = PushNotifications(account)
         let table = PushTable(account: account.id)
@@ -43,7 +50,7 @@ public struct PushModule: AccountModule {
     }
 
     /// Handles a revocation by the push service (XEP-0357 section 8).
-    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         guard message.source == .live, message.message.type != .error, let from = message.message.from,
             let pubsub = message.message.element.child("pubsub", Namespaces.pubsub)
         else { return false }

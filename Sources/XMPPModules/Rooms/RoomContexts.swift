@@ -65,7 +65,11 @@ extension RoomJoined: AccountContext {
         var isNew: Bool
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         var stored = Stored(room: room, nick: nick.string, outcome: "joined", isNew: isNew)
         switch outcome {
         case .joined: break
@@ -78,7 +82,7 @@ extension RoomJoined: AccountContext {
         return try [UInt8](JSONEncoder().encode(stored))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         let error = try stored.error.map { text in
             try StanzaError(Element(parsing: text, defaultNamespace: Namespaces.client))

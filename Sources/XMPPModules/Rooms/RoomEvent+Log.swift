@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension RoomEvent: LoggedEvent, CustomStringConvertible {
     package static let module = AccountLog.Module.rooms
 
-    package var level: AccountLog.Level {
+    package var level: LogLevel {
         switch change {
         case .refused, .timedOut, .nickRefused, .setupFailed, .messageRefused, .messageUnconfirmed: .warning
         case .occupant, .occupantRenamed, .occupantLeft, .subject: .verbose

@@ -7,7 +7,7 @@
 //
 // After a resumption nothing is asked again. In a new session every wanted room is joined with its stored cursor.
 
-public import Handlers
+import Handlers
 public import XMPPAccount
 public import XMPPCore
 
@@ -20,7 +20,6 @@ public import XMPPCore
 /// ```
 public struct RoomsModule: AccountModule {
     public static let name = "rooms"
-    public static let schema: Schema? = RoomTable.schema
 
     /// The timeout of joining a room, in connected time.
     package var joinTimeout: Duration
@@ -28,8 +27,6 @@ public struct RoomsModule: AccountModule {
     package var silence: Duration
     /// After how much connected time a room that could not be joined again is asked once more.
     package var retryDelay: Duration
-
-    public let features: Set<String> = [Namespaces.muc, Namespaces.conference]
 
     /// Makes the module. A time of less than a second counts as a second.
     ///
@@ -46,31 +43,45 @@ public struct RoomsModule: AccountModule {
         self.retryDelay = max(.seconds(1), retryDelay)
     }
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        hooks.schema = RoomTable.schema
+        hooks.features = [Namespaces.muc, Namespaces.conference]
+        hooks.reset = reset
+        hooks.start = start
+        hooks.end = end
+        hooks.receivePresence = receive(_:for:in:)
+        hooks.receiveMessage = receive(_:in:)
+        hooks.isOwn = isOwn
+        hooks.messageDeferred = messageDeferred
+        hooks.deferralsEnded = deferralsEnded
+        hooks.neededMarks = neededMarks
+    }
+
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         try account.rooms.table.forgetSession(in: step)
     }
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         for room in try account.rooms.table.untried(in: step) {
             try account.rooms.ask(room, in: step)
         }
     }
 
     /// Leaves all rooms, because their occupants are not tracked without the module.
-    public func end(of account: Account, in step: borrowing Step) throws {
+    func end(of account: Account, in step: borrowing Step) throws {
         try account.rooms.leaveAll(in: step)
     }
 
-    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+    func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         try account.rooms.take(presence, in: step)
     }
 
-    public func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
+    func receive(_ message: MessageReceived, in step: borrowing Step) throws -> Bool {
         try message.account.rooms.take(message, in: step)
     }
 
-    public func isOwn(
+    func isOwn(
         _ message: Message, originID: ForeignText?, for account: Account, in step: borrowing Step
     ) throws -> Bool? {
         guard let room = try account.knownRoom(message.from, in: step) else { return nil }
@@ -80,7 +91,7 @@ public struct RoomsModule: AccountModule {
     }
 
     /// Makes a deferred message that is lost arrive again with the room's history.
-    public func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
+    func messageDeferred(_ message: MessageReceived, in step: borrowing Step) throws {
         let (account, message) = (message.account, message.message)
         guard message.type == .groupchat, let room = try account.knownRoom(message.from, in: step) else {
             return
@@ -88,13 +99,13 @@ public struct RoomsModule: AccountModule {
         try account.rooms.table.keepTime(message.delay ?? step.now, of: room.jid, in: step)
     }
 
-    public func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
+    func deferralsEnded(isLost: Bool, of account: Account, in step: borrowing Step) throws {
         let table = account.rooms.table
         if isLost { try table.goBack(in: step) } else { try table.releaseTimes(in: step) }
     }
 
     /// Returns the marks of all rooms: a quiet room sends its last messages again on joining, however old they are.
-    public func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
+    func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {
         let table = account.rooms.table
         let times = try table.lastTimes(in: step).compactMap { room, time in
             (try? JID(room)).map { ($0, time - ArchiveTable.overlap * 2) }

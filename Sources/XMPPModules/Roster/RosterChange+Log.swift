@@ -1,10 +1,11 @@
+package import Handlers
 public import XMPPAccount
 import XMPPCore
 
 extension RosterChange: LoggedEvent {
     package static let module = AccountLog.Module.roster
 
-    package var level: AccountLog.Level {
+    package var level: LogLevel {
         switch self {
         case .notLoaded, .refused: .warning
         case .available, .unavailable: .verbose

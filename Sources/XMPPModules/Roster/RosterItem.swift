@@ -58,9 +58,9 @@ public struct RosterItem: Hashable, Sendable {
     }
 
     /// Whether the account sees the contact's presence.
-    public var isSubscribed: Bool { subscription == .to || subscription == .both }
+    package var isSubscribed: Bool { subscription == .to || subscription == .both }
     /// Whether the contact sees the account's presence.
-    public var isSubscriber: Bool { subscription == .from || subscription == .both }
+    package var isSubscriber: Bool { subscription == .from || subscription == .both }
 
     /// The maximum number of stored groups of an item.
     static let maximumGroups = 32

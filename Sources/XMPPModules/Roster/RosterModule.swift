@@ -6,9 +6,9 @@
 //
 // What the server says decides; what this client asks for changes nothing here until the server has pushed it.
 
-public import Handlers
+import Handlers
 public import XMPPAccount
-public import XMPPCore
+import XMPPCore
 
 /// Keeps the roster, requests to see the account's presence, and which contacts are available.
 ///
@@ -20,9 +20,7 @@ public import XMPPCore
 /// ```
 public struct RosterModule: AccountModule {
     public static let name = "roster"
-    /// So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).
-    public static let startsBeforePresence = true
-    public static let schema: Schema? = Schema(
+    static let schema = Schema(
         module: "xmpp-roster",
         migrations: [
             RosterTable.script + ContactPresenceTable.script + SubscriptionTable.script,
@@ -39,14 +37,25 @@ public struct RosterModule: AccountModule {
     ///   the user being asked; ``RosterChange/approved(_:)`` tells of it.
     package init(approvesKnownContacts: Bool = false) { self.approvesKnownContacts = approvesKnownContacts }
 
-    public func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    public func register(in hooks: inout ModuleHooks) {
+        // So that the server's pushes and the contacts' presence find the roster in place (RFC 6121 section 2.2).
+        hooks.startsBeforePresence = true
+        hooks.schema = Self.schema
+        hooks.reset = reset
+        hooks.start = start
+        hooks.receiveOffer = receive(offered:for:in:)
+        hooks.answer = answer
+        hooks.receivePresence = receive(_:for:in:)
+    }
+
+    func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let update = RosterUpdate(account)
         try update.roster.setLoaded(false, in: step)
         try update.presences.removeAll(in: step)
     }
 
-    public func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
+    func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
         guard scope == .session else { return }
         let update = RosterUpdate(account)
         let state = try update.roster.state(in: step)
@@ -67,14 +76,14 @@ public struct RosterModule: AccountModule {
     }
 
     /// Records whether the server supports roster versions (RFC 6121 section 2.6.1).
-    public func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step)
+    func receive(offered features: Set<ForeignText>, for account: Account, in step: borrowing Step)
         throws
     {
         try RosterTable(account: account.id).setVersioned(
             features.contains(ForeignText(Namespaces.rosterVersions)), in: step)
     }
 
-    public func answer(
+    func answer(
         _ request: IQ, for account: Account, in step: borrowing Step
     ) throws -> ModuleAnswer? {
         guard request.type == .set, let query = request.payload,
@@ -88,7 +97,7 @@ public struct RosterModule: AccountModule {
         return try RosterUpdate(account).push(query, in: step)
     }
 
-    public func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
+    func receive(_ presence: Presence, for account: Account, in step: borrowing Step) throws {
         guard let from = presence.from else { return }
         let update = RosterUpdate(account)
         switch presence.type {

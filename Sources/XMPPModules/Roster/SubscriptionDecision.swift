@@ -44,13 +44,17 @@ extension SubscriptionDecision: AccountContext {
         var error: String?
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         var stored = Stored(jid: jid, isApproved: outcome == .approved)
         if case .failed(let error) = outcome { stored.error = error.element.serialized() }
         return try [UInt8](JSONEncoder().encode(stored))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         let error = try stored.error.map {
             StanzaError(try Element(parsing: $0)) ?? StanzaError(.undefinedCondition)

@@ -80,12 +80,16 @@ extension VCardFetch: AccountContext {
         var reply: String
     }
 
-    public func stored() throws -> [UInt8] {
+    public static var storage: ContextStorage<Self> {
+        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:))
+    }
+
+    package func stored() throws -> [UInt8] {
         let reply = String(decoding: try reply.stored(), as: UTF8.self)
         return try [UInt8](JSONEncoder().encode(Stored(jid: asked, reply: reply)))
     }
 
-    public init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
+    package init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         let stored = try JSONDecoder().decode(Stored.self, from: Data(bytes))
         self.init(of: stored.jid, try IQReply(restoring: [UInt8](stored.reply.utf8), in: environment))
     }

@@ -16,7 +16,7 @@ extension ServerDomain {
     private func isStream(_ connection: Int, of jid: JID) -> Bool {
         guard let stream = streams[connection], jid.domain == name else { return false }
         if jid.isFull { return stream.session.flatMap { sessions[$0]?.jid } == jid }
-        return jid.local != nil && stream.negotiation.account == jid.local
+        return jid.local != nil && jid.local == stream.negotiation.account
     }
 
     /// Returns the sessions that a fault concerns, those without connection included, lowest number first.

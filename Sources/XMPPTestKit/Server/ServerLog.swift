@@ -132,7 +132,7 @@ extension Sequence<ServerLogEntry> {
     public var repeatedStanzas: [ServerLogEntry] { repeated(.received) { $0.isStanza } }
 
     /// The stanzas that the server handed over more than once within one session.
-    public var repeatedDeliveries: [ServerLogEntry] { repeated(.delivered) { $0.isStanza } }
+    package var repeatedDeliveries: [ServerLogEntry] { repeated(.delivered) { $0.isStanza } }
 
     /// Returns the sessions in which a stanza with this id came from a client, in order of arrival, one for each time.
     ///

@@ -39,7 +39,7 @@ public struct SASLError: CodedError, Hashable {
 
 extension ErrorCode where Failure == SASLError {
     /// The server offers no mechanism that this library uses.
-    public static var noCommonMechanism: Self { Self(rawValue: "noCommonMechanism") }
+    package static var noCommonMechanism: Self { Self(rawValue: "noCommonMechanism") }
     /// The offers of the server contradict each other, as if the stronger mechanisms had been removed.
     public static var downgradeSuspected: Self { Self(rawValue: "downgradeSuspected") }
     /// User name or password holds a character that SASL forbids, or is empty.
@@ -55,11 +55,11 @@ extension ErrorCode where Failure == SASLError {
     /// The server wants the password hashed so often that it would only burn this machine's time.
     package static var tooManyIterations: Self { Self(rawValue: "tooManyIterations") }
     /// The server could not prove that it knows the password: it may be an impostor.
-    public static var serverNotAuthenticated: Self { Self(rawValue: "serverNotAuthenticated") }
+    package static var serverNotAuthenticated: Self { Self(rawValue: "serverNotAuthenticated") }
     /// User name or password is wrong.
     public static var notAuthorized: Self { Self(rawValue: "notAuthorized") }
     /// The two sides see different channel bindings: an attacker may be between them.
-    public static var channelBindingFailed: Self { Self(rawValue: "channelBindingFailed") }
+    package static var channelBindingFailed: Self { Self(rawValue: "channelBindingFailed") }
     /// The server refused for another reason, given as cause.
     public static var refused: Self { Self(rawValue: "refused") }
 }

@@ -39,7 +39,7 @@ public struct TransportError: CodedError, Hashable {
 
 extension ErrorCode where Failure == TransportError {
     /// The name does not exist in DNS.
-    public static var nameNotFound: Self { Self(rawValue: "nameNotFound") }
+    package static var nameNotFound: Self { Self(rawValue: "nameNotFound") }
     /// The name could not be looked up now; it may exist.
     package static var lookupFailed: Self { Self(rawValue: "lookupFailed") }
     /// The domain says that it does not offer the service.
@@ -47,7 +47,7 @@ extension ErrorCode where Failure == TransportError {
     /// The host answered that nothing listens on the port.
     public static var refused: Self { Self(rawValue: "refused") }
     /// No route to the host, or the network is down.
-    public static var unreachable: Self { Self(rawValue: "unreachable") }
+    package static var unreachable: Self { Self(rawValue: "unreachable") }
     /// The deadline passed.
     public static var timedOut: Self { Self(rawValue: "timedOut") }
     /// The interrupting file descriptor became readable: the caller requested a stop.
@@ -63,11 +63,11 @@ extension ErrorCode where Failure == TransportError {
     /// The server's certificate is not valid yet; most often this machine's clock is wrong.
     package static var certificateNotYetValid: Self { Self(rawValue: "certificateNotYetValid") }
     /// The server's certificate is for other names than the account's domain.
-    public static var certificateNameMismatch: Self { Self(rawValue: "certificateNameMismatch") }
+    package static var certificateNameMismatch: Self { Self(rawValue: "certificateNameMismatch") }
     /// The server's certificate signs itself and is not among the trusted ones.
     package static var certificateSelfSigned: Self { Self(rawValue: "certificateSelfSigned") }
     /// The server's certificate was issued by an authority that is not trusted.
-    public static var certificateUntrusted: Self { Self(rawValue: "certificateUntrusted") }
+    package static var certificateUntrusted: Self { Self(rawValue: "certificateUntrusted") }
     /// The server's certificate fails another rule (revoked, weak key, wrong purpose…).
     package static var certificateInvalid: Self { Self(rawValue: "certificateInvalid") }
     /// The server's certificate is good but its key is not the pinned one.
@@ -77,7 +77,7 @@ extension ErrorCode where Failure == TransportError {
     /// Bytes that TLS does not protect came where TLS must begin (RFC 6120 section 5.4.3.3).
     package static var plaintextBeforeTLS: Self { Self(rawValue: "plaintextBeforeTLS") }
     /// TLS failed in another way.
-    public static var tlsFailed: Self { Self(rawValue: "tlsFailed") }
+    package static var tlsFailed: Self { Self(rawValue: "tlsFailed") }
     /// A certificate, key or trust file could not be used.
     package static var invalidCredentialFile: Self { Self(rawValue: "invalidCredentialFile") }
     /// A system call failed, for instance because too many files are open.

@@ -23,7 +23,7 @@ struct Answer: RestorableContext {
     var text = "yes"
 
     var environment: (any HandlerEnvironment)? { messenger }
-    func stored() throws -> [UInt8] { Array(text.utf8) }
+    static let storage = ContextStorage<Answer>(encode: { Array($0.text.utf8) }, decode: Answer.init(restoring:in:))
 
     init(_ messenger: Messenger) { self.messenger = messenger }
 

@@ -29,7 +29,7 @@ private struct Order: RestorableContext {
     let bench: Bench
     var environment: (any HandlerEnvironment)? { Place(bench: bench) }
     init(_ bench: Bench) { self.bench = bench }
-    func stored() -> [UInt8] { [] }
+    static let storage = ContextStorage<Order>(encode: { _ in [] }, decode: Order.init(restoring:in:))
     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) throws {
         guard let place = environment as? Place else { throw Failure() }
         bench = place.bench

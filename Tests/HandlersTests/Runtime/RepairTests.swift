@@ -208,7 +208,7 @@ private struct Login: Handler {
                 id = try rig.store.step { try $0.bindStanding(Say(name: "s").durable) }
             }
             for _ in 0..<RetryPolicy.never.deaths {
-                try die(folder.file(), running: id, digest: Job("poison").fingerprint)
+                try die(folder.file(), running: id, digest: Job("poison").callFingerprint)
                 try withRig(folder.file(), [Say.self]) { _ in }
             }
             try withRig(folder.file(), [Say.self]) { rig in

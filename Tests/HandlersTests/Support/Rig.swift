@@ -90,7 +90,7 @@ struct Job: RestorableContext {
     var workshop: Workshop?
 
     var environment: (any HandlerEnvironment)? { workshop }
-    func stored() -> [UInt8] { [UInt8](word.utf8) }
+    static let storage = ContextStorage<Job>(encode: { Array($0.word.utf8) }, decode: Job.init(restoring:in:))
     init(_ word: String = "go", in workshop: Workshop? = nil) {
         self.word = word
         self.workshop = workshop

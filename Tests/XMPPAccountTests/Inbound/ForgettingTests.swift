@@ -97,6 +97,9 @@ import XMPPTestKit
     /// Needs marks as a test says; it is given the time.
     private struct Needing: AccountModule {
         static let name = "needing"
+        func register(in hooks: inout ModuleHooks) {
+            hooks.neededMarks = neededMarks
+        }
         let needed: @Sendable (Timestamp) throws -> NeededMarks
 
         func neededMarks(of account: Account, in step: borrowing Step) throws -> NeededMarks {

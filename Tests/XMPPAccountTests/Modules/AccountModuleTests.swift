@@ -13,7 +13,12 @@ import XMPPTestKit
     /// Notes everything that happens to it.
     private struct Base: AccountModule {
         static let name = "base"
-        static let startsBeforePresence = true
+        func register(in hooks: inout ModuleHooks) {
+            hooks.startsBeforePresence = true
+            hooks.reset = reset
+            hooks.start = start
+            hooks.extendPresence = extend
+        }
         func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "base", "reset \(scope)", in: step)
         }
@@ -27,7 +32,16 @@ import XMPPTestKit
 
     private struct Upper: AccountModule {
         static let name = "upper"
-        static var dependencies: [any AccountModule.Type] { [Base.self] }
+        func register(in hooks: inout ModuleHooks) {
+            hooks.dependencies = [Base.self]
+            hooks.reset = reset
+            hooks.start = start
+            hooks.unwrap = unwrap
+            hooks.receiveMessage = receive(_:in:)
+            hooks.receivePresence = receive(_:for:in:)
+            hooks.answer = answer
+            hooks.stop = stop
+        }
         let stopped = Kept(false)
         func reset(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             try TestApp.note("module", "upper", "reset \(scope)", in: step)
@@ -176,6 +190,9 @@ import XMPPTestKit
     /// Asks something when a session begins.
     private struct Asking: AccountModule {
         static let name = "asking"
+        func register(in hooks: inout ModuleHooks) {
+            hooks.start = start
+        }
         func start(_ scope: ModuleScope, of account: Account, in step: borrowing Step) throws {
             for number in 0..<2 {
                 let question = Element("question", namespace: TestApp.namespace)
@@ -208,11 +225,17 @@ import XMPPTestKit
 
     private struct Hen: AccountModule {
         static let name = "hen"
-        static var dependencies: [any AccountModule.Type] { [Egg.self] }
+        func register(in hooks: inout ModuleHooks) {
+            hooks.dependencies = [Egg.self]
+        }
+
     }
 
     private struct Egg: AccountModule {
         static let name = "egg"
-        static var dependencies: [any AccountModule.Type] { [Hen.self] }
+        func register(in hooks: inout ModuleHooks) {
+            hooks.dependencies = [Hen.self]
+        }
+
     }
 }

@@ -13,6 +13,11 @@ import XMPPTestKit
     /// Notes what it is asked and told about messages; one of them throws each time.
     private struct Asked<Kind>: AccountModule {
         static var name: String { "\(Kind.self)".lowercased() }
+        func register(in hooks: inout ModuleHooks) {
+            hooks.isOwn = isOwn
+            hooks.messageDeferred = messageDeferred
+            hooks.deferralsEnded = deferralsEnded
+        }
 
         private func note(_ what: String, in step: borrowing Step) throws {
             try TestApp.note("module", Self.name, what, in: step)

@@ -8,9 +8,14 @@ import XMPPCore
 import XMPPTestKit
 
 /// Adds its name to what passes, and does what an element asks for with its attribute.
-private protocol Marking: StanzaFilter {}
+private protocol Marking: AccountModule {}
 
 extension Marking {
+    func register(in hooks: inout ModuleHooks) {
+        hooks.filterIncoming = filter(incoming:of:in:)
+        hooks.filterOutgoing = filter(outgoing:of:in:)
+    }
+
     private func outcome(_ stanza: Stanza, _ way: String, in step: borrowing Step) throws -> FilteredStanza {
         var element = stanza.element
         let wish = element.elements.compactMap { $0["\(way)-\(Self.name)"] }.first
@@ -53,6 +58,11 @@ private struct B: Marking { static let name = "b" }
 /// Notes what is behind the filters.
 private struct Behind: AccountModule {
     static let name = "behind"
+    func register(in hooks: inout ModuleHooks) {
+        hooks.receiveMessage = receive(_:in:)
+        hooks.receivePresence = receive(_:for:in:)
+        hooks.answer = answer
+    }
 
     private func note(_ element: Element, in step: borrowing Step) throws {
         let marked = element.name == "iq" ? element.firstElement ?? element : element
@@ -231,8 +241,11 @@ private struct Behind: AccountModule {
     }
 
     /// Takes the id out that the sender gave a message.
-    private struct Stripping: StanzaFilter {
+    private struct Stripping: AccountModule {
         static let name = "stripping"
+        func register(in hooks: inout ModuleHooks) {
+            hooks.filterIncoming = filter(incoming:of:in:)
+        }
         func filter(incoming stanza: Stanza, of account: Account, in step: borrowing Step) throws
             -> FilteredStanza
         {
@@ -264,8 +277,11 @@ private struct Behind: AccountModule {
     }
 
     /// Keeps the account unseen.
-    private struct Hidden: StanzaFilter {
+    private struct Hidden: AccountModule {
         static let name = "hidden"
+        func register(in hooks: inout ModuleHooks) {
+            hooks.filterOutgoing = filter(outgoing:of:in:)
+        }
         func filter(outgoing stanza: Stanza, of account: Account, in step: borrowing Step) throws
             -> FilteredStanza
         {
