@@ -158,7 +158,8 @@ public struct TimerFired: RestorableContext {
     }
 
     public static var storage: ContextStorage<Self> {
-        ContextStorage(encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
+        ContextStorage(
+            encode: { try $0.stored() }, decode: Self.init(restoring:in:), fingerprint: { $0.fingerprint })
     }
 
     package func stored() throws -> [UInt8] {

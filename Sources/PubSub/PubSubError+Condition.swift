@@ -60,14 +60,14 @@ extension OpenName where List == PubSubError {
 
     /// All conditions of XEP-0060, in the order of the alphabet.
     package static var defined: [Self] {
-    [
-        .closedNode, .configurationRequired, .invalidJID, .invalidOptions, .invalidPayload,
-        .invalidSubscriptionID, .itemForbidden, .itemRequired, .jidRequired, .maximumItemsExceeded,
-        .maximumNodesExceeded, .nodeFull, .nodeIDRequired, .notInRosterGroup, .notSubscribed,
-        .payloadRequired, .payloadTooBig, .pendingSubscription, .preconditionNotMet,
-        .presenceSubscriptionRequired, .subscriptionIDRequired, .tooManySubscriptions, .unsupported,
-        .unsupportedAccessModel,
-    ]
+        [
+            .closedNode, .configurationRequired, .invalidJID, .invalidOptions, .invalidPayload,
+            .invalidSubscriptionID, .itemForbidden, .itemRequired, .jidRequired, .maximumItemsExceeded,
+            .maximumNodesExceeded, .nodeFull, .nodeIDRequired, .notInRosterGroup, .notSubscribed,
+            .payloadRequired, .payloadTooBig, .pendingSubscription, .preconditionNotMet,
+            .presenceSubscriptionRequired, .subscriptionIDRequired, .tooManySubscriptions, .unsupported,
+            .unsupportedAccessModel,
+        ]
     }
 
     /// The advice for the condition; nil for an unknown one.

@@ -121,7 +121,7 @@ extension OpenName where List == PubSubSubscription {
 
     /// All states of XEP-0060, in the order of the alphabet.
     package static var defined: [Self] {
-    [.none, .pending, .subscribed, .unconfigured]
+        [.none, .pending, .subscribed, .unconfigured]
     }
 }
 
@@ -141,6 +141,6 @@ extension OpenName where List == PubSubAffiliation {
 
     /// All kinds of XEP-0060, in the order of the alphabet.
     package static var defined: [Self] {
-    [.member, .none, .outcast, .owner, .publishOnly, .publisher]
+        [.member, .none, .outcast, .owner, .publishOnly, .publisher]
     }
 }

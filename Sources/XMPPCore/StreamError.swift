@@ -138,14 +138,14 @@ extension OpenName where List == StreamError {
 
     /// All conditions of RFC 6120, in its order.
     package static var defined: [Self] {
-    [
-        .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
-        .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
-        .notAuthorized,
-        .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
-        .restrictedXML,
-        .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
-        .unsupportedStanzaType, .unsupportedVersion,
-    ]
+        [
+            .badFormat, .badNamespacePrefix, .conflict, .connectionTimeout, .hostGone, .hostUnknown,
+            .improperAddressing, .internalServerError, .invalidFrom, .invalidNamespace, .invalidXML,
+            .notAuthorized,
+            .notWellFormed, .policyViolation, .remoteConnectionFailed, .reset, .resourceConstraint,
+            .restrictedXML,
+            .seeOtherHost, .systemShutdown, .undefinedCondition, .unsupportedEncoding, .unsupportedFeature,
+            .unsupportedStanzaType, .unsupportedVersion,
+        ]
     }
 }

@@ -1,3 +1,4 @@
+import HandlersTestKit
 import Platform
 package import XMPPTransport
 

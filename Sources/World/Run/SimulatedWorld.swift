@@ -1,5 +1,6 @@
 import CSQLite
 import Handlers
+import HandlersTestKit
 import Platform
 import XMPPAccount
 import XMPPCore

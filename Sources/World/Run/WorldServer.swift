@@ -1,4 +1,5 @@
 import Handlers
+import HandlersTestKit
 import XMPPCore
 import XMPPTestKit
 

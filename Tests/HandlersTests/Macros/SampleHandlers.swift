@@ -23,7 +23,8 @@ struct Answer: RestorableContext {
     var text = "yes"
 
     var environment: (any HandlerEnvironment)? { messenger }
-    static let storage = ContextStorage<Answer>(encode: { Array($0.text.utf8) }, decode: Answer.init(restoring:in:))
+    static let storage = ContextStorage<Answer>(
+        encode: { Array($0.text.utf8) }, decode: Answer.init(restoring:in:))
 
     init(_ messenger: Messenger) { self.messenger = messenger }
 

@@ -12,7 +12,8 @@ struct Reply: Sendable, HandlerEnvironment {
 /// Kept by its word alone.
 extension Reply: RestorableContext {
     var environment: (any HandlerEnvironment)? { nil }
-    static let storage = ContextStorage<Reply>(encode: { Array($0.word.utf8) }, decode: Reply.init(restoring:in:))
+    static let storage = ContextStorage<Reply>(
+        encode: { Array($0.word.utf8) }, decode: Reply.init(restoring:in:))
     init(restoring bytes: [UInt8], in environment: (any HandlerEnvironment)?) {
         self.init(word: String(decoding: bytes, as: UTF8.self))
     }
