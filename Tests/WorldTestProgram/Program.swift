@@ -2,7 +2,7 @@ import HandlersTestKit
 import World
 
 /// A program with the tasks of three processes, in the order of a seed: `WorldTestProgram SEED`. The last process is killed
-/// after 20 jobs.
+/// after 20 choices.
 @main enum Program {
     private actor Ledger {
         private(set) var lines: [String] = []
@@ -10,6 +10,13 @@ import World
     }
 
     nonisolated(unsafe) private static var log: [String] = []
+    /// Who waits to be called by the program, with the process.
+    nonisolated(unsafe) private static var callers:
+        [(SimulatedDisk.Process?, CheckedContinuation<Void, Never>)] = []
+
+    private static func wait() async {
+        await withCheckedContinuation { callers.append((WorldTasks.shared.current, $0)) }
+    }
 
     private static func work(_ name: String) async {
         let ledger = Ledger()
@@ -17,6 +24,7 @@ import World
             for number in 0..<4 {
                 group.addTask {
                     await ledger.add("begin \(number)")
+                    await wait()
                     await ledger.add("end \(number)")
                     log.append("\(name)\(number)")
                 }
@@ -52,8 +60,17 @@ import World
         }
         tasks.current = nil
         var count = 0
-        while let job = tasks.ready.randomElement(using: &random) {
-            tasks.run(job)
+        while true {
+            if let job = tasks.ready.randomElement(using: &random) {
+                tasks.run(job)
+            } else if let index = callers.indices.randomElement(using: &random) {
+                let (process, continuation) = callers.remove(at: index)
+                tasks.current = process
+                continuation.resume()
+                tasks.current = nil
+            } else {
+                break
+            }
             count += 1
             if count == 20 { disk.kill(processes[2]) }
         }

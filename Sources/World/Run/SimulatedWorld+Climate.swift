@@ -68,12 +68,12 @@ extension SimulatedWorld {
     func freezeInside(_ process: SimulatedProcess) {
         let until = clock.now + Int64.random(in: 1...20_000, using: &random) * 1_000_000
         note("frozen \(process.name) in a call")
-        let before = (disk.current, tasks.current, WorldApp.process)
+        let before = (disk.current, tasks.current)
         process.disk.isFrozen = true
         nesting += 1
         while clock.now < until, !process.disk.isDead, violation == nil, step(until: until) {}
         nesting -= 1
-        (disk.current, tasks.current, WorldApp.process) = before
+        (disk.current, tasks.current) = before
         process.disk.isFrozen = false
         if !process.disk.isDead { note("thawed \(process.name)") }
     }

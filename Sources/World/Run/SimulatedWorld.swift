@@ -147,12 +147,12 @@ package final class SimulatedWorld: @unchecked Sendable {
 
     /// Runs code of a process. What it does after its death has no effect.
     func run(_ process: SimulatedProcess, _ body: () -> Void) {
-        let before = (disk.current, tasks.current, WorldApp.process)
-        (disk.current, tasks.current, WorldApp.process) = (process.disk, process.disk, process.name)
+        let before = (disk.current, tasks.current)
+        (disk.current, tasks.current) = (process.disk, process.disk)
         process.depth += 1
         body()
         process.depth -= 1
-        (disk.current, tasks.current, WorldApp.process) = before
+        (disk.current, tasks.current) = before
         if process.isDying && process.depth == 0 { putAway(process) }
     }
 

@@ -20,7 +20,7 @@ enum WorldApp {
         ])
 
     /// The process whose code runs.
-    nonisolated(unsafe) static var process = ""
+    static var process: String { WorldTasks.shared.current?.name ?? "" }
 
     static var registry: HandlerRegistry {
         HandlerRegistry([
