@@ -33,21 +33,7 @@ import World
         log.append("\(name) \(await ledger.lines.count)")
     }
 
-    private static func world() {
-        let numbers = CommandLine.arguments.dropFirst(2).compactMap { UInt64($0) }
-        let wantsTrace = CommandLine.arguments.last == "trace"
-        for seed in numbers[0]...numbers[1] {
-            let world = SimulatedWorld(seed: seed, trace: wantsTrace)
-            world.run(lives: Int(numbers[2]))
-            for line in world.trace { print(line) }
-            print(
-                "seed \(seed): \(world.events) events, \(world.lives) lives, \(world.powerLosses) losses of power, \(world.leaks) leaks, \(world.summary), digest \(String(world.digest, radix: 16)) \(world.violation ?? "ok")"
-            )
-        }
-    }
-
     static func main() {
-        if CommandLine.arguments.dropFirst().first == "world" { return world() }
         let seed = CommandLine.arguments.dropFirst().first.flatMap(UInt64.init) ?? 0
         var random = SeededGenerator(seed: seed)
         let tasks = WorldTasks.shared

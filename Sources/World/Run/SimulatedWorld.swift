@@ -21,8 +21,10 @@ import XMPPTransport
 package final class SimulatedWorld: @unchecked Sendable {
     static let path = "/app.db"
 
-    package let seed: UInt64
+    package let recipe: WorldRecipe
+    /// Orders what happens.
     var random: SeededGenerator
+    var incidents: Incidents
     private(set) var climate: Climate
     let disk: SimulatedDisk
     let files: SQLiteFileSystem
@@ -61,16 +63,23 @@ package final class SimulatedWorld: @unchecked Sendable {
     package var leaks = 0
     /// The digest of all events.
     package private(set) var digest: UInt64 = 0xcbf2_9ce4_8422_2325
+    /// The number of the last incident.
+    package var lastIncident: Int { incidents.last }
     /// The lines of the events, if wanted.
     package var trace: [String] = []
+    /// The lives of processes and handlers, if wanted.
+    package var timeline = WorldTimeline()
     /// What is wrong; nil while everything is right.
     package var violation: String? { model.violation }
     package var summary: String { model.summary }
+    /// The number of handlers that ended.
+    package var endedHandlers: Int { model.endedCount }
 
-    package init(seed: UInt64, trace: Bool = false) {
-        self.seed = seed
+    /// - Parameter trace: Whether to keep a line for each event, and the lives of processes and handlers.
+    package init(_ recipe: WorldRecipe, trace: Bool = false) {
+        self.recipe = recipe
         wantsTrace = trace
-        var random = SeededGenerator(seed: seed)
+        var random = SeededGenerator(seed: recipe.seed)
         climate = Climate(using: &random)
         let clock = Clock()
         self.clock = clock
@@ -91,6 +100,7 @@ package final class SimulatedWorld: @unchecked Sendable {
             ? .prompt : .delayed(.milliseconds(Int64.random(in: 1...2000, using: &random)))
         server = WorldServer(seed: random.next(), network: network, behavior: behavior)
         observer = Observer(files)
+        incidents = Incidents(seed: random.next(), chosen: recipe.incidents)
         self.random = random
         connectParts()
     }
@@ -139,9 +149,14 @@ package final class SimulatedWorld: @unchecked Sendable {
         if wantsTrace { trace.append("\(events) \(clock.now / 1000) \(text)") }
     }
 
-    func chance(_ oneIn: Int) -> Bool {
-        oneIn > 0 && Int.random(in: 0..<oneIn, using: &random) == 0
+    /// Records an incident, also for the timeline.
+    func mark(_ kind: WorldTimeline.Kind, _ text: @autoclosure () -> String) {
+        let text = "\(kind.rawValue) \(incidents.last): \(text())"
+        note(text)
+        if wantsTrace { timeline.marks.append((clock.now, kind, text)) }
     }
+
+    func strikes(_ oneIn: Int) -> Bool { incidents.strikes(oneIn) }
 
     // MARK: Running the code of a process
 
@@ -175,7 +190,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         if !isCalm { disturb() }
         for process in processes where process.ending != nil && process.depth == 0 {
             note("ended \(process.name): \(process.ending ?? "")")
-            kill(process)
+            kill(process, "ended: \(process.ending ?? "")")
         }
         if let until = outageUntil, until <= clock.now {
             outageUntil = nil
@@ -263,15 +278,14 @@ package final class SimulatedWorld: @unchecked Sendable {
     func look() {
         guard let look = observer.look(after: model.marks) else { return }
         model.see(look)
+        if wantsTrace { timeline.see(look, at: clock.now) }
     }
 
     // MARK: A run
 
-    /// Runs until so many processes have been started, then without faults until everything has ended.
-    ///
-    /// - Parameter lives: The number of processes.
-    package func run(lives wanted: Int) {
-        while lives < wanted, violation == nil, step(until: .max) {}
+    /// Runs until the processes of the recipe have been started, then without faults until everything has ended.
+    package func run() {
+        while lives < recipe.lives, violation == nil, step(until: .max) {}
         if violation == nil { settle() }
         isCalm = true
         for process in processes { kill(process) }

@@ -13,7 +13,7 @@ enum WorldApp {
         module: "world",
         migrations: [
             """
-            CREATE TABLE world_bound(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, stanza TEXT);
+            CREATE TABLE world_bound(n INTEGER PRIMARY KEY, kind TEXT NOT NULL, stanza TEXT, process TEXT NOT NULL);
             CREATE TABLE world_ended(row INTEGER PRIMARY KEY, n INTEGER NOT NULL, outcome TEXT NOT NULL, process TEXT NOT NULL);
             CREATE TABLE world_received(row INTEGER PRIMARY KEY, stanza TEXT NOT NULL, process TEXT NOT NULL);
             """
@@ -35,7 +35,8 @@ enum WorldApp {
     }
 
     static func bound(_ n: Int, _ kind: String, _ stanza: String? = nil, in step: borrowing Step) throws {
-        try step.execute("INSERT INTO world_bound(n, kind, stanza) VALUES (?, ?, ?)", n, kind, stanza)
+        try step.execute(
+            "INSERT INTO world_bound(n, kind, stanza, process) VALUES (?, ?, ?, ?)", n, kind, stanza, process)
     }
 
     static func ended(_ n: Int, _ outcome: String, in step: borrowing Step) throws {

@@ -41,7 +41,7 @@ final class WorldModel {
 
     /// The rows of the application since the last look.
     struct Look {
-        var bound: [(n: Int, kind: String, stanza: String?)] = []
+        var bound: [(n: Int, kind: String, stanza: String?, process: String)] = []
         var ended: [(row: Int, n: Int, outcome: String, process: String)] = []
         var received: [(row: Int, stanza: String, process: String)] = []
         /// The handlers in the table that end once and whose end is noted.
@@ -152,6 +152,8 @@ final class WorldModel {
             return fail("\(id) never reached the server")
         }
     }
+
+    var endedCount: Int { ended.count }
 
     /// The counts, for the report.
     var summary: String {
