@@ -364,8 +364,9 @@ let package = Package(
         .testTarget(
             name: "WorldTests",
             dependencies: [
-                "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldTestProgram",
-            ]),
+                "Handlers", "HandlersTestKit", "TestSupport", "TestThreads", "World", "WorldCommands",
+                "WorldTestProgram", "pushwake-world",
+            ], exclude: ["seeds.txt"]),
         .testTarget(name: "BenchmarksTests", dependencies: ["benchmarks"]),
         .testTarget(
             name: "HandlersLockTests",

@@ -2,7 +2,7 @@ import HandlersTestKit
 import World
 
 /// A program with the tasks of three processes, in the order of a seed: `WorldTestProgram SEED`. The last process is killed
-/// after 20 choices.
+/// after 6 choices.
 @main enum Program {
     private actor Ledger {
         private(set) var lines: [String] = []
@@ -58,7 +58,7 @@ import World
                 break
             }
             count += 1
-            if count == 20 { disk.kill(processes[2]) }
+            if count == 6 { disk.kill(processes[2]) }
         }
         print(log.joined(separator: ", "))
     }

@@ -14,10 +14,10 @@ extension SimulatedWorld {
             func rate(_ often: ClosedRange<Int>) -> Int {
                 Bool.random(using: &random) ? Int.random(in: often, using: &random) : 0
             }
-            killsInCall = Int.random(in: 300...1500, using: &random)
+            killsInCall = Int.random(in: 400...3000, using: &random)
             freezesInCall = rate(500...3000)
             diskErrors = rate(400...3000)
-            kills = Int.random(in: 100...400, using: &random)
+            kills = Int.random(in: 100...600, using: &random)
             freezes = rate(150...800)
             workers = rate(60...300)
             powerLosses = rate(100...800)
