@@ -20,6 +20,7 @@ package struct WorldCommand {
             setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
             execv("/proc/self/exe", CommandLine.unsafeArgv)
         }
+        SimulatedWorld.prepareProcess()
         do {
             exit(try WorldCommand(Array(CommandLine.arguments.dropFirst())).run() ? 0 : 1)
         } catch let error as UsageError {

@@ -1,8 +1,10 @@
+import CWorld
+
 extension SimulatedWorld {
     /// What happens to the processes and to their machine.
     package struct Climate: Sendable {
         /// How likely a fault is: of a call to the disk or the network, one in so many; 0 for never.
-        package var killsInCall = 0, freezesInCall = 0, diskErrors = 0
+        package var killsInCall = 0, freezesInCall = 0, diskErrors = 0, memoryErrors = 0
         /// How likely a fault is between two events, one in so many.
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
@@ -17,6 +19,7 @@ extension SimulatedWorld {
             killsInCall = Int.random(in: 400...3000, using: &random)
             freezesInCall = rate(500...3000)
             diskErrors = rate(400...3000)
+            memoryErrors = rate(400...3000)
             kills = Int.random(in: 100...600, using: &random)
             freezes = rate(150...800)
             workers = rate(60...300)
@@ -43,6 +46,11 @@ extension SimulatedWorld {
             return nil
         }
         if nesting < 2, strikes(climate.freezesInCall) { freezeInside(process) }
+        if strikes(climate.memoryErrors) {
+            let number = Int32.random(in: 1...40, using: &incidents.details)
+            mark(.memory, "allocation \(number) of \(process.name) fails")
+            _ = dh_fail_allocation(number)
+        }
         guard call.kind != .lookup, strikes(climate.diskErrors) else { return nil }
         let fault = SimulatedDisk.Fault.allCases.randomElement(using: &incidents.details) ?? .ioError
         mark(.disk, "\(fault.rawValue) in \(call.kind.rawValue) of \(process.name)")
