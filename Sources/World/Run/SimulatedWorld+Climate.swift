@@ -8,6 +8,7 @@ extension SimulatedWorld {
         /// How likely a fault is between two events, one in so many.
         package var kills = 0, freezes = 0, workers = 0, powerLosses = 0
         package var resets = 0, blocks = 0, outages = 0, expiries = 0, restarts = 0, clockJumps = 0
+        package var wrongCounts = 0, strangers = 0
         /// How likely a message of the peer is between two events, one in so many.
         package var messages = 60
 
@@ -30,6 +31,8 @@ extension SimulatedWorld {
             expiries = rate(300...1500)
             restarts = rate(500...2000)
             clockJumps = rate(300...1500)
+            wrongCounts = rate(200...1000)
+            strangers = rate(30...300)
         }
 
         /// Nothing fails.
@@ -147,6 +150,14 @@ extension SimulatedWorld {
         if strikes(climate.restarts) {
             mark(.restart, "of the server")
             server.restart()
+        }
+        if strikes(climate.wrongCounts) {
+            mark(.wrongCount, "of the server")
+            server.misbehave(using: &incidents.details)
+        }
+        if strikes(climate.strangers) {
+            mark(.stranger, "sends something")
+            server.sendStrange(using: &incidents.details)
         }
         if strikes(climate.clockJumps) {
             clock.wallOffset = Int64.random(in: -100_000...100_000, using: &incidents.details) * 1_000_000

@@ -306,6 +306,7 @@ package final class SimulatedWorld: @unchecked Sendable {
         isCalm = true
         network.weather = .init()
         outageUntil = nil
+        server.behave()
         for link in network.open { network.reset(link) }
         for process in processes {
             process.thawsAt = nil
