@@ -48,7 +48,7 @@ extension SimulatedWorld {
     func live(_ process: SimulatedProcess) async throws {
         let store = try HandlerStore(
             path: Self.path, registry: WorldApp.registry, schemas: Account.coreSchemas + [WorldApp.schema],
-            role: process.role == .main ? .main : .worker, synchronous: .full, busyTimeout: 5000,
+            role: process.role == .main ? .main : .worker, synchronous: synchronous, busyTimeout: 5000,
             time: time(of: process), log: nil, system: system(of: process))
         process.store = store
         var configuration = AccountConfiguration(jid: WorldServer.account, password: WorldServer.password)
@@ -219,5 +219,6 @@ extension SimulatedWorld {
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
+        if synchronous == .normal { model.losePower(found: observer.marks()) }
     }
 }
