@@ -148,6 +148,7 @@ extension SimulatedWorld {
         places.processDied(process.disk)
         network.processDied(process.disk)
         process.isDying = true
+        checkIntegrity()
         if process.depth == 0 { putAway(process) }
     }
 
@@ -213,12 +214,13 @@ extension SimulatedWorld {
     func losePower() {
         mark(.powerLoss, "power lost")
         powerLosses += 1
-        observer.close()
         for process in processes { kill(process) }
+        observer.close()
         disk.losePower()
         machine.losePower()
         places.losePower(using: &random)
         startsAt = clock.now + 1_000_000
         if synchronous == .normal { model.losePower(found: observer.marks()) }
+        checkIntegrity()
     }
 }

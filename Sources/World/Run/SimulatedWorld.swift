@@ -325,9 +325,13 @@ package final class SimulatedWorld: @unchecked Sendable {
             }
         }
         model.checkEnd(messages: server.lastMessage)
-        if let sentences = observer.integrity(), sentences != ["ok"] {
-            model.fail("the database is damaged: \(sentences)")
-        }
+        checkIntegrity()
+    }
+
+    /// Looks for damage of the database.
+    func checkIntegrity() {
+        guard violation == nil, let sentences = observer.integrity(), sentences != ["ok"] else { return }
+        model.fail("the database is damaged: \(sentences)")
     }
 
     var isAtRest: Bool {
